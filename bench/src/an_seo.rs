@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `an-seo-2022`: XTS on a GPU with powers of α from the host.
 //!
-//! S. An and S. C. Seo, "Designing a New XTS-AES Parallel Optimization Implementation Technique
-//! for Fast File Encryption", IEEE Access 10, 2022, encrypt 128 MB as one data unit: on a CPU,
-//! block by block; on a GPU, with all tweaks from the CPU; and with every 8th or 128th tweak
-//! from there (Tables 3 and 4). Then they encrypt data units of 512 to 8192 bytes beside
-//! OpenSSL (Table 5). Here the same systems run on this machine's devices, beside the engine.
+//! S. An and S. C. Seo, "Designing a New XTS-AES Parallel Optimization Implementation Technique for
+//! Fast File Encryption", IEEE Access 10, 2022, encrypt 128 MB as one data unit: on a CPU, block by
+//! block; on a GPU with all tweaks from the CPU; and with every 8th or 128th tweak from the CPU
+//! (Tables 3 and 4). Then they compare data units of 512 to 8192 bytes with OpenSSL (Table 5). Here
+//! the same systems run on this machine's devices, in turn with the engine.
 //!
 //! 128 MB are 2²⁷ bytes, since the paper's 1 GB has 2²⁶ blocks of 16 bytes. IEEE 1619 and SP
-//! 800-38E allow a data unit of 2²⁰ blocks: the engine does not encrypt a longer one but for
-//! this benchmark ([`DataUnitLen::beyond_the_standard`]).
+//! 800-38E limit a data unit to 2²⁰ blocks. The engine encrypts a longer one only for this bench
+//! ([`DataUnitLen::beyond_the_standard`]).
 
 mod device;
 mod host;
@@ -39,12 +39,12 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured, and of whom.
+/// The options of the bench, and the rivals.
 pub(crate) struct Plan<'a> {
-    /// Of the data. None: the paper's, and with `quick` a sixteenth.
+    /// Bytes of the data; `None` for the paper's size, or a sixteenth of it with `quick`.
     pub(crate) bytes: Option<usize>,
     pub(crate) quick: bool,
-    /// This kernel of the CPU's. None: the best one.
+    /// The CPU's kernel; `None` for the best one.
     pub(crate) engine: Option<String>,
     pub(crate) threads: NonZeroUsize,
     pub(crate) rivals: &'a [Box<dyn Rival>],
@@ -54,7 +54,7 @@ impl Bench for Plan<'static> {
     const NAME: &'static str = "an-seo-2022";
     const HELP: &'static str = "XTS on a GPU with powers of alpha from the CPU (An and Seo, 2022)";
     const SIZE: Option<&'static str> =
-        Some("of the data [128M, quick: 8M; an OpenCL device that is a CPU takes a sixteenth]");
+        Some("size of the data [default: 128M, quick: 8M; a CPU as an OpenCL device: a sixteenth]");
     type Options = NoOptions;
     type Report = Report;
 
@@ -82,33 +82,33 @@ impl Bench for Plan<'static> {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
-    /// What all milliseconds are for, however many bytes were worked on.
+    /// All milliseconds are scaled to this many bytes, however many were processed.
     file_bytes: usize,
     rounds: usize,
     devices: Vec<About>,
-    /// Why there are no others.
+    /// The reasons why there are no other devices.
     absent: Vec<String>,
     tables_3_and_4: Vec<SystemTimes>,
-    /// α¹²⁸ in so many streams; empty without a device.
+    /// The α¹²⁸ system with different numbers of streams; empty without a device.
     streams: Vec<Streams>,
     table_5: Vec<Rates>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
 struct SystemTimes {
-    /// The CPU's or the device's interface, the engine or a rival.
+    /// The device's interface, `CPU`, the engine or a rival.
     contestant: String,
     whose: Whose,
-    /// As the paper's tables name it; what is not in them has other words.
+    /// The name in the paper's tables; other contestants have names of their own.
     system: &'static str,
-    /// What was worked on.
+    /// Bytes that were processed.
     bytes: usize,
     alpha_ms: Option<Summary>,
-    /// With all copies, where there are any.
+    /// With all copies, if there are any.
     encryption_ms: Option<Summary>,
     /// The device's part without copies.
     kernels_ms: Option<Summary>,
@@ -123,7 +123,7 @@ struct Streams {
     encryption_ms: Summary,
 }
 
-/// A length of data units under one key size.
+/// The rates for one length of data units and one key size.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 struct Rates {
@@ -139,15 +139,15 @@ struct Rate {
     system: &'static str,
     threads: usize,
     bytes: usize,
-    /// 10⁹ bytes a second; with powers of α and copies.
+    /// 10⁹ bytes per second, including powers of α and copies.
     gb_per_s: Summary,
-    /// The same of the device's kernels alone.
+    /// The rate of the device's kernels alone.
     kernels_gb_per_s: Option<Summary>,
-    /// Over the rivals, in the same round.
+    /// The ratios to the rivals in the same round.
     of_rival: BTreeMap<String, Summary>,
 }
 
-/// Seconds of one run.
+/// The seconds of one run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     alpha: Option<f64>,
@@ -156,47 +156,48 @@ pub(crate) struct Times {
     pub(crate) total: f64,
 }
 
-/// What runs.
+/// The origin of a contestant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Whose {
     /// The engine and its backends.
     Luxor,
-    /// A system of the paper's.
+    /// A system of the paper.
     Paper,
     /// A library.
     Rival,
 }
 
-/// Somebody who takes part.
+/// A contestant.
 struct Lane<'a> {
     contestant: String,
     whose: Whose,
     system: &'static str,
     threads: usize,
     bytes: usize,
-    /// Compares what it made with what is right, outside of its time.
+    /// Processes the data, and compares the result with the expected one, untimed.
     run: Box<dyn FnMut() -> Result<Times, String> + 'a>,
     samples: Vec<Times>,
 }
 
 const FILE: usize = 128 << 20;
 
-/// The data are whole ones of these, so that a sixteenth of them has whole data units.
+/// The data have a multiple of this many bytes, so that a sixteenth of them still has whole data
+/// units.
 const STEP: usize = 16 * 8192;
 
-/// A CPU's OpenCL is there to test kernels.
+/// A CPU's OpenCL is only for testing kernels, so it processes one part in this many.
 const CPU_DEVICE_PART: usize = 16;
 
-/// The longest data unit of the standards.
+/// The longest data unit that the standards allow.
 const LONGEST: usize = 16 << 20;
 
-/// Sees to it that there is such an engine.
+/// Checks that the requested engine exists.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref()).map(drop)
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let bytes = plan.bytes.unwrap_or(FILE / if plan.quick { 16 } else { 1 });
@@ -244,7 +245,8 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     })
 }
 
-/// Those that there are. What has no GPU to run on has a CPU's OpenCL.
+/// Returns the available GPU backends, with the divisor of the data for each. Without a GPU, the
+/// OpenCL backend runs on a CPU.
 fn backends(devices: &[About]) -> Vec<(Box<dyn Backend>, usize)> {
     let mut backends: Vec<(Box<dyn Backend>, usize)> = Vec::new();
     if let Ok(backend) = luxor_engine_opencl::backend() {
@@ -268,12 +270,12 @@ fn on_device<'a>(gpu: &'a mut dyn PaperKernels, input: &[u8]) -> Result<OnDevice
     OnDevice::new(gpu, &input[..input.len() / part]).map_err(|e| format!("{name}: {e}"))
 }
 
-/// What all parts need.
+/// The inputs of all parts of the bench.
 struct Session<'a, 'p> {
     plan: &'a Plan<'p>,
     engine: &'a dyn Backend,
     devices: &'a [RefCell<OnDevice<'a>>],
-    /// The engine's own on devices, each for a part of the data.
+    /// The engine's own GPU backends, with the divisor of the data for each.
     backends: &'a [(Box<dyn Backend>, usize)],
     input: &'a [u8],
     output: RefCell<&'a mut [u8]>,
@@ -282,12 +284,12 @@ struct Session<'a, 'p> {
 }
 
 impl Session<'_, '_> {
-    /// Tables 3 and 4: all the data as one unit.
+    /// Measures Tables 3 and 4: all data as one unit.
     fn systems(&mut self) -> Result<Vec<SystemTimes>, String> {
         let (size, bytes) = (AesSize::Aes128, self.input.len());
         let xts = Xts::new(size, &key(size), bytes / BLOCK);
         let expected = self.expected(&xts)?;
-        // What rivals can take: OpenSSL refuses more.
+        // The longest unit for rivals: OpenSSL refuses longer ones.
         let unit = bytes.min(LONGEST);
         let longest = Xts::new(size, &key(size), unit / BLOCK);
         let whole = bytes.is_multiple_of(unit);
@@ -303,7 +305,7 @@ impl Session<'_, '_> {
                 lanes.push(lane_of(device, &xts, system, step, STREAMS, &expected));
             }
         }
-        // One unit is not split, so one thread.
+        // A single unit is never split, so one thread.
         let (bytes, one) = (self.input.len(), NonZeroUsize::MIN);
         let system = "one data unit";
         lanes.push(self.engine(self.engine, size, bytes, bytes, one, system, &expected)?);
@@ -346,14 +348,14 @@ impl Session<'_, '_> {
                     bytes: lane.bytes,
                     encryption_ms: lane
                         .milliseconds(|times| times.encryption)
-                        .ok_or("there are no rounds")?,
+                        .ok_or("no round was measured")?,
                 });
             }
         }
         Ok(rows)
     }
 
-    /// A row of Table 5: data units of `unit` bytes.
+    /// Measures a row of Table 5: data units of `unit` bytes.
     fn rates(&mut self, unit: usize, size: AesSize) -> Result<Rates, String> {
         let xts = Xts::new(size, &key(size), unit / BLOCK);
         let expected = self.expected(&xts)?;
@@ -394,8 +396,8 @@ impl Session<'_, '_> {
         })
     }
 
-    /// What all must make, of which the first units or the first bytes of one are compared
-    /// with the reference's.
+    /// Returns the expected result of all contestants. The first units, or the first bytes of a
+    /// single unit, are compared with the reference.
     fn expected(&self, xts: &Xts) -> Result<Vec<u8>, String> {
         let mut tweaks = self.tweaks.borrow_mut();
         xts.starts(Step::One, self.input.len() / BLOCK, &mut tweaks);
@@ -407,7 +409,7 @@ impl Session<'_, '_> {
         let right = right
             .flat_map(|(number, unit)| luxor_reference::xts_encrypt(&key(xts.size), number, unit));
         if !right.eq(expected[..first.len()].iter().copied()) {
-            return Err("the naive CPU makes other bytes than the reference".into());
+            return Err("the naive CPU's bytes differ from the reference's".into());
         }
         Ok(expected)
     }
@@ -432,7 +434,7 @@ impl Session<'_, '_> {
         Lane::new("CPU", "naive CPU", self.input.len(), Box::new(run))
     }
 
-    #[expect(clippy::too_many_arguments, reason = "all that a row says")]
+    #[expect(clippy::too_many_arguments, reason = "a row depends on all of them")]
     fn engine<'b>(
         &'b self,
         engine: &dyn Backend,
@@ -467,7 +469,7 @@ impl Session<'_, '_> {
         Ok(lane)
     }
 
-    /// None when it has no such cipher.
+    /// `None` if the rival does not have this cipher.
     fn rival<'b>(
         &'b self,
         rival: &dyn Rival,
@@ -535,7 +537,7 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     Err("other bytes than the naive CPU's".into())
 }
 
-/// The data key, then the tweak key. Nothing depends on its value.
+/// Returns the data key, then the tweak key. Nothing depends on its value.
 fn key(size: AesSize) -> Vec<u8> {
     (1..).take(2 * size.bytes()).collect()
 }
@@ -573,7 +575,7 @@ impl<'a> Lane<'a> {
         (self.run)().map_err(|e| format!("{}, {}: {e}", self.contestant, self.system))
     }
 
-    /// For the paper's data; none where there is nothing.
+    /// Scales to the size of the paper's data; `None` if there are no samples.
     fn milliseconds(&self, what: impl Fn(&Times) -> Option<f64>) -> Option<Summary> {
         let scale = 1e3 * FILE as f64 / self.bytes as f64;
         let samples = self.samples.iter().filter_map(what);
@@ -591,7 +593,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// Everybody once to settle and to see whether it is right, then in turns.
+/// Runs every contestant once to warm up and to check its result, then takes turns.
 fn time(lanes: &mut [Lane<'_>], rounds: usize) -> Result<(), String> {
     for lane in &mut *lanes {
         lane.turn()?;
@@ -614,7 +616,7 @@ fn row(lane: &Lane<'_>) -> Result<SystemTimes, String> {
         kernels_ms: lane.milliseconds(|times| times.kernels),
         total_ms: lane
             .milliseconds(|times| Some(times.total))
-            .ok_or("there are no rounds")?,
+            .ok_or("no round was measured")?,
     })
 }
 
@@ -633,7 +635,7 @@ fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
         bytes: lane.bytes,
         gb_per_s: lane
             .rate(|times| Some(times.total))
-            .ok_or("there are no rounds")?,
+            .ok_or("no round was measured")?,
         kernels_gb_per_s: lane.rate(|times| times.kernels),
         of_rival: rivals.filter_map(times).collect(),
     })
@@ -644,7 +646,7 @@ mod tests {
     use super::*;
     use crate::{cipher::Cipher, devices::double::Idle, rivals};
 
-    /// A library that copies.
+    /// A library that only copies.
     struct Copies(rivals::About);
 
     impl Rival for Copies {
@@ -675,7 +677,7 @@ mod tests {
 
     type Work<'a> = &'a dyn Fn(&mut Session<'_, '_>) -> Result<(), String>;
 
-    /// What `work` says with these devices and rivals.
+    /// Runs `work` with these devices and rivals, and returns its result.
     fn with(
         gpus: &mut [Idle],
         rivals: &[Box<dyn Rival>],
@@ -740,7 +742,7 @@ mod tests {
         }
     }
 
-    /// Above the standards' limit the engine is the naive CPU's equal, too.
+    /// Beyond the standards' limit, too, the engine agrees with the naive CPU.
     #[test]
     fn a_data_unit_may_be_too_long_here() {
         let bytes = LONGEST + STEP;

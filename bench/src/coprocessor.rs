@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The configurations of Demir et al., 2020: what a co-processor does, and what is left to the CPU.
+//! The configurations of Demir et al., 2020: the work of the co-processor, and that of the CPU.
 //!
-//! The core is simulated a thousand times slower than it is. So its clock is what is taken
-//! from the simulation ([`crate::demir`]): here the CPU's engine makes the same bytes, and
-//! a request ends no sooner than the core's would, its setting up included. Tweaks and XORs
-//! are the CPU's own and take what they take.
+//! The simulation of the core runs a thousand times slower than the hardware, so only clock cycles
+//! are taken from it ([`crate::demir`]). Here the CPU's engine produces the same bytes, and a
+//! request takes at least as long as on the core, including its setup. Tweaks and XORs are the
+//! CPU's own work and take their real time.
 
 use std::{
     hint,
@@ -18,22 +18,22 @@ use luxor_engine::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Who does what with a request, and how long it is at most.
+/// A configuration: the division of the work, and the length of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(crate) struct Configuration {
     pub(crate) work: Work,
     pub(crate) request_bytes: usize,
 }
 
-/// Who does what.
+/// The division of the work between the CPU and the co-processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Work {
     /// The CPU does everything.
     Software,
-    /// The co-processor has AES in ECB: the CPU does the tweaks and the XORs. It encrypts the data
-    /// unit numbers, too: the paper gives them to the co-processor, and its tables do not tell what
-    /// such a request takes.
+    /// The co-processor does AES in ECB, and the CPU the tweaks and the XORs. The CPU also encrypts
+    /// the data unit numbers: in the paper the co-processor does that, but the paper's tables do
+    /// not show the time of such a request.
     Mixed,
     /// The co-processor does XTS.
     Offloaded,
@@ -41,13 +41,13 @@ pub(crate) enum Work {
 
 pub(crate) const BLOCK: usize = 16;
 
-/// What a data unit of the paper has, and a sector.
+/// Bytes of the paper's data units and sectors.
 pub(crate) const UNIT: usize = 512;
 
-/// Which the others must agree with.
+/// The configuration with which all others must agree.
 pub(crate) const SOFTWARE: Configuration = configuration(Work::Software, 4096);
 
-/// The paper's, in its order, and the one that it asks for.
+/// The paper's configurations in its order, and last the one that it asks for.
 pub(crate) const CONFIGURATIONS: [Configuration; 6] = [
     configuration(Work::Software, 512),
     configuration(Work::Software, 4096),
@@ -65,7 +65,7 @@ const fn configuration(work: Work, request_bytes: usize) -> Configuration {
 }
 
 impl Work {
-    /// As heads of columns have it.
+    /// Returns the name in column heads.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Software => "software",
@@ -76,7 +76,7 @@ impl Work {
 }
 
 impl Configuration {
-    /// In words.
+    /// Describes the configuration in words.
     pub(crate) fn text(self) -> String {
         let work = match self.work {
             Work::Software => "software",
@@ -87,19 +87,19 @@ impl Configuration {
     }
 }
 
-/// How long the co-processor takes for a request, in nanoseconds, each way.
+/// The time of the co-processor for a request in each direction, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Pace {
     pub(crate) encrypt: Linear,
     pub(crate) decrypt: Linear,
 }
 
-/// Nanoseconds, or cycles, by data units of 512 bytes.
+/// Nanoseconds or cycles, as a function of the number of 512-byte data units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Linear {
-    /// Of a request of one.
+    /// For a request of one unit.
     pub(crate) first: f64,
-    /// Of each further one.
+    /// For each further unit.
     pub(crate) next: f64,
 }
 
@@ -119,7 +119,7 @@ impl Pace {
     }
 }
 
-/// A configuration at a pace, as a server is told of it.
+/// A configuration and its pace, as passed to a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Device {
     pub(crate) configuration: Configuration,
@@ -127,7 +127,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// As [`Device::from_word`] reads it.
+    /// Formats the device for [`Device::from_word`].
     pub(crate) fn to_word(self) -> String {
         let Configuration {
             work,
@@ -138,7 +138,7 @@ impl Device {
         format!("{} {request_bytes} {a} {b} {c} {d}", work as u8)
     }
 
-    /// None if it is no such word.
+    /// Parses a device; `None` if `word` is not one.
     pub(crate) fn from_word(word: &str) -> Option<Self> {
         let mut words = word.split(' ');
         let work = match words.next()? {
@@ -170,21 +170,20 @@ impl Device {
     }
 }
 
-/// Where the time went.
+/// The time of each part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
     pub(crate) tweaks: Duration,
     pub(crate) first_xor: Duration,
     pub(crate) second_xor: Duration,
-    /// The co-processor, with its setting up.
+    /// The co-processor, including the setup of requests.
     pub(crate) device: Duration,
     pub(crate) requests: u64,
-    /// Requests for which the CPU, in the co-processor's place, took longer than that.
+    /// Requests for which the CPU, acting as the co-processor, took longer than it would have.
     pub(crate) late: u64,
 }
 
-/// An XTS key in such a configuration. Requests are made one after the other, as by the
-/// paper's driver.
+/// An XTS key in such a configuration. Requests run one after the other, as in the paper's driver.
 pub(crate) struct Coprocessor {
     configuration: Configuration,
     pace: Pace,
@@ -202,7 +201,7 @@ struct State {
 }
 
 impl Coprocessor {
-    /// `key` in `configuration`; `pace` is for what its co-processor does.
+    /// Loads `key` for `configuration`. `pace` is that of the co-processor's work.
     pub(crate) fn new(
         backend: &dyn Backend,
         key: XtsKey,
@@ -220,7 +219,7 @@ impl Coprocessor {
         })
     }
 
-    /// Where the time went since this was last asked.
+    /// Returns the times since the last call.
     pub(crate) fn take_times(&self) -> Times {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut state.times)
@@ -322,7 +321,7 @@ impl LoadedKey for Coprocessor {
 }
 
 impl Times {
-    /// Waits until a request that began then has taken so long.
+    /// Waits until `time` has passed since `begun`.
     fn wait(&mut self, begun: Instant, time: Duration) {
         let mut taken = begun.elapsed();
         self.late += u64::from(taken > time);
@@ -334,7 +333,7 @@ impl Times {
     }
 }
 
-/// A clock that is read between the parts of a request.
+/// A clock that measures the parts of a request.
 struct Lap {
     begun: Instant,
 }
@@ -360,15 +359,15 @@ fn xor(bytes: &mut [u8], tweaks: &[u8]) {
     }
 }
 
-/// Whole blocks, each by itself.
+/// Processes whole blocks, each independently.
 fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: &mut [u8]) -> Result<(), CryptError> {
     let unit = DataUnitLen::new(blocks.len()).expect("a request is at most 16 MiB");
-    let run = Run::new(DataUnitNumber::new(0), 1, unit, blocks).expect("one unit");
+    let run =
+        Run::new(DataUnitNumber::new(0), 1, unit, blocks).expect("the blocks are one data unit");
     key.crypt(direction, &mut [run])
 }
 
-/// The tweaks of a data unit from its first: eight side by side, as they do not wait
-/// for each other.
+/// Computes the tweaks of a data unit from the first one, in eight independent chains.
 pub(crate) fn powers(first: &[u8], tweaks: &mut [u8]) {
     let mut tweak = u128::from_le_bytes(first.try_into().expect("a block has 16 bytes"));
     let mut eight = [0; 8];
@@ -398,7 +397,7 @@ mod tests {
         XtsKey::new(&bytes(32)).unwrap()
     }
 
-    /// In place and apart, with numbers that are not consecutive.
+    /// In place and separate, with numbers that are not consecutive.
     #[test]
     fn every_configuration_makes_what_the_reference_makes() {
         let portable = Registry::cpu().get("portable").unwrap();

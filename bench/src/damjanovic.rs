@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `damjanovic-simic-2015`: parallel tweakable OFB beside serial OFB.
+//! `damjanovic-simic-2015`: parallel tweakable OFB compared with serial OFB.
 //!
-//! B. Damjanović and D. Simić, "Tweakable parallel OFB mode of operation with delayed
-//! thread synchronization", Security and Communication Networks, 2015, make the key stream
-//! of two chains of AES-128, a thread each, and merge them an input array at a time. They
-//! compare that with one chain of AES-256 over a file of 128 MB, whose arrays have 8000 to
-//! 512000 bytes. Here the same goes through the engine, array by array, from memory to
-//! memory; their machines' figures are printed beside.
+//! B. Damjanović and D. Simić, "Tweakable parallel OFB mode of operation with delayed thread
+//! synchronization", Security and Communication Networks, 2015, make the key stream from two chains
+//! of AES-128, each in its own thread, and merge it one input array at a time. They compare this
+//! with one chain of AES-256 on a file of 128 MB, with arrays of 8000 to 512000 bytes. Here the
+//! engine does the same, array by array, from memory to memory. The tables also show the paper's
+//! numbers, from its machines.
 //!
-//! 128 MB are 128·10⁶ bytes, since their arrays are decimal too: five of the seven lengths
+//! 128 MB are 128·10⁶ bytes, since the paper's arrays are decimal too: five of the seven lengths
 //! divide it.
 
 mod lane;
@@ -32,14 +32,15 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured, and of whom.
+/// The options of the bench, and the rivals.
 pub(crate) struct Plan<'a> {
-    /// Of the message. None: the paper's, or a part of it for who is slow and for a look.
+    /// Bytes of the message; `None` for the paper's size, or a part of it for slow engines and
+    /// quick runs.
     pub(crate) bytes: Option<usize>,
-    /// Only these; none: all.
+    /// Only these lengths of arrays; empty for all.
     pub(crate) arrays: Vec<usize>,
     pub(crate) quick: bool,
-    /// Only this kernel.
+    /// Measure only this kernel.
     pub(crate) engine: Option<String>,
     pub(crate) rivals: &'a [Box<dyn Rival>],
 }
@@ -47,17 +48,19 @@ pub(crate) struct Plan<'a> {
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// Only input arrays of so many bytes, in `damjanovic-simic-2015` [default: the paper's,
-    /// and 16, 64, 256 and 1024]
+    /// Only input arrays of this many bytes, in damjanovic-simic-2015 [default: the paper's, and
+    /// 16, 64, 256 and 1024]
     #[arg(long = "array", value_name = "BYTES", value_parser = size::parse)]
     arrays: Vec<usize>,
 }
 
 impl Bench for Plan<'static> {
     const NAME: &'static str = "damjanovic-simic-2015";
-    const HELP: &'static str = "Two chains of AES-128-OFB with tweaks beside one of AES-256-OFB (Damjanovic and Simic, 2015)";
+    const HELP: &'static str = "Two chains of tweakable AES-128-OFB against one of AES-256-OFB \
+                                (Damjanovic and Simic, 2015)";
     const SIZE: Option<&'static str> = Some(
-        "of the message [default: 128000000, portable: 4000000; quick: a 64th, portable: a 32nd]",
+        "size of the message [default: 128000000, portable: 4000000; quick: a 64th, portable: a \
+         32nd]",
     );
     type Options = Options;
     type Report = Report;
@@ -86,29 +89,29 @@ impl Bench for Plan<'static> {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
-    /// What all milliseconds are for, however many bytes were worked on.
+    /// All milliseconds are scaled to this many bytes, however many were processed.
     file_bytes: usize,
     rounds: usize,
     engines: Vec<Engine>,
 }
 
-/// An engine, and the rivals in the same rounds.
+/// An engine, with the rivals measured in the same rounds.
 #[derive(Debug, Deserialize, Serialize)]
 struct Engine {
     engine: &'static str,
-    /// What was worked on.
+    /// Bytes that were processed.
     bytes: usize,
     arrays: Vec<Array>,
-    /// Of each stream in each call.
+    /// Bytes of each stream in each call.
     turn_bytes: usize,
     streams: Vec<streams::StreamsRate>,
 }
 
-/// A length of the input array.
+/// The results for one length of the input array.
 #[derive(Debug, Deserialize, Serialize)]
 struct Array {
     array_bytes: usize,
@@ -119,13 +122,13 @@ struct Array {
 struct FormTimes {
     /// The engine or a rival.
     contestant: String,
-    /// As the paper's tables name it.
+    /// The name in the paper's tables.
     form: Form,
     way: Way,
     milliseconds: Summary,
-    /// The speed over that of the same engine's serial AES-256-OFB, in the same round.
+    /// The speed divided by that of the same engine's serial AES-256-OFB, in the same round.
     of_ofb: Option<Summary>,
-    /// The same of the rivals' AES-256-OFB.
+    /// The same for the rivals' AES-256-OFB.
     of_rival: BTreeMap<String, Summary>,
 }
 
@@ -134,21 +137,21 @@ const FILE: usize = 128_000_000;
 /// The paper's arrays.
 const ARRAYS: [usize; 7] = [512_000, 64_000, 20_000, 16_000, 14_000, 12_000, 8000];
 
-/// Whether two chains lose where there is little at a time.
+/// Short arrays, to see whether two chains lose when there is little data at a time.
 const SMALL: [usize; 4] = [1024, 256, 64, 16];
 
-/// Sees to it that there is such an engine, and such an array.
+/// Checks that the requested engine and arrays exist.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref())?;
     match plan.arrays().next() {
         Some(_) => Ok(()),
         None => Err(format!(
-            "there is no such --array: {ARRAYS:?} and {SMALL:?} are"
+            "there is no such --array; the lengths are {ARRAYS:?} and {SMALL:?}"
         )),
     }
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let engines = cpu::kernels(plan.engine.as_deref())?
@@ -187,7 +190,7 @@ fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engin
         let mut samples = vec![Vec::new(); lanes.len()];
         for at in stats::turns(rounds, lanes.len()) {
             let pass = &lanes[at].pass;
-            // The caches and the clock are still the one before's.
+            // Warm up: the caches and the clock are still those of the previous contestant.
             let first = bytes / 16;
             pass(array_bytes, &input[..first], &mut output[..first])?;
             let begun = Instant::now();
@@ -197,7 +200,7 @@ fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engin
         let scale = 1e3 * FILE as f64 / bytes as f64;
         arrays.push(Array {
             array_bytes,
-            rows: rows(&lanes, &samples, scale).ok_or("there are no rounds")?,
+            rows: rows(&lanes, &samples, scale).ok_or("no round was measured")?,
         });
     }
     drop((input, output));
@@ -217,7 +220,7 @@ impl Plan<'_> {
     }
 }
 
-/// None when nothing was measured.
+/// `None` if nothing was measured.
 fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option<Vec<FormTimes>> {
     let ofb = |rival| {
         let is = move |(lane, _): &(&&Lane<'_>, _)| lane.form == Form::Ofb && lane.rival == rival;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `demir-2020`: what extended requests bring in software.
+//! `demir-2020`: the effect of extended requests, on a co-processor and in software.
 //!
-//! L. Demir, M. Thiery, V. Roca, J.-M. Tenkes and J.-L. Roch, "Optimizing dm-crypt for
-//! XTS-AES: Getting the Best of Atmel Cryptographic Co-processors", SECRYPT 2020, give a
-//! co-processor requests of 4 KiB instead of 512 bytes, each eight data units, and show
-//! where the time goes. Here the requests are calls of the engine, at most 512 bytes or
-//! 4 KiB of them, or as much as there is at a time, on sectors of 512 and 4096 bytes.
+//! L. Demir, M. Thiery, V. Roca, J.-M. Tenkes and J.-L. Roch, "Optimizing dm-crypt for XTS-AES:
+//! Getting the Best of Atmel Cryptographic Co-processors", SECRYPT 2020, give a co-processor
+//! requests of 4 KiB (eight data units) instead of 512 bytes, and show where the time goes. Here
+//! the requests are calls of the engine, limited to 512 bytes, limited to 4 KiB, or as long as the
+//! available data, on sectors of 512 and 4096 bytes.
 
 mod breakdown;
 mod cycles;
@@ -30,7 +30,7 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured.
+/// The options of the bench.
 pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
     pub(crate) bytes: usize,
@@ -38,21 +38,21 @@ pub(crate) struct Plan {
     pub(crate) turn: Duration,
     pub(crate) engine: String,
     pub(crate) loads: Vec<Load>,
-    /// What it costs to set up a request to the co-processor; none: the paper's.
+    /// The cost of setting up a request to the co-processor; `None` for the paper's.
     pub(crate) setup: Option<Duration>,
-    /// The co-processor's clock; none: that of the committed synthesis.
+    /// The co-processor's clock; `None` for that of the committed synthesis.
     pub(crate) clock_mhz: Option<f64>,
 }
 
 #[derive(Debug, Args)]
 #[group(skip)]
 pub(crate) struct Options {
-    /// What setting up a request to the co-processor of `demir-2020` takes, in microseconds
-    /// [default: what the paper's tables say, 30 and 28]
+    /// Cost of setting up a request to the co-processor of demir-2020, in microseconds [default:
+    /// from the paper's tables, 30 and 28]
     #[arg(long, value_name = "US", value_parser = microseconds)]
     setup: Option<f64>,
 
-    /// The co-processor's clock, in MHz [default: that of its synthesis for an ECP5]
+    /// Clock of the co-processor in MHz [default: that of its synthesis for an ECP5]
     #[arg(long, value_name = "MHZ", value_parser = megahertz)]
     clock: Option<f64>,
 }
@@ -60,20 +60,20 @@ pub(crate) struct Options {
 fn microseconds(text: &str) -> Result<f64, String> {
     let found = text.parse().ok();
     let found = found.filter(|us| (0.0..=1e6).contains(us));
-    found.ok_or_else(|| "a number of microseconds, up to a second".to_owned())
+    found.ok_or_else(|| "expected a number of microseconds, up to a second".to_owned())
 }
 
 fn megahertz(text: &str) -> Result<f64, String> {
     let found = text.parse().ok();
     let found = found.filter(|mhz| (1.0..=10_000.0).contains(mhz));
-    found.ok_or_else(|| "a number of megahertz, from 1 to 10000".to_owned())
+    found.ok_or_else(|| "expected a number of megahertz, from 1 to 10000".to_owned())
 }
 
 impl Bench for Plan {
     const NAME: &'static str = "demir-2020";
     const HELP: &'static str =
-        "XTS on co-processors with extended requests, and in software (Demir et al., 2020)";
-    const SIZE: Option<&'static str> = Some("of the disk [1G, quick: 64M]");
+        "XTS with extended requests, on a co-processor and in software (Demir et al., 2020)";
+    const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 64M]");
     type Options = Options;
     type Report = Report;
 
@@ -104,42 +104,42 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Report {
     engine: &'static str,
-    /// Two reads of the clock, as they stand around every call of the engine that a
-    /// server counts.
+    /// The time of two reads of the clock, which surround every call of the engine that a server
+    /// counts.
     clock_nanoseconds: f64,
-    /// Of the rows of `breakdown`, each for one thread.
+    /// Bytes of the rows of `breakdown`. Each row is for one thread.
     breakdown_bytes: usize,
     breakdown: Vec<breakdown::SoftwareTimes>,
     disk_bytes: usize,
-    /// `tmpfs`, or something slower.
+    /// Whether the folder is on `tmpfs`. Everything else is slower.
     in_memory: bool,
-    /// None: nothing is served.
+    /// The version of fio; `None` if no servers were measured.
     fio: Option<String>,
     rounds: usize,
-    /// Of each server's turn.
+    /// The length of each server's turn.
     turn_seconds: f64,
     served: Vec<Case>,
-    /// With a simulation of the core.
+    /// `None` without a simulation of the core.
     study: Option<study::Study>,
-    /// What could not be measured, and why.
+    /// The parts that could not be measured, and why.
     #[serde(default)]
     absent: Vec<String>,
 }
 
-/// How long requests are, and data units.
+/// The lengths of requests and of data units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct Requests {
     sector_bytes: usize,
-    /// The most that a call of the engine gets; none: what is there at a time.
+    /// The most bytes of one call of the engine; `None` for all available data.
     request_bytes: Option<usize>,
 }
 
-/// The last is what the others are compared with, and sector sizes stand together. A
-/// request is a sector at least.
+/// All combinations, in which a request has at least one sector. The others are compared with the
+/// last one. Equal sector sizes are adjacent, so that the disk is filled once for each.
 const REQUESTS: [Requests; 5] = [
     requests(512, Some(512)),
     requests(512, Some(4096)),
@@ -155,7 +155,7 @@ const fn requests(sector_bytes: usize, request_bytes: Option<usize>) -> Requests
     }
 }
 
-/// A load, over a server whose disk is such.
+/// The rates of all servers under one load.
 #[derive(Debug, Deserialize, Serialize)]
 struct Case {
     load: Load,
@@ -167,12 +167,12 @@ struct ServedRate {
     #[serde(flatten)]
     requests: Requests,
     mib_per_s: Summary,
-    /// The ratio to sectors of 4096 bytes with requests as they are, in the same round.
+    /// The ratio to 4096-byte sectors without a limit, in the same round.
     times_best: Summary,
-    /// By the disk's own counters.
+    /// From the disk's own counters.
     bytes_per_call: Summary,
     engine_gb_per_s: Summary,
-    /// The engine's time over what the server's threads spend on cores.
+    /// The engine's time divided by the CPU time of the server's threads.
     engine_share: Summary,
 }
 
@@ -190,14 +190,14 @@ struct Samples {
     engine_share: Vec<Option<f64>>,
 }
 
-/// Sees to it that nothing is missing.
+/// Checks that the bench can run, and returns whether the folder is in memory.
 pub(crate) fn check(plan: &Plan) -> Result<bool, String> {
     disk::backend(&plan.engine)?;
     let needed = (plan.bytes.max(study::ROOM) as u64).saturating_add(128 << 20);
-    program::check_room(&plan.folder, needed, "a file of that size")
+    program::check_room(&plan.folder, needed, "a file of this size")
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let in_memory = check(plan)?;
     let backend = disk::backend(&plan.engine)?;
@@ -239,7 +239,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     })
 }
 
-/// The version of `fio`, if there are all programs that servers are measured with.
+/// Returns the version of `fio`, if all programs for measuring servers are available.
 fn clients() -> Result<String, String> {
     program::first_line("nbdcopy", &["--version"])?;
     fio::version()
@@ -270,8 +270,8 @@ fn serve_all(plan: &Plan, folder: &Folder, rounds: usize) -> Result<Vec<Case>, S
     Ok(served)
 }
 
-/// The server for such requests, which gives the right bytes. They stay when requests
-/// are cut, and are to be filled in for another sector size.
+/// Starts the server for these requests, and checks its bytes. Disks with the same sector size have
+/// the same bytes on disk, whatever the limit; `fill` writes them again for a new sector size.
 fn start(requests: Requests, fill: bool, plan: &Plan, folder: &Folder) -> Result<Lane, String> {
     let sector = u32::try_from(requests.sector_bytes).unwrap_or(0);
     let transform = Transform {
@@ -284,7 +284,7 @@ fn start(requests: Requests, fill: bool, plan: &Plan, folder: &Folder) -> Result
         Some(bytes) => format!("{sector}-{bytes}"),
     };
     let [socket, log] = ["socket", "log"].map(|end| folder.path().join(format!("{name}.{end}")));
-    // All in the same place of the memory, whose speed differs.
+    // All servers use the same file, since places in memory differ in speed.
     let file = folder.path().join("disk");
     if !file.exists() {
         let failed = |e| format!("{}: {e}", file.display());
@@ -323,24 +323,24 @@ impl Lane {
         samples.bytes_per_second.push(Some(found.bytes_per_second));
         samples.bytes_per_call.push(Some(bytes / calls));
         samples.engine_bytes_per_second.push(Some(bytes / engine));
-        // The system counts it in hundredths of a second, of which a short turn may have none.
+        // The kernel counts CPU time in hundredths of a second, so a short turn may have none.
         let share = Some(engine / cpu).filter(|share| share.is_finite());
         samples.engine_share.push(share);
         Ok(())
     }
 
-    /// The engine's bytes, calls and seconds, and the seconds of all on cores.
+    /// Returns the engine's bytes, calls and seconds, and the CPU seconds of all threads.
     fn counters(&mut self) -> Result<[f64; 4], String> {
         let answer = self.server.ask()?;
         let engine = disk::engine_time(&answer);
-        let (bytes, calls, seconds) = engine.ok_or("the server's counters are no numbers")?;
-        let cpu = self.server.cpu_seconds().ok_or("the server is gone")?;
+        let (bytes, calls, seconds) = engine.ok_or("the server's counters are not numbers")?;
+        let cpu = self.server.cpu_seconds().ok_or("the server has ended")?;
         Ok([bytes, calls, seconds, cpu])
     }
 }
 
 impl ServedRate {
-    /// None when nothing was measured.
+    /// `None` if nothing was measured.
     fn of(lane: &Lane, best: &Samples) -> Option<Self> {
         let summary =
             |samples: &[Option<f64>]| Summary::of(samples.iter().flatten().copied().collect());

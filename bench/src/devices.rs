@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The devices of the engine's backends, each with Luxor's kernels and with the papers'.
+//! The devices of the engine's backends, each with Luxor's kernels and with the papers' kernels.
 
 mod luxor;
 mod paper;
@@ -16,14 +16,14 @@ pub(crate) use self::{
     paper::{Host, Launch, Memory, Paper, PaperKernels},
 };
 
-/// What a device is.
+/// The description of a device.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
-    /// `opencl` or `cuda`, and a number where there are several.
+    /// `opencl` or `cuda`, with a number if there are several devices.
     pub(crate) name: String,
-    /// The device, its platform and its driver, as these say.
+    /// The names of the device, its platform and its driver.
     pub(crate) device: String,
-    /// A CPU, which is for tests of the kernels and gets less to do.
+    /// Whether it is a CPU. A CPU only tests the kernels and gets less work.
     pub(crate) is_cpu: bool,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Device {
     pub(crate) papers: Box<dyn PaperKernels>,
 }
 
-/// All devices that the backends use, and why there are no others.
+/// Returns all devices of the backends, and the reasons why there are no others.
 pub(crate) fn all() -> (Vec<Device>, Vec<String>) {
     let mut found = Vec::new();
     let mut absent = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn all() -> (Vec<Device>, Vec<String>) {
     (found, absent)
 }
 
-/// Each device by itself.
+/// Makes each device a backend of its own.
 fn of<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<Device> {
     let several = devices.len() > 1;
     let device = |(number, device): (usize, D)| {
@@ -76,7 +76,7 @@ fn said<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// What the devices are, as sentences that go on a text.
+/// Describes the devices in sentences that continue a text.
 pub(crate) fn text(devices: &[About]) -> String {
     let devices = devices.iter();
     devices
@@ -84,12 +84,13 @@ pub(crate) fn text(devices: &[About]) -> String {
         .collect()
 }
 
-/// Why there are no others, and that one is but a CPU.
+/// Returns the reasons why there are no other devices, and a note for each device that is a CPU.
 pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
     let cpus = devices.iter().filter(|about| about.is_cpu);
     let said = cpus.map(|about| {
         format!(
-            "a GPU as {}: that is a CPU, no GPU; it gets less data and says nothing of what a GPU does",
+            "a GPU as {}: this device is a CPU, no GPU; it gets less data, and its speed says nothing \
+             about GPUs",
             about.name
         )
     });
@@ -101,11 +102,11 @@ pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
 #[allow(
     dead_code,
     unreachable_pub,
-    reason = "the backend's tests use all of it"
+    reason = "only the backend's tests use all of it"
 )]
 mod driver;
 
-/// NVIDIA's, emulated: it runs the committed PTX.
+/// Returns an emulated NVIDIA device, which runs the committed PTX.
 #[cfg(test)]
 pub(crate) fn emulated() -> Device {
     let driver: std::sync::Arc<dyn luxor_engine_cuda::Driver> = driver::Double::new(&[driver::GPU]);

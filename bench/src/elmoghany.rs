@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `elmoghany-2011`: the XTS-AES core of a paper, and ours.
+//! `elmoghany-2011`: the XTS-AES core of a paper, compared with Luxor's.
 //!
-//! Elmoghany et al., "FPGA Implementation of High Speed XTS-AES for Data Storage Devices",
-//! ICITST 2011, give area, clock and throughput of a pipelined core with AES-128 that
-//! encrypts the tweak before the data of each unit. Here is what synthesis made of that
-//! design and of Luxor's, from the committed record, and how many cycles both take, from
-//! their simulations.
+//! Elmoghany et al., "FPGA Implementation of High Speed XTS-AES for Data Storage Devices", ICITST
+//! 2011, give area, clock and throughput of a pipelined core with AES-128 that encrypts the tweak
+//! before the data of each unit. Here are the results of synthesis for that design and for Luxor's,
+//! from the committed record, and the clock cycles of both, from simulations.
 
 mod cycles;
 mod published;
@@ -16,7 +15,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, Context, NoOptions};
 
-/// There is nothing to choose.
+/// The bench has no options.
 pub(crate) struct Plan;
 
 impl Bench for Plan {
@@ -43,19 +42,19 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
-    /// Of `rtl/syn/record.json`.
+    /// From `rtl/syn/record.json`.
     points: Vec<Point>,
-    /// With simulations of the cores.
+    /// Empty without simulations of the cores.
     cycles: Vec<Cycles>,
-    /// What could not be measured, and why.
+    /// The parts that could not be measured, and why.
     absent: Vec<String>,
 }
 
-/// A core after synthesis, or after place and route where it has a clock.
+/// A core after synthesis, or after place and route if it has a clock.
 #[derive(Debug, Deserialize, Serialize)]
 struct Point {
     name: String,
@@ -69,35 +68,36 @@ struct Point {
     mhz: Option<f64>,
 }
 
-/// How long a simulated core takes, in clock cycles. Data units have 512 bytes.
+/// Clock cycles of a simulated core. Data units have 512 bytes unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 struct Cycles {
     design: &'static str,
-    /// Of each further data unit in a run, the mean.
+    /// The mean for each further data unit in a run.
     per_unit: f64,
-    /// The same of data units of 4096 bytes.
+    /// The same for data units of 4096 bytes.
     per_long_unit: f64,
-    /// A request of 4 KiB by itself, eight data units, with all accesses to registers.
+    /// One request of 4 KiB (eight data units), including all register accesses.
     request: f64,
-    /// 1 MiB in one request.
+    /// One request of 1 MiB.
     mebibyte: f64,
 }
 
-/// Blocks of AES in the two lengths of data units.
+/// AES blocks in data units of the two lengths.
 const BLOCKS: [f64; 2] = [32.0, 256.0];
 
 impl Cycles {
-    /// Blocks a cycle, in the long run.
+    /// Returns the blocks per cycle in the long run.
     fn rates(&self) -> [f64; 2] {
         [BLOCKS[0] / self.per_unit, BLOCKS[1] / self.per_long_unit]
     }
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure() -> Result<Report, String> {
     let record = include_str!("../../rtl/syn/record.json");
     let record = serde_json::from_str(record).map_err(|e| e.to_string())?;
-    let points = points(&record).ok_or("the record of the core's synthesis has another form")?;
+    let points =
+        points(&record).ok_or("the record of the core's synthesis has an unknown format")?;
     let (cycles, absent) = match cycles::MISSING {
         None => (cycles::measure()?, Vec::new()),
         Some(reason) => (Vec::new(), vec![format!("cycles: {reason}")]),
@@ -109,7 +109,7 @@ pub(crate) fn measure() -> Result<Report, String> {
     })
 }
 
-/// Those with AES-128, as the paper has it, that encrypt.
+/// Returns the cores that encrypt with AES-128, like the paper's.
 fn points(record: &Value) -> Option<Vec<Point>> {
     let points = record["points"].as_object()?;
     let points = points.iter().filter(|(_, point)| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `gpu`: Luxor's kernels on each device that the engine's backends have, beside what the
-//! device could do at best.
+//! `gpu`: Luxor's kernels on each device of the engine's backends, compared with the device's
+//! limit.
 //!
-//! XTS reads and writes each byte once, as a copy does. So data that are on the device are
-//! encrypted beside a copy there, and data of the host, in pinned memory, beside a copy up and a
-//! copy down at the same time. The third contestant is the α¹²⁸ system of
-//! [`an_seo`](crate::an_seo) on the same device. Rates are of bytes encrypted, or copied, a
+//! XTS reads and writes each byte once, as a copy does. So encryption of data on the device is
+//! compared with a copy there, and encryption of data on the host, in pinned memory, with
+//! simultaneous copies to and from the device. The third contestant is the α¹²⁸ system of
+//! [`an_seo`](crate::an_seo) on the same device. Rates count the bytes encrypted or copied per
 //! second.
 
 mod section;
@@ -26,12 +26,12 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured.
+/// The options of the bench.
 pub(crate) struct Plan {
-    /// Of the data on the device. None: as its kind has it.
+    /// Bytes of the data on the device; `None` for the default of its kind.
     pub(crate) bytes: Option<usize>,
     pub(crate) quick: bool,
-    /// The kernel of the CPU's that says what is right. None: the best one.
+    /// The CPU's kernel that computes the expected results; `None` for the best one.
     pub(crate) engine: Option<String>,
     pub(crate) threads: NonZeroUsize,
 }
@@ -39,9 +39,10 @@ pub(crate) struct Plan {
 impl Bench for Plan {
     const NAME: &'static str = "gpu";
     const HELP: &'static str =
-        "The opencl and cuda backends on each device, beside copies and An and Seo's system";
+        "The opencl and cuda backends on each device, against copies and An and Seo's system";
     const SIZE: Option<&'static str> = Some(
-        "on the device [4G, quick: 1G, less where there is no room; such a device: 1M, quick: 256K]",
+        "size of the data on a device [default: 4G, quick: 1G, less without room; a CPU as a device: \
+         1M, quick: 256K]",
     );
     type Options = NoOptions;
     type Report = Report;
@@ -69,13 +70,13 @@ impl Bench for Plan {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     rounds: usize,
     devices: Vec<OnDevice>,
-    /// Why there are no others.
+    /// The reasons why there are no other devices.
     absent: Vec<String>,
 }
 
@@ -84,14 +85,14 @@ pub(crate) struct Report {
 struct OnDevice {
     about: About,
     resident_bytes: usize,
-    /// On the device.
+    /// Rates for data on the device.
     resident: Vec<DeviceRate>,
     host_bytes: usize,
-    /// From pinned memory to pinned memory.
+    /// Rates from pinned memory to pinned memory.
     host: Vec<DeviceRate>,
-    /// Beside the paper's α¹²⁸, of `host_bytes`.
+    /// Comparisons with the paper's α¹²⁸, on `host_bytes` bytes.
     papers: Vec<Beside>,
-    /// Why there is nothing of the paper's.
+    /// The reason why there is no comparison with the paper.
     no_papers: Option<String>,
 }
 
@@ -100,14 +101,14 @@ struct DeviceRate {
     key_bits: usize,
     direction: &'static str,
     unit_bytes: usize,
-    /// 10⁹ bytes a second.
+    /// 10⁹ bytes per second.
     gb_per_s: Summary,
-    /// The copy's, in the same rounds.
+    /// The copy's rate in the same rounds.
     copy_gb_per_s: Summary,
     of_copy: Summary,
-    /// What this should be at least, on the device for which that was said.
+    /// The target for `of_copy`, on the device for which it was set.
     of_copy_mark: Option<f64>,
-    /// Units of 512 bytes: the rate over that of 4096, in the same rounds.
+    /// For units of 512 bytes: the ratio to the rate of 4096-byte units, in the same rounds.
     of_4096: Option<Summary>,
 }
 
@@ -115,9 +116,9 @@ struct DeviceRate {
 struct Beside {
     key_bits: usize,
     unit_bytes: usize,
-    /// Data and powers of α being on the device.
+    /// With data and powers of α on the device.
     kernels: Rates,
-    /// From memory of the host and back, the paper's powers of α with it.
+    /// From the host's memory and back; for the paper including its powers of α.
     total: Rates,
 }
 
@@ -130,33 +131,33 @@ struct Rates {
 
 const UNITS: [usize; 2] = [4096, 512];
 
-/// What issue 8 says of an H200.
+/// The targets of issue 8 for an H200.
 const RESIDENT_MARKS: [f64; 2] = [0.32, 0.23];
 const HOST_MARK: f64 = 0.9;
 const SHORT_UNITS_MARK: f64 = 0.9;
 const PAPER_MARK: f64 = 3.0;
 
-/// Data on a GPU: what a launch and a wait cost, is little beside them.
+/// Bytes of the data on a GPU: enough to make the cost of a launch and a wait negligible.
 const ON_GPU: usize = 4 << 30;
 const ON_GPU_QUICK: usize = 1 << 30;
-/// A CPU's OpenCL is there to test kernels.
+/// A CPU's OpenCL is only for testing kernels.
 const ON_CPU: usize = 1 << 20;
 const ON_CPU_QUICK: usize = 256 << 10;
-/// The most from memory to memory, and of the paper's.
+/// The most bytes from memory to memory, and for the paper's system.
 const ON_HOST: usize = 1 << 30;
 
-/// The input is so many bytes again and again.
+/// The input repeats this many bytes.
 const PATTERN: usize = 64 << 20;
 
-/// Units that are looked at after each time; all are before the first one.
+/// Units that are checked after each timed run. Before the first one, all units are checked.
 const SAMPLES: usize = 16;
 
-/// Sees to it that there is such an engine.
+/// Checks that the requested engine exists.
 pub(crate) fn check(plan: &Plan) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref()).map(drop)
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let (found, absent) = devices::all();
@@ -187,12 +188,12 @@ struct Session<'a> {
     plan: &'a Plan,
     rounds: usize,
     pattern: Vec<u8>,
-    /// On the device, and on the host.
+    /// Bytes on the device, and on the host.
     bytes: usize,
     host_bytes: usize,
 }
 
-/// What is asked of a key.
+/// A key size and a direction.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     size: AesSize,
@@ -200,7 +201,8 @@ struct Task {
 }
 
 impl<'a> Session<'a> {
-    /// With less than `bytes` where there is no room for them, if nobody asked for so many.
+    /// Allocates the data. Uses less than `bytes` if there is too little room, unless the user gave
+    /// the size.
     fn new(
         own: &'a mut dyn LuxorKernels,
         plan: &'a Plan,
@@ -264,7 +266,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The key on the device and on the CPU.
+    /// Loads the key on the device, and returns it on the CPU.
     fn load(&mut self, size: AesSize) -> Result<Cpu, String> {
         let spec = XtsKey::new(&key(size)).map_err(|e| e.to_string())?;
         let spec = KeySpec::Xts(spec);
@@ -391,7 +393,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Compares some units, the first and the last among them.
+    /// Compares some units, including the first and the last.
     fn see_some(&self, task: Task, cpu: &Cpu, unit: usize) -> Result<(), String> {
         let units = self.bytes / unit;
         for sample in 0..SAMPLES {
@@ -401,7 +403,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Compares `len` bytes from `at` on, as far as there are any.
+    /// Compares at most `len` bytes from `at` on.
     fn see(&self, task: Task, cpu: &Cpu, unit: usize, at: usize, len: usize) -> Result<(), String> {
         let len = len.min(self.bytes - at);
         let input = &self.pattern[at % self.pattern.len()..][..len];
@@ -412,14 +414,14 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Who says what is right.
+/// The CPU's key, which computes the expected results.
 struct Cpu {
     key: Box<dyn LoadedKey>,
     executor: Executor,
 }
 
 impl Cpu {
-    /// Units of `unit` bytes, numbered from `first`.
+    /// Processes units of `unit` bytes, numbered from `first`.
     fn crypt(
         &self,
         direction: Direction,
@@ -444,14 +446,14 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     Err("other bytes than the CPU's".into())
 }
 
-/// The data key, then the tweak key. Nothing depends on its value.
+/// Returns the data key, then the tweak key. Nothing depends on its value.
 fn key(size: AesSize) -> Vec<u8> {
     (1..).take(2 * size.bytes()).collect()
 }
 
-const NO_ROUNDS: &str = "there are no rounds";
+const NO_ROUNDS: &str = "no round was measured";
 
-/// Everybody once to settle, then in turns: the samples of each.
+/// Runs every contestant once to warm up, then takes turns. Returns the samples of each.
 fn timed<T: Clone>(
     lanes: usize,
     rounds: usize,
@@ -476,7 +478,7 @@ fn rate(bytes: usize, seconds: &[Option<f64>]) -> Option<Summary> {
     Summary::of(rates.collect())
 }
 
-/// Of the copy's samples, then those of each length of units.
+/// `samples` has those of the copy first, then those of each unit length.
 fn rows(
     task: Task,
     bytes: usize,
@@ -521,7 +523,7 @@ mod tests {
         }
     }
 
-    /// The committed PTX, emulated: all that a GPU is asked for, and its answers.
+    /// The committed PTX in the emulator: all calls of a GPU, and their results.
     #[test]
     fn everything_runs_on_the_emulated_gpu() {
         let (plan, mut own) = (plan(), devices::emulated().luxor);
@@ -557,7 +559,7 @@ mod tests {
         sections_are_whole(found);
     }
 
-    /// With rows of the paper's, and without.
+    /// Checks the section with rows of the paper and without.
     fn sections_are_whole(found: OnDevice) {
         let mut report = Report {
             rounds: 1,
@@ -589,7 +591,7 @@ mod tests {
         let task = Task { size, direction };
         let cpu = session.load(AesSize::Aes256).unwrap();
         assert!(session.resident(task, &cpu, 1.0).is_ok());
-        // Now the device has another key than the CPU.
+        // Now the device has a different key from the CPU's.
         session.load(AesSize::Aes128).unwrap();
         let wrong = "other bytes than the CPU's";
         assert_eq!(session.resident(task, &cpu, 1.0).unwrap_err(), wrong);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `sanida-2020`: AES-CTR and AES-XTS a byte at a time, in OpenCL.
+//! `sanida-2020`: AES-CTR and AES-XTS, one byte at a time, in OpenCL.
 //!
 //! T. Sanida, A. Sideris and M. Dasygenis, "Accelerating the AES Algorithm using OpenCL", 2020,
-//! time a kernel on files of 512 bytes to 8 MB, without the copies to the device and back: CTR
-//! (Table IV) and XTS (Table V) with keys of 128, 192 and 256 bits, both ways. Of 1, 4, 8 and 16
-//! bytes of a block for a work-item, 16 were best. Here the same kernels run on this machine's
-//! devices, beside the engine and libraries in memory.
+//! time a kernel on files of 512 bytes to 8 MB, without the copies to and from the device: CTR
+//! (Table IV) and XTS (Table V) with keys of 128, 192 and 256 bits, in both directions. A work-item
+//! processes 1, 4, 8 or 16 bytes of a block; 16 were fastest. Here the same kernels run on this
+//! machine's devices, in turn with the engine and libraries in memory.
 //!
-//! A file is one data unit in XTS. AES-192 in XTS is in no standard: it is here for the paper's
-//! sake, is called `aes-192-xts (non-standard)`, and neither the engine nor a rival has it.
+//! In XTS, a file is one data unit. No standard has XTS with AES-192. It is included only because
+//! the paper has it, under the name `aes-192-xts (non-standard)`; neither the engine nor a rival
+//! supports it.
 
 mod device;
 mod published;
@@ -31,12 +32,13 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What is to be measured, and of whom.
+/// The options of the bench, and the rivals.
 pub(crate) struct Plan<'a> {
-    /// Of the longest file. None: the paper's; with `quick` and on a CPU's device less.
+    /// Bytes of the longest file; `None` for the paper's, or less with `quick` and on a CPU's
+    /// device.
     pub(crate) bytes: Option<usize>,
     pub(crate) quick: bool,
-    /// This kernel of the CPU's. None: the best one.
+    /// The CPU's kernel; `None` for the best one.
     pub(crate) engine: Option<String>,
     pub(crate) rivals: &'a [Box<dyn Rival>],
 }
@@ -44,9 +46,11 @@ pub(crate) struct Plan<'a> {
 impl Bench for Plan<'static> {
     const NAME: &'static str = "sanida-2020";
     const HELP: &'static str =
-        "AES-CTR and AES-XTS a byte at a time on a GPU (Sanida et al., 2020)";
-    const SIZE: Option<&'static str> =
-        Some("of the longest file [8M, quick: 2M; such a device: 512K, quick: 8K]");
+        "AES-CTR and AES-XTS on a GPU, one byte at a time (Sanida et al., 2020)";
+    const SIZE: Option<&'static str> = Some(
+        "size of the longest file [default: 8M, quick: 2M; a CPU as an OpenCL device: 512K, quick: \
+         8K]",
+    );
     type Options = NoOptions;
     type Report = Report;
 
@@ -73,13 +77,13 @@ impl Bench for Plan<'static> {
     }
 }
 
-/// What came out.
+/// The result of the bench.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(crate) struct Report {
     rounds: usize,
     devices: Vec<About>,
-    /// Why there are no others.
+    /// The reasons why there are no other devices.
     absent: Vec<String>,
     rows: Vec<FileTimes>,
 }
@@ -89,9 +93,9 @@ struct FileTimes {
     /// The device's interface, the engine or a rival.
     contestant: String,
     rival: bool,
-    /// Of a block, for a work-item; null for who has none.
+    /// Bytes of a block per work-item; null without work-items.
     bytes_per_item: Option<u32>,
-    /// `aes-128-ctr`, `aes-192-xts (non-standard)`.
+    /// Such as `aes-128-ctr` or `aes-192-xts (non-standard)`.
     cipher: String,
     direction: &'static str,
     file_bytes: usize,
@@ -99,7 +103,7 @@ struct FileTimes {
     milliseconds: Summary,
 }
 
-/// What is to be done.
+/// A cipher and a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Task {
     mode: Mode,
@@ -107,48 +111,48 @@ struct Task {
     direction: Direction,
 }
 
-/// Somebody who takes part in a task.
+/// A contestant in a task.
 struct Lane<'a> {
     contestant: String,
     rival: bool,
     bytes_per_item: Option<u32>,
     longest: usize,
-    /// Does it so many times over and gives the seconds of one.
+    /// Repeats the task this many times, and returns the seconds of one repetition.
     run: Run<'a>,
 }
 
 type Run<'a> = Box<dyn FnMut(&[u8], &[u8], usize) -> Result<f64, String> + 'a>;
 
-/// Bytes of a block that a work-item has.
+/// Bytes of a block per work-item.
 const PER_ITEM: [u32; 4] = [16, 8, 4, 1];
 
 const LONGEST_QUICK: usize = 2 << 20;
 
-/// A CPU's OpenCL is there to test kernels.
+/// A CPU's OpenCL is only for testing kernels.
 const LONGEST_ON_CPU: usize = 512 << 10;
 const LONGEST_ON_CPU_QUICK: usize = 8 << 10;
 
-/// What a sample takes, where one file is quicker.
+/// The least seconds of a sample; short files are repeated.
 const SAMPLE: f64 = 1e-3;
 
-/// Sees to it that there is such an engine, and such a file.
+/// Checks that the requested engine and files exist.
 pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
     cpu::kernels(plan.engine.as_deref())?;
     match plan.bytes {
         Some(bytes) if bytes < FILES[0] => Err(format!(
-            "--size is that of the longest file, at least {} bytes",
+            "--size is the size of the longest file, at least {} bytes",
             FILES[0]
         )),
         _ => Ok(()),
     }
 }
 
-/// Measures.
+/// Runs the bench.
 pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
     let longest = match (plan.bytes, plan.quick) {
         (Some(bytes), _) => bytes,
-        // The reference, which says what is right, is slow.
+        // The reference, which computes the expected results, is slow.
         (None, true) => LONGEST_QUICK,
         (None, false) => FILES[FILES.len() - 1],
     };
@@ -217,7 +221,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     })
 }
 
-/// The longest file that a device has, if there are any that are so long.
+/// Returns the longest file for a device.
 fn longest_on(device: &About, plan: &Plan<'_>) -> usize {
     match (device.is_cpu, plan.bytes, plan.quick) {
         (false, ..) | (true, Some(_), _) => usize::MAX,
@@ -226,7 +230,8 @@ fn longest_on(device: &About, plan: &Plan<'_>) -> usize {
     }
 }
 
-/// Once each to settle, to see whether it is right and how long it takes; then in turns.
+/// Runs every contestant once to warm up, to check its result and to estimate its time, then takes
+/// turns.
 fn time(
     lanes: &mut [&mut Lane<'_>],
     task: Task,
@@ -244,7 +249,7 @@ fn time(
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "between 1 and 1000"
+            reason = "clamped to 1 to 1000"
         )]
         times.push((SAMPLE / once).clamp(1.0, 1000.0) as usize);
     }
@@ -266,7 +271,7 @@ fn time(
         })
     };
     let rows = lanes.iter().zip(samples).map(row).collect::<Option<_>>();
-    rows.ok_or_else(|| "there are no rounds".to_owned())
+    rows.ok_or_else(|| "no round was measured".to_owned())
 }
 
 fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -> Lane<'a> {
@@ -287,7 +292,8 @@ fn on_device<'a>(device: &'a RefCell<OnDevice<'_>>, task: Task, per_item: u32) -
     }
 }
 
-/// On the device, without copies, as the paper's kernels. None for what the backends have not.
+/// Runs Luxor's kernels on the device without copies, like the paper's. `None` if the backends do
+/// not support the task.
 fn by_own_kernels<'a>(
     own: &'a RefCell<Box<dyn LuxorKernels>>,
     task: Task,
@@ -307,7 +313,7 @@ fn by_own_kernels<'a>(
             len: input.len(),
         };
         own.write(0, input)?;
-        // So that nothing is there that an earlier run made.
+        // Overwrite the results of earlier runs.
         own.copy_resident(input.len())?;
         let begun = Instant::now();
         for _ in 0..times {
@@ -329,7 +335,7 @@ fn by_own_kernels<'a>(
     }))
 }
 
-/// None for what the engine has not.
+/// `None` if the engine does not support the task.
 fn on_cpu<'a>(engine: &dyn Backend, task: Task) -> Result<Option<Lane<'a>>, String> {
     let Some(spec) = task.spec()? else {
         return Ok(None);
@@ -371,7 +377,7 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     Err("other bytes than the reference's".into())
 }
 
-/// The data unit's number, and the first counter.
+/// The data unit number in XTS, and the first counter in CTR.
 const FIRST: u64 = 0xfedc_ba98;
 
 impl Task {
@@ -396,13 +402,13 @@ impl Task {
         }
     }
 
-    /// In XTS the data key, then the tweak key. Nothing depends on its value.
+    /// Returns the key; in XTS the data key, then the tweak key. Nothing depends on its value.
     fn key(self) -> Vec<u8> {
         let keys = if self.mode == Mode::Xts { 2 } else { 1 };
         (1..).take(keys * self.size.bytes()).collect()
     }
 
-    /// None for what the engine has not.
+    /// `None` if the engine does not support the task.
     fn spec(self) -> Result<Option<KeySpec>, String> {
         let key = self.key();
         let spec = match (self.size, self.mode) {
@@ -413,20 +419,20 @@ impl Task {
         spec.map(Some).map_err(|e| e.to_string())
     }
 
-    /// What is right for the first bytes of `input`, as many as each file has.
+    /// Returns the expected results for each file. A file is the first bytes of `input`.
     fn answers(self, input: &[u8], files: &[usize]) -> Result<Vec<Vec<u8>>, String> {
         let key = self.key();
         let all = match (self.mode, self.size, self.direction) {
             (Mode::Ctr, ..) => luxor_reference::ctr(&key, FIRST.into(), input),
-            // The reference keeps to the standard, so XTS is put together of its parts.
+            // The reference follows the standard, so AES-192-XTS is composed of its parts.
             (_, AesSize::Aes192, _) => device::xts(&key, FIRST.into(), self.direction, input),
             (_, _, Direction::Encrypt) => luxor_reference::xts_encrypt(&key, FIRST.into(), input),
             (_, _, Direction::Decrypt) => luxor_reference::xts_decrypt(&key, FIRST.into(), input),
         };
-        // A data unit's first whole blocks do not depend on those behind them.
+        // The first whole blocks of a data unit do not depend on later ones.
         let first = |&file: &usize| all.get(..file).map(<[u8]>::to_vec);
         let answers = files.iter().map(first).collect::<Option<_>>();
-        answers.ok_or_else(|| "the reference made too few bytes".to_owned())
+        answers.ok_or_else(|| "the reference returned too few bytes".to_owned())
     }
 }
 
@@ -459,7 +465,7 @@ mod tests {
         }
     }
 
-    /// On the emulated GPU.
+    /// Runs on the emulated GPU.
     #[test]
     fn our_own_kernels_are_right_and_have_no_192() {
         let input = [7; 1024];

@@ -114,8 +114,7 @@ impl Settings {
         loads.retain(|load| wanted(load) && look(load));
         if loads.is_empty() {
             return Err(
-                "there is no such load: --request is 4K, 64K or 1M and --connections 1 \
-                 or 4"
+                "no such load: --request must be 4K, 64K or 1M, and --connections 1 or 4"
                     .to_owned(),
             );
         }

@@ -11,10 +11,10 @@ use super::{
 };
 use crate::devices::{About, Host, Launch, Memory, Paper, PaperKernels};
 
-/// The paper's streams, and the most that there are here.
+/// The number of streams in the paper, and the most here.
 pub(crate) const STREAMS: usize = 32;
 
-/// A device with memory for `bytes` of data.
+/// A device with memory for `bytes` bytes of data.
 pub(crate) struct OnDevice<'a> {
     gpu: &'a mut dyn PaperKernels,
     pub(crate) bytes: usize,
@@ -39,7 +39,7 @@ impl<'a> OnDevice<'a> {
             host_starts: gpu.host(bytes)?,
             device_input: gpu.memory(bytes)?,
             device_output: gpu.memory(bytes)?,
-            // Of Algorithm 2; those of Algorithm 1 are all tweaks.
+            // Enough for Algorithm 2. Algorithm 1 has all tweaks and uses `tweaks`.
             starts: gpu.memory(bytes.div_ceil(8))?,
             tweaks: gpu.memory(bytes)?,
             size: None,
@@ -59,8 +59,9 @@ impl<'a> OnDevice<'a> {
         self.gpu.load(Paper::AnSeo, &words)
     }
 
-    /// Powers on the host; then to the device and back, in so many streams; then what the
-    /// kernels alone take, on what is there. What came out is compared with `expected`.
+    /// Computes the powers on the host, encrypts with copies to and from the device in `streams`
+    /// streams, and then times the kernels alone on the data there. Compares the output with
+    /// `expected`.
     pub(crate) fn run(
         &mut self,
         xts: &Xts,
@@ -127,7 +128,7 @@ impl<'a> OnDevice<'a> {
             self.gpu.launch(queue, &fill)?;
         }
         if self.size != Some(xts.size) {
-            return Err("another key is loaded".into());
+            return Err("a different key is loaded".into());
         }
         let encrypt = Launch::Encrypt {
             size: xts.size,
@@ -146,7 +147,7 @@ mod tests {
     use super::*;
     use crate::devices;
 
-    /// The committed PTX, emulated: all systems, units of one gap and less, several streams.
+    /// The committed PTX in the emulator: all systems, units of one gap and less, several streams.
     #[test]
     fn the_emulated_gpu_makes_what_the_reference_does() {
         let input: Vec<u8> = (0..=250).cycle().take(2 * 4096).collect();

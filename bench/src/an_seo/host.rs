@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The host's part: powers of α by the paper's three algorithms, and its naive CPU. **Not
-//! constant-time**: Algorithms 2 and 3 look up by bytes of the tweak, AES by bytes of the data.
+//! The host's part: powers of α by the paper's three algorithms, and the paper's naive CPU. **Not
+//! constant-time**: Algorithms 2 and 3 look up bytes of the tweak, and AES looks up bytes of the
+//! data.
 
 use luxor_engine::gf128;
 use luxor_engine_gpu::keys::AesSize;
@@ -9,19 +10,19 @@ use crate::table_aes::TableAes;
 
 pub(crate) const BLOCK: usize = 16;
 
-/// How the host goes from one of its powers of α to the next.
+/// The step from one of the host's powers of α to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Algorithm 1: every tweak.
     One,
-    /// Algorithm 2, one look-up: every 8th.
+    /// Algorithm 2: every 8th tweak, with one table look-up.
     Eight,
-    /// Algorithm 3, 16 look-ups and the carry's: every 128th.
+    /// Algorithm 3: every 128th tweak, with 16 look-ups and those for the carry.
     By128,
 }
 
 impl Step {
-    /// Blocks from one power to the next.
+    /// Returns the blocks from one power to the next.
     pub(crate) fn gap(self) -> usize {
         match self {
             Self::One => 1,
@@ -30,7 +31,7 @@ impl Step {
         }
     }
 
-    /// `first` and what follows it, one after the other, as blocks.
+    /// Writes `first` and the powers after it as consecutive blocks.
     pub(crate) fn powers(self, first: u128, blocks: &mut [u8]) {
         fn fill(mut t: u128, blocks: &mut [u8], next: impl Fn(u128) -> u128) {
             for block in blocks.chunks_exact_mut(BLOCK) {
@@ -46,7 +47,7 @@ impl Step {
     }
 }
 
-/// The keys of XTS, and data units of one length numbered from 0.
+/// The keys of XTS, for data units of one length numbered from 0.
 pub(crate) struct Xts {
     pub(crate) size: AesSize,
     data_key: TableAes,
@@ -56,7 +57,7 @@ pub(crate) struct Xts {
 }
 
 impl Xts {
-    /// `key` is the data key, then the tweak key; units have `unit` blocks.
+    /// `key` is the data key, then the tweak key. Units have `unit` blocks.
     pub(crate) fn new(size: AesSize, key: &[u8], unit: usize) -> Self {
         let (data, tweak) = key.split_at(size.bytes());
         Self {
@@ -67,13 +68,13 @@ impl Xts {
         }
     }
 
-    /// Blocks from one power to the next: no power serves two units.
+    /// Returns the blocks from one power to the next. No power serves two units.
     pub(crate) fn gap(&self, step: Step) -> usize {
         step.gap().min(self.unit)
     }
 
-    /// For `blocks` blocks of data the tweak of every [`Xts::gap`]-th one, from the beginning
-    /// of each unit on. Gives the number of bytes.
+    /// Writes the tweak of every [`Xts::gap`]-th of `blocks` blocks, starting again at each unit.
+    /// Returns the number of bytes.
     pub(crate) fn starts(&self, step: Step, blocks: usize, starts: &mut [u8]) -> usize {
         let unit = self.unit.min(blocks);
         let len = BLOCK * unit.div_ceil(self.gap(step));
@@ -86,7 +87,8 @@ impl Xts {
         done
     }
 
-    /// The naive CPU's second half: all blocks with their tweaks, one after the other.
+    /// The second half of the naive CPU: encrypts all blocks with their tweaks, one after the
+    /// other.
     pub(crate) fn encrypt(&self, tweaks: &[u8], input: &[u8], output: &mut [u8]) {
         let blocks = input.chunks_exact(BLOCK).zip(tweaks.chunks_exact(BLOCK));
         for ((input, tweak), output) in blocks.zip(output.chunks_exact_mut(BLOCK)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's figures, as printed.
+//! The paper's numbers, as printed.
 
 /// Tables 3 and 4, milliseconds for 128 MB: powers of α, encryption, total.
 pub(super) const SYSTEMS: [(&str, [&str; 3]); 4] = [
@@ -9,22 +9,22 @@ pub(super) const SYSTEMS: [(&str, [&str; 3]); 4] = [
     ("GPU alpha^128", ["0.25", "1.34", "1.59"]),
 ];
 
-/// What is to be known of them.
+/// Remarks on the numbers.
 pub(super) const REMARK: &str = "\
 The paper's machine: AMD Ryzen 9 5900X at 4.7 GHz, NVIDIA GeForce RTX 3090, means of 1000 runs.
-As printed: 32.72 + 0.3 are not 35.72, nor are they its text's 34.91 for the same.
-It says that the copies to the GPU and back are counted,
-but 128 MB in 0.3 to 1.34 ms are 100 to 450 GB/s, where PCIe 4.0 x16 has 32 each way. So both
-are given here: `encryption` with all copies, `kernels` without any.
+As printed, 32.72 + 0.3 is not 35.72, and the paper's text gives 34.91 instead.
+The paper says that the copies to and from the GPU are included,
+but 128 MB in 0.3 to 1.34 ms is 100 to 450 GB/s, and PCIe 4.0 x16 has 32 GB/s each way. So both
+are measured here: `encryption` with all copies, `kernels` without any.
 ";
 
-/// Table 5's contestants.
+/// The contestants of Table 5.
 pub(super) const CONTESTANTS: [&str; 2] = ["OpenSSL 3.0.1", "GPU alpha^128"];
 
-/// Table 5's blocks.
+/// The lengths of data units in Table 5.
 pub(super) const BLOCKS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
 
-/// Table 5, GB/s: OpenSSL and the GPU with AES-128, then with AES-256.
+/// Table 5, GB/s: OpenSSL and the GPU with AES-128, then both with AES-256.
 const RATES: [[&str; 4]; 5] = [
     ["7.94", "74.97", "6.13", "67.07"],
     ["9.77", "95.17", "7.34", "91.26"],
@@ -33,7 +33,7 @@ const RATES: [[&str; 4]; 5] = [
     ["12.01", "146.91", "8.97", "131.32"],
 ];
 
-/// Table 5's row of data units of so many bytes.
+/// Returns the row of Table 5 for data units of `block_bytes` bytes.
 pub(super) fn rates(block_bytes: usize) -> Option<[&'static str; 4]> {
     let block = BLOCKS.iter().position(|&bytes| bytes == block_bytes)?;
     Some(RATES[block])

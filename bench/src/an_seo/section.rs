@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it, with the paper's figures.
+//! Describes the result of `an-seo-2022`, with the paper's numbers.
 
 use super::{Rate, Report, Streams, Whose, published};
 use crate::{
@@ -15,20 +15,20 @@ const PAPER: Paper = Paper {
         Optimization Implementation Technique for Fast File Encryption. IEEE Access 10, 2022, \
         doi:10.1109/ACCESS.2022.3155810.",
     claim: "With every 128th power of alpha from the host, a GPU encrypts 128 MB in 1.59 ms; with \
-        all of them from there in 35.72 ms, and the CPU alone in 381.76 ms. With data units of 8192 \
-        bytes that is 146.91 GB/s, where OpenSSL has 12.01.",
-    rebuilt: "The four systems, those with a GPU on each device of OpenCL and of NVIDIA's driver, with \
-        copies and without, beside the engine's kernels and libraries.",
+        all powers from the host it takes 35.72 ms, and the CPU alone takes 381.76 ms. With data \
+        units of 8192 bytes the GPU reaches 146.91 GB/s, and OpenSSL 12.01.",
+    rebuilt: "The four systems. Those with a GPU run on each device of OpenCL and of NVIDIA's \
+        driver, with and without copies, in turn with the engine's kernels and with libraries.",
 };
 
-/// The data units of the plot, the standard's own.
+/// The length of data units in the plot, dm-crypt's usual one.
 const SHOWN: usize = 4096;
 
 impl Report {
     pub(super) fn section(&self) -> Section {
         let about = format!(
-            "{}Data are one unit under AES-128 in Tables 3 and 4, medians of {} rounds. The host \
-             makes all tweaks, every 8th or every 128th; the device fills the gaps and encrypts, in \
+            "{}In Tables 3 and 4 the data are one unit under AES-128; medians of {} rounds. The host \
+             computes all tweaks, every 8th or every 128th; the device fills the gaps and encrypts, in \
              32 streams.{}",
             published::REMARK,
             self.rounds,
@@ -68,7 +68,7 @@ impl Report {
         Plot::bars(caption, "ms", ours.chain(printed))
     }
 
-    /// Table 5 at one length of data units with AES-128.
+    /// Plots Table 5 for one length of data units with AES-128.
     fn plot_of_rates(&self) -> Option<Plot> {
         let mut all = self.table_5.iter();
         let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128))?;
@@ -90,7 +90,7 @@ impl Report {
     fn systems(&self) -> Table {
         let printed = published::SYSTEMS.into_iter();
         let printed = printed.map(|(system, [alpha, encryption, total])| {
-            let cells = [alpha, encryption, total, "not said"];
+            let cells = [alpha, encryption, total, "not given"];
             Row::new(plot::Whose::Paper, format!("the paper's {system}"), cells)
         });
         let ours = self
@@ -99,7 +99,7 @@ impl Report {
             .map(|row| row.row(self.file_bytes));
         let bytes = size::text(self.file_bytes);
         Table::new(
-            format!("Tables 3 and 4: milliseconds for {bytes}, and the quartiles"),
+            format!("Tables 3 and 4: milliseconds for {bytes}, with quartiles"),
             "System",
             ["Powers of alpha", "Encryption", "Total", "Kernels alone"],
             ours.chain(printed),
@@ -120,7 +120,7 @@ impl Report {
         let bytes = size::text(self.file_bytes);
         Table::new(
             format!(
-                "GPU alpha^128 in so many streams, where the paper has 32: milliseconds for {bytes}, \
+                "GPU alpha^128 by the number of streams (32 in the paper): milliseconds for {bytes}, \
                  with all copies"
             ),
             "Device",
@@ -129,7 +129,8 @@ impl Report {
         )
     }
 
-    /// Table 5 for one key size: a row each, and a column for each length of data units.
+    /// Returns Table 5 for one key size: a row for each contestant, a column for each length of
+    /// data units.
     fn rates(&self, bits: usize) -> Option<Table> {
         let all = || self.table_5.iter().filter(|rates| rates.key_bits == bits);
         let mut rows = Vec::new();
@@ -170,8 +171,8 @@ impl Report {
             ));
         }
         let heads = all().map(|rates| format!("{} B", rates.block_bytes));
-        let caption = format!("Table 5: GB/s with AES-{bits}, by the bytes of the data units");
-        Some(Table::new(caption, "Who", heads, rows))
+        let caption = format!("Table 5: GB/s with AES-{bits}, by the length of data units");
+        Some(Table::new(caption, "Implementation", heads, rows))
     }
 
     fn conclusion(&self) -> Option<String> {
@@ -179,7 +180,7 @@ impl Report {
         let of = |system: &'static str| all().filter(move |row| row.system == system);
         let naive = plot::value(of("naive CPU").next()?.total_ms.median);
         let mut text = format!(
-            "For {} as one data unit the paper's CPU system takes {naive} ms here",
+            "For {} as one data unit, the paper's CPU system takes {naive} ms on this machine",
             size::text(self.file_bytes)
         );
         for row in of("GPU alpha^128") {
@@ -198,7 +199,7 @@ impl Report {
 }
 
 impl Whose {
-    /// The paper's systems and libraries are others.
+    /// The paper's systems and libraries count as rivals.
     fn of_row(self) -> plot::Whose {
         plot::Whose::of(self != Self::Luxor)
     }
@@ -251,7 +252,7 @@ mod tests {
         Summary::of(vec![value]).unwrap()
     }
 
-    /// A naive CPU, a device, the engine and a library.
+    /// A report of a naive CPU, a device, the engine and a library.
     fn report(devices: bool) -> Report {
         let all = [
             ("CPU", Whose::Paper, "naive CPU"),

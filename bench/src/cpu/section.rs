@@ -68,9 +68,10 @@ impl Report {
 
     fn about(&self, shown: &[&KernelRate]) -> String {
         let mut text = format!(
-            "Each kernel beside the machine's limit, a loop of nothing but AES instructions on \
-             registers as wide, and beside other libraries. GB/s are 10^9 bytes a second; calls of \
-             {} go through memory, shorter ones through a buffer that an L2 cache of 2 MiB holds.",
+            "Each kernel compared with the machine's limit, a loop of nothing but AES instructions \
+             on registers of the same width, and with other libraries. GB/s are 10^9 bytes per \
+             second. Calls of {} go through memory, shorter ones through a buffer that fits an L2 \
+             cache of 2 MiB.",
             size::text(self.large_bytes)
         );
         if let Some(row) = shown.first() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who takes part, and whether they make the right bytes.
+//! The contestants, and the check of their bytes.
 
 use std::{num::NonZeroUsize, thread};
 
@@ -13,44 +13,44 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use super::{ARRAYS, SMALL};
 use crate::{cipher::crypt, rivals::Rival};
 
-/// A thread a chain, and one for each half of a message in CTR.
+/// One thread per chain, or per half of a message in CTR.
 pub(super) const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
-/// The bytes that are compared with the reference's, which is slow.
+/// Bytes that are compared with the reference, which is slow.
 const PREFIX: usize = 9000;
 
 const IV: u64 = 0x0123_4567_89ab_cdef;
 
-/// What makes the bytes.
+/// The mode that produces the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A chain of AES-256.
+    /// One chain of AES-256.
     Ofb,
-    /// Two of AES-128.
+    /// Two chains of AES-128.
     Two(Construction, TweakSchedule),
-    /// The first of two alone.
+    /// The first of two chains alone.
     One(Construction, KeySize),
-    /// AES-256.
+    /// AES-256 in CTR.
     Ctr,
 }
 
-/// Who does what of it.
+/// The division of the work among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Way {
     /// One chain on one thread.
     Serial,
-    /// A thread a chain, merged array by array.
+    /// One thread per chain, merged array by array.
     Apart,
     /// Both chains on one thread.
     Together,
-    /// As the engine chooses.
+    /// The engine's own choice.
     Auto,
-    /// A thread for each half of the message.
+    /// One thread for each half of the message.
     Halves,
 }
 
-/// The message from one place to another, in arrays of so many bytes.
+/// Encrypts a message from one buffer to another, in arrays of the given length.
 type Pass<'a> = Box<dyn Fn(usize, &[u8], &mut [u8]) -> Result<(), String> + 'a>;
 
 /// A contestant.
@@ -62,7 +62,7 @@ pub(super) struct Lane<'a> {
     pub(super) pass: Pass<'a>,
 }
 
-/// The engine in all forms and ways, and the rivals.
+/// Returns the engine in all forms and ways, and the rivals.
 pub(super) fn all<'a>(
     backend: &dyn Backend,
     executor: &'a Executor,
@@ -124,7 +124,7 @@ pub(super) fn all<'a>(
             way: Way::Serial,
             pass: Box::new(|array, input, output| {
                 let stream = rival.ofb(&Form::Ofb.key(), IV);
-                let mut stream = stream.ok_or("the mode is gone")??;
+                let mut stream = stream.ok_or("the rival has lost the mode")??;
                 for (input, output) in input.chunks(array).zip(output.chunks_mut(array)) {
                     stream.crypt(InOut::Separate { input, output })?;
                 }
@@ -135,8 +135,9 @@ pub(super) fn all<'a>(
     Ok(lanes)
 }
 
-/// Compares the engine's answer in one call (CTR: in calls of 1 MiB) with the reference's, as
-/// far as that goes, and all others, in arrays of each length, with that, in whole.
+/// Compares a prefix of the engine's result in one call (CTR: in calls of 1 MiB) with the
+/// reference. Compares the whole results of all contestants, in arrays of each length, with that
+/// result.
 pub(super) fn check(
     backend: &dyn Backend,
     lanes: &[Lane<'_>],
@@ -146,7 +147,7 @@ pub(super) fn check(
     let prefix = &input[..input.len().min(PREFIX)];
     let mut expected = crate::cpu::memory(input.len())?;
     let mut form = None;
-    // Those of one form one after the other, so that its answer is made once.
+    // Sort by form, so that each form's result is computed once.
     let mut order: Vec<&Lane<'_>> = lanes.iter().collect();
     order.sort_by_key(|lane| lanes.iter().position(|other| other.form == lane.form));
     for lane in order {
@@ -155,7 +156,7 @@ pub(super) fn check(
             form = Some(lane.form);
             let (key, output) = (lane.form.load(backend)?, &mut expected);
             match lane.form {
-                // A data unit has no more than 16 MiB.
+                // A data unit has at most 16 MiB.
                 Form::Ctr => halves(&*key, 1 << 20, input, output)?,
                 _ => message(&*key, IV)?.crypt(InOut::Separate { input, output }),
             }
@@ -171,7 +172,7 @@ pub(super) fn check(
             (lane.pass)(array, input, output)?;
             if *output != expected[..] {
                 let what = format!(
-                    "{:?}, arrays of {array}: other bytes than at once",
+                    "{:?}, arrays of {array}: other bytes than in one call",
                     lane.way
                 );
                 return Err(said(&what));
@@ -181,13 +182,16 @@ pub(super) fn check(
     Ok(())
 }
 
-/// A message in output feedback.
+/// Begins a message in output feedback.
 pub(super) fn message(key: &dyn LoadedKey, iv: u64) -> Result<Message, String> {
-    let messages = key.messages().ok_or("the engine has no messages")?;
+    let messages = key
+        .messages()
+        .ok_or("the engine does not support messages")?;
     Ok(messages.begin(DataUnitNumber::from(iv)))
 }
 
-/// Each thread goes through its half array by array, and waits for nobody.
+/// Encrypts in CTR with two threads. Each processes its half array by array, without waiting for
+/// the other.
 fn halves(
     key: &dyn LoadedKey,
     array: usize,
@@ -210,7 +214,7 @@ fn halves(
     })
 }
 
-/// The bytes of a message in CTR from byte `at` on, which begins a block.
+/// Encrypts the bytes of a message in CTR from byte `at` on, the beginning of a block.
 fn ctr(key: &dyn LoadedKey, at: usize, input: &[u8], output: &mut [u8]) -> Result<(), String> {
     let counter = u128::from(IV) + at as u128 / 16;
     let (unit, buf) = (input.len(), InOut::Separate { input, output });
@@ -218,7 +222,8 @@ fn ctr(key: &dyn LoadedKey, at: usize, input: &[u8], output: &mut [u8]) -> Resul
 }
 
 impl Lane<'_> {
-    /// All take the paper's arrays; small ones those only whose ratio is looked at.
+    /// Returns whether the contestant is measured with arrays of this length. All are measured with
+    /// the paper's arrays; short arrays are only for the forms in the table of ratios.
     pub(super) fn takes(&self, array: usize) -> bool {
         let two = matches!(self.form, Form::Two(_, TweakSchedule::Alpha));
         ARRAYS.contains(&array) || self.form == Form::Ofb || two && self.way == Way::Together
@@ -242,7 +247,7 @@ impl Form {
         ]
     };
 
-    /// As the paper's tables have it.
+    /// Returns the name in the paper's tables.
     pub(super) fn name(self) -> &'static str {
         use Construction::{Xe, Xex};
         match self {
@@ -259,7 +264,7 @@ impl Form {
         }
     }
 
-    /// Whether it stands in the tables of `construction`.
+    /// Returns whether the form is in the tables of `construction`.
     pub(super) fn is_of(self, construction: Construction) -> bool {
         match self {
             Self::Two(own, _) | Self::One(own, _) => own == construction,
@@ -267,13 +272,13 @@ impl Form {
         }
     }
 
-    /// Its key with the engine.
+    /// Loads its key into the engine.
     pub(super) fn load(self, backend: &dyn Backend) -> Result<Box<dyn LoadedKey>, String> {
         let spec = self.spec().map_err(|e| e.to_string())?;
         backend.load_key(&spec).map_err(|e| e.to_string())
     }
 
-    /// Nothing depends on its value.
+    /// Returns its key. Nothing depends on the value.
     fn key(self) -> Vec<u8> {
         let len = match self {
             Self::One(_, KeySize::Aes256) => 64,
@@ -297,7 +302,7 @@ impl Form {
         })
     }
 
-    /// The right bytes.
+    /// Returns the reference's bytes.
     pub(super) fn reference(self, iv: u64, input: &[u8]) -> Vec<u8> {
         let (key, iv) = (self.key(), iv.into());
         let mode = |construction, schedule| TweakableOfb {
@@ -321,7 +326,7 @@ impl<'de> Deserialize<'de> for Form {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         let found = Self::ALL.into_iter().find(|form| form.name() == name);
-        found.ok_or_else(|| D::Error::custom(format!("{name} is no form of the mode")))
+        found.ok_or_else(|| D::Error::custom(format!("{name} is not a form of the mode")))
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The figures of the paper's Tables B1 to B4, as printed.
+//! The numbers of the paper's Tables B1 to B4, as printed.
 
-/// A table of the paper: milliseconds for a file of 128 MB, the speed-up of its second row
-/// over its first, and the same in per cent. For each length of the input array, apart by spaces.
+/// A table of the paper: milliseconds for a file of 128 MB, and the speed-up of the second row over
+/// the first, as a ratio and in per cent. Each row has one number per length of the input array,
+/// separated by spaces.
 pub(super) struct Published {
     pub(super) name: &'static str,
     pub(super) machine: &'static str,
@@ -65,7 +66,7 @@ pub(super) const XEX: [Published; 2] = [
     },
 ];
 
-/// Their first and last rows are those of Tables B1 and B2 again.
+/// The first and last rows repeat those of Tables B1 and B2.
 pub(super) const XE: [Published; 2] = [
     Published {
         name: "B3",
@@ -117,7 +118,7 @@ pub(super) const XE: [Published; 2] = [
 ];
 
 impl Published {
-    /// Its rows' names and figures.
+    /// Returns the names and numbers of its rows.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         let rows = self.rows.iter();
         rows.map(|(what, figures)| (*what, figures.split(' ').collect()))
@@ -128,7 +129,7 @@ impl Published {
 mod tests {
     use super::*;
 
-    /// A figure that is copied wrong does not fit the others.
+    /// A number that was copied wrongly would not fit the others.
     #[test]
     fn speed_ups_are_those_of_the_times() {
         for table in XEX.iter().chain(&XE) {

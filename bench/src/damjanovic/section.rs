@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it, with the paper's figures.
+//! Describes the result of `damjanovic-simic-2015`, with the paper's numbers.
 
 use luxor_engine::{Construction, TweakSchedule};
 
@@ -19,13 +19,14 @@ use crate::{
 const PAPER: Paper = Paper {
     reference: "Boris Damjanović and Dejan Simić (University of Belgrade): Tweakable parallel OFB mode \
         of operation with delayed thread synchronization. Security and Communication Networks, 2015.",
-    claim: "Two chains of AES-128, a thread each, are faster than serial AES-256-OFB where input \
-        arrays are long: up to 1.10 times (XEX) and 1.19 times (XE).",
+    claim: "Two chains of AES-128, each in its own thread, are faster than serial AES-256-OFB if \
+        input arrays are long: up to 1.10 times (XEX) and 1.19 times (XE).",
     rebuilt: "The modes in both forms, in the paper's way and with both chains side by side on one \
-        thread, beside serial OFB, one chain alone and CTR; and independent streams side by side.",
+        thread, compared with serial OFB, one chain alone and CTR; and independent streams side by \
+        side.",
 };
 
-/// The paper's forms, and its tables of each.
+/// The paper's forms, with its tables of each.
 const FORMS: [(Construction, &str, &[Published; 2]); 2] = [
     (Construction::Xex, "XEX", &published::XEX),
     (Construction::Xe, "XE", &published::XE),
@@ -43,18 +44,19 @@ impl Report {
         let smaller = self.engines.iter().filter_map(|engine| {
             let mb = engine.bytes as f64 / 1e6;
             (engine.bytes != self.file_bytes)
-                .then(|| format!("{}: from {mb:.3} MB, and multiplied.", engine.engine))
+                .then(|| format!("{}: measured with {mb:.3} MB, and scaled.", engine.engine))
         });
         let section = Section {
             title: "Parallel tweakable OFB".to_owned(),
             paper: Some(PAPER),
             about: format!(
-                "Milliseconds for {} MB (10^6 bytes), from memory to memory, by the bytes of the input \
-                 array: medians of {} rounds, and half the distance between the quartiles. One thread \
-                 does all, but for \"a thread each\", merged array by array, and 2x 256 CTR, a thread \
-                 for each half of the message, which wait for nobody. Speed-ups and % are over 1x 256 \
-                 OFB, in the same round. Tweaks are multiplied by alpha each block; \"printed\" is \
-                 alpha^i, as in the paper's listings.",
+                "Milliseconds for {} MB (10^6 bytes), from memory to memory, by the length of the \
+                 input array: medians of {} rounds, and half the distance between the quartiles. \
+                 Everything runs on one thread, except \"a thread each\", merged array by array, \
+                 and 2x 256 CTR, with an independent thread for each half of the message. \
+                 Speed-ups and % are relative to 1x 256 OFB in the same round. Tweaks are \
+                 multiplied by alpha for each block; \"printed\" uses alpha^i, as in the paper's \
+                 listings.",
                 self.file_bytes as f64 / 1e6,
                 self.rounds
             ),
@@ -79,7 +81,7 @@ impl Report {
         })
     }
 
-    /// The paper's lengths that were measured, or else all, by their places.
+    /// Returns the indices of the paper's lengths that were measured, or all of them if none was.
     fn measured(&self) -> Vec<usize> {
         let arrays = || self.engines.iter().flat_map(|engine| &engine.arrays);
         let is = |&at: &usize| arrays().any(|array| array.array_bytes == ARRAYS[at]);
@@ -107,13 +109,13 @@ impl Report {
             format!(", and with a thread each {apart}")
         });
         Some(format!(
-            "In the longest arrays both chains of XEX on one thread have {together} times the speed \
+            "With the longest arrays, both chains of XEX on one thread have {together} times the speed \
              of serial AES-256-OFB{apart}; the paper's best, with a thread each, is 1.10 times for \
              XEX and 1.19 for XE."
         ))
     }
 
-    /// A column for each engine.
+    /// Returns the table of streams, with a column for each engine.
     fn streams(&self) -> Table {
         let engines = self.engines.iter().map(|engine| engine.engine);
         let turn = self.engines.first().map_or(0, |engine| engine.turn_bytes);
@@ -139,7 +141,7 @@ impl Report {
     }
 }
 
-/// A form of the paper's: our rows over the lengths at these places, then the paper's.
+/// Returns the table of one form: our rows for the lengths at these indices, then the paper's.
 fn beside(
     name: &str,
     printed: &[Published; 2],
@@ -153,9 +155,9 @@ fn beside(
         })
     });
     let machines = printed.iter();
-    let machines = machines.map(|table| format!("{} is of an {}", table.name, table.machine));
+    let machines = machines.map(|table| format!("{} is from an {}", table.name, table.machine));
     let caption = format!(
-        "{name}: milliseconds for 128 MB by the bytes of the input array; {}",
+        "{name}: milliseconds for 128 MB by the length of the input array; {}",
         machines.collect::<Vec<_>>().join(", ")
     );
     let heads = places.iter().map(|&place| format!("{} B", ARRAYS[place]));
@@ -163,19 +165,19 @@ fn beside(
 }
 
 impl Engine {
-    /// Of the paper's lengths, which have the same rows.
+    /// Returns the arrays of the paper's lengths, which all have the same rows.
     fn of_paper(&self) -> Vec<&Array> {
         let is = |array: &&Array| ARRAYS.contains(&array.array_bytes);
         self.arrays.iter().filter(is).collect()
     }
 
-    /// The first of the paper's lengths' rows, and their places.
+    /// Returns the rows of the first of them, with their indices.
     fn first_rows(&self) -> impl Iterator<Item = (usize, &FormTimes)> {
         let first = self.of_paper().into_iter().take(1);
         first.flat_map(|array| array.rows.iter().enumerate())
     }
 
-    /// None with less than two lengths.
+    /// Returns no plots if there are fewer than two lengths.
     fn plots(&self) -> Vec<Plot> {
         let mut arrays = self.of_paper();
         arrays.sort_by_key(|array| array.array_bytes);
@@ -242,7 +244,7 @@ impl Engine {
             .collect()
     }
 
-    /// Milliseconds over the paper's lengths, and where two chains are, the speed-up.
+    /// Returns the milliseconds for the paper's lengths, and for two chains the speed-up.
     fn rows_of(&self, construction: Construction) -> Vec<Row> {
         let arrays = self.of_paper();
         let mut rows = Vec::new();
@@ -282,7 +284,8 @@ impl Engine {
         }
     }
 
-    /// Two chains on one thread over one, its own and the rivals', in arrays of all lengths.
+    /// Returns the ratios of two chains on one thread to one chain, the engine's and the rivals',
+    /// for arrays of all lengths.
     fn table_of_ratios(&self) -> Table {
         let rivals = self.arrays.iter().take(1).flat_map(|array| &array.rows);
         let rivals: Vec<&String> = rivals.take(1).flat_map(|row| row.of_rival.keys()).collect();
@@ -314,7 +317,7 @@ impl Engine {
 }
 
 impl Array {
-    /// Two chains, done so.
+    /// Returns the row of two chains in this way.
     fn of(&self, construction: Construction, way: Way) -> Option<&FormTimes> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let mut rows = self.rows.iter();
@@ -322,7 +325,7 @@ impl Array {
     }
 }
 
-/// The median, and half of what lies between the quartiles.
+/// Formats the median and half the distance between the quartiles.
 fn spread(summary: &Summary) -> String {
     let digits = usize::from(summary.median < 1000.0);
     let half = (summary.upper - summary.lower) / 2.0;

@@ -14,30 +14,30 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// The bytes of each stream in each call, over themselves in a buffer of its own.
+/// Bytes of each stream per call. Each stream works in place in its own buffer.
 pub(super) const TURN: usize = 64_000;
 
-/// The bytes that are compared with the reference's.
+/// Bytes that are compared with the reference.
 const PREFIX: usize = 1000;
 
-/// Those of one form begin with one stream.
+/// The sets of one form begin with one stream, to which the others are compared.
 const SETS: [(Form, &[usize]); 2] = [
     (Form::Ofb, &[1, 2, 4, 8, 16, 32]),
     (Form::Two(Construction::Xex, TweakSchedule::Alpha), &[1, 16]),
 ];
 
-/// So many streams.
+/// The rate of a number of streams.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct StreamsRate {
     pub(super) form: Form,
     pub(super) streams: usize,
-    /// 10⁹ bytes a second, of all together.
+    /// 10⁹ bytes per second of all streams together.
     pub(super) gb_per_s: Summary,
     /// The ratio to one stream of the same form, in the same round.
     pub(super) of_one: Summary,
 }
 
-/// Times `bytes` of each number of streams, in alternation.
+/// Times `bytes` bytes for each number of streams, in turns.
 pub(super) fn measure(
     backend: &dyn Backend,
     bytes: usize,
@@ -73,7 +73,7 @@ pub(super) fn measure(
         })
     };
     let rows: Option<_> = sets.iter().zip(&samples).map(row).collect();
-    rows.ok_or_else(|| "there are no rounds".to_owned())
+    rows.ok_or_else(|| "no round was measured".to_owned())
 }
 
 /// Streams of one form.
@@ -100,14 +100,14 @@ impl Set {
         })
     }
 
-    /// All at their beginning, under the key; the IVs are counted.
+    /// Begins all messages under the key. Their IVs count from 0.
     fn messages(&self) -> Result<Vec<Message>, String> {
         (0..self.count as u64)
             .map(|iv| lane::message(&*self.key, iv))
             .collect()
     }
 
-    /// One stream alone has no others to stand beside.
+    /// Encrypts the next bytes of all streams. A single stream has no others to run beside.
     fn go_on(&mut self, messages: &mut [Message], turns: usize) {
         for _ in 0..turns {
             let pairs = messages.iter_mut().zip(&mut self.buffers);
@@ -124,8 +124,8 @@ impl Set {
         }
     }
 
-    /// Side by side they make the reference's bytes, as far as these go, and in whole, over
-    /// two turns, what each makes alone.
+    /// Checks that a prefix of each stream is the reference's, and that over two turns each stream
+    /// has the same bytes as alone.
     fn check(&mut self) -> Result<(), String> {
         let name = format!("{} streams of {}", self.count, self.form.name());
         let before = self.buffers.clone();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the time of XTS goes: the paper's Tables 1 and 2, in software.
+//! The time of the parts of XTS, as in the paper's Tables 1 and 2, in software.
 //!
-//! The engine's kernels do everything with a block while it is in a register. So the
-//! parts are measured apart, each in passes over as many bytes, in calls that are as long:
-//! the data unit numbers encrypted by the engine's ECB with the tweak key, the powers of
-//! α by [`powers`], the two XORs by plain loops, the data by ECB with the data key. Put
-//! together they make the same bytes as the whole, which is checked. What they take in
-//! sum and the whole does not is what their fusion saves.
+//! The engine's kernels do all work on a block while it is in a register, so the parts are measured
+//! separately. Each part makes passes over the same number of bytes, in calls of the same length:
+//! the engine's ECB with the tweak key encrypts the data unit numbers, [`powers`] multiplies by
+//! powers of α, plain loops do the two XORs, and ECB with the data key encrypts the data. A check
+//! ensures that the parts together produce the same bytes as the whole. The sum of the parts
+//! exceeds the whole by the time that their fusion saves.
 //!
 //! The clock is read around a pass, not around a call.
 
@@ -29,13 +29,13 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// It is walked through again and again; it and the tweaks fit an L2 cache.
+/// The buffer of all passes. With its tweaks it fits an L2 cache.
 pub(super) const BUFFER: usize = 64 << 10;
 
 /// The paper's 50 MB, in whole buffers.
 pub(super) const BYTES: usize = 763 * BUFFER;
 
-/// What the parts take, and the whole.
+/// The times of the parts and of the whole.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct SoftwareTimes {
     pub(super) direction: &'static str,
@@ -54,10 +54,10 @@ pub(super) struct Parts {
     pub(super) first_xor: Summary,
     pub(super) cipher: Summary,
     pub(super) second_xor: Summary,
-    /// The whole less its parts: below 0 where doing them together saves time.
+    /// The whole minus its parts: negative if doing them together saves time.
     pub(super) other: Summary,
-    /// The whole less numbers and cipher: what the powers and the XORs add to them when
-    /// the engine does all together.
+    /// The whole minus numbers and cipher: the cost of the powers and the XORs when the engine does
+    /// everything together.
     pub(super) fused: Summary,
 }
 
@@ -80,7 +80,7 @@ const PARTS: [Part; 6] = [
     Part::SecondXor,
 ];
 
-/// All rows of both tables.
+/// Measures all rows of both tables.
 pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<SoftwareTimes>, String> {
     let mut rows = Vec::new();
     for direction in [Direction::Encrypt, Direction::Decrypt] {
@@ -99,7 +99,7 @@ pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Software
     Ok(rows)
 }
 
-/// Two reads of the clock, in nanoseconds.
+/// Returns the time of two reads of the clock, in nanoseconds.
 pub(super) fn clock() -> f64 {
     const READS: u32 = 100_000;
     let begun = Instant::now();
@@ -121,7 +121,7 @@ struct Work {
     tweak_key: Box<dyn LoadedKey>,
     input: Buffer,
     output: Buffer,
-    /// The first block of each data unit, then all of them.
+    /// The data unit numbers as blocks, then all blocks of tweaks.
     numbers: Buffer,
     tweaks: Buffer,
 }
@@ -150,7 +150,7 @@ impl Work {
         })
     }
 
-    /// Over the buffer once, one call after the other.
+    /// Goes once through the buffer, call by call.
     fn pass(&mut self, part: Part) -> Result<(), String> {
         let stride = (self.sector / 512) as u64;
         let first_of = |request: usize| (request / 512) as u64;
@@ -225,7 +225,7 @@ impl Work {
         Ok(())
     }
 
-    /// The parts, one after the other, make what the whole makes.
+    /// Checks that the parts, one after the other, produce the bytes of the whole.
     fn check(&mut self) -> Result<(), String> {
         self.pass(Part::Whole)?;
         let expected = self.output.to_vec();
@@ -236,15 +236,15 @@ impl Work {
         if self.output[..] == expected {
             Ok(())
         } else {
-            Err("the parts of XTS make other bytes than the engine's XTS".to_owned())
+            Err("the parts of XTS together differ from the engine's XTS".to_owned())
         }
     }
 
-    /// The times of all parts, taken in turns.
+    /// Measures all parts in turns.
     fn time(&mut self, rounds: usize) -> Result<Parts, String> {
         let mut samples = [const { Vec::new() }; PARTS.len()];
         for at in stats::turns(rounds, PARTS.len()) {
-            // The clock follows the instructions: the first passes are not timed.
+            // The clock follows the instructions, so the first passes are not timed.
             for _ in 0..BYTES / BUFFER {
                 self.pass(PARTS[at])?;
             }
@@ -262,7 +262,7 @@ impl Work {
         };
         let other = less(&PARTS[1..]);
         let fused = less(&[Part::Numbers, Part::Cipher]);
-        let summary = |samples: Vec<f64>| Summary::of(samples).ok_or("there are no rounds");
+        let summary = |samples: Vec<f64>| Summary::of(samples).ok_or("no round was measured");
         let [whole, numbers, powers, first_xor, cipher, second_xor] = samples;
         Ok(Parts {
             whole: summary(whole)?,
@@ -277,7 +277,7 @@ impl Work {
     }
 }
 
-/// Blocks as one data unit.
+/// Processes blocks as one data unit.
 fn ecb(key: &dyn LoadedKey, direction: Direction, blocks: InOut<'_>) -> Result<(), String> {
     crypt(key, direction, 0_u64, blocks.len(), blocks)
 }

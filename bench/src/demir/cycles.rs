@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many clock cycles Luxor's core takes for requests, by its simulation (cargo feature
-//! `fpga`): one after the other, each from before its descriptor is written to after its end
-//! is seen, register accesses included.
+//! Clock cycles of requests on Luxor's core, from its simulation (cargo feature `fpga`). Requests
+//! run one after the other. Each is measured from before its descriptor is written until its end is
+//! seen, including the register accesses.
 
 use serde::{Deserialize, Serialize};
 
 use crate::coprocessor::Linear;
 
-/// Cycles of requests by their data units of 512 bytes.
+/// Cycles of requests, as functions of the number of 512-byte data units.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct Cycles {
-    /// The core as a co-processor that has no XTS.
+    /// For the core as a co-processor without XTS.
     pub(super) ecb: Ways,
     pub(super) xts: Ways,
 }
@@ -21,12 +21,12 @@ pub(super) struct Ways {
     pub(super) decrypt: Linear,
 }
 
-/// Why there is no simulation.
+/// The reason why there is no simulation.
 pub(crate) const MISSING: Option<&str> = if cfg!(feature = "fpga") {
     None
 } else {
     Some(
-        "the core's simulation is not in this build: it takes Verilator and the cargo feature \
+        "the core's simulation is not in this build: it needs Verilator and the cargo feature \
          `fpga` of luxor-bench",
     )
 };
@@ -51,14 +51,14 @@ mod simulated {
     use super::{Cycles, Linear, Ways};
     use crate::{cipher::crypt, coprocessor::UNIT, disk::KEY, plaintext::Pattern};
 
-    /// Requests of each kind. All take the same time but the first, whose descriptor's words
-    /// the core's ring does not have yet.
+    /// Requests of each kind. All take the same time except those that first fill a place of the
+    /// core's ring: their descriptors must be written in full.
     const REQUESTS: u32 = 64;
 
-    /// Of an extended request.
+    /// Data units of an extended request.
     const UNITS: u32 = 8;
 
-    /// Measures, and compares what the core makes with what the engine makes.
+    /// Measures, and compares the core's bytes with the engine's.
     pub(in super::super) fn measure() -> Result<Cycles, String> {
         let ways = |ecb: bool| -> Result<Ways, String> {
             let way = |direction| -> Result<Linear, String> {
@@ -80,7 +80,7 @@ mod simulated {
         })
     }
 
-    /// A request's cycles, the mean.
+    /// Returns the mean cycles of a request.
     fn cycles(ecb: bool, direction: Direction, units: u32) -> Result<f64, String> {
         let failed = |e: &dyn std::fmt::Display| format!("the simulated core: {e}");
         let key = XtsKey::new(&KEY[16..48]).map_err(|e| e.to_string())?;
@@ -89,7 +89,8 @@ mod simulated {
         Pattern::new().fill(&mut input);
         let expected = by_the_engine(&key, ecb, direction, &input)?;
 
-        // For encryption the build whose clock is recorded; no other has one.
+        // For encryption, use the build for which a clock is recorded. There is none for
+        // decryption.
         let design = match direction {
             Direction::Encrypt => Design::Shared,
             Direction::Decrypt => Design::Full,
@@ -106,7 +107,8 @@ mod simulated {
         let mut begun = 0;
         let packets = input.chunks_exact(len).zip(found.chunks_exact_mut(len));
         for (request, (packet, answer)) in (0_u32..).zip(packets) {
-            // The second time around the ring: what stays is in it.
+            // Count from the second time around the ring, when words that stay the same are not
+            // written.
             if request == REQUESTS / 2 {
                 begun = driver.counters().map_err(|e| failed(&e))?.cycles;
             }
@@ -125,7 +127,7 @@ mod simulated {
         }
         let ended = driver.counters().map_err(|e| failed(&e))?.cycles;
         if found != expected {
-            return Err(failed(&"it makes other bytes than the engine"));
+            return Err(failed(&"its bytes differ from the engine's"));
         }
         Ok((ended - begun) as f64 / f64::from(REQUESTS / 2))
     }
@@ -156,13 +158,14 @@ mod simulated {
     mod tests {
         use super::*;
 
-        /// A block a cycle, and what goes with a request, which is less in ECB: no tweak.
+        /// A block takes a cycle. The extra cycles of a request are fewer in ECB, which has no
+        /// tweak.
         #[test]
         fn extended_requests_are_a_block_a_cycle_but_for_one_request() {
             let Cycles { ecb, xts } = measure().unwrap();
             for Linear { first, next } in [ecb.encrypt, ecb.decrypt, xts.encrypt, xts.decrypt] {
                 let blocks = (UNIT / 16) as f64;
-                assert!((next - blocks).abs() < 0.5, "{next} cycles a unit");
+                assert!((next - blocks).abs() < 0.5, "{next} cycles per unit");
                 assert!(first > blocks + 12.0 && first < 6.0 * blocks, "{first}");
             }
             assert!(ecb.encrypt.first < xts.encrypt.first);

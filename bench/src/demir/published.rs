@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the paper prints.
+//! The numbers that the paper prints.
 
-/// A row of the paper's Tables 1 and 2: seconds without and with extended requests, and the
-/// parts of the whole that it prints, in per cent.
+/// A row of the paper's Tables 1 and 2: seconds without and with extended requests, and their
+/// shares of the total in per cent, as printed.
 pub(super) type PrintedTimes = (&'static str, [f64; 2], [f64; 2]);
 
-/// SAMA5D3, "mixed implementation using the ECB-AES co-processor", AES-128.
+/// For a SAMA5D3, "mixed implementation using the ECB-AES co-processor", AES-128.
 pub(super) const TABLE_1: [PrintedTimes; 6] = [
     ("Total time", [9.09, 5.23], [100.0, 100.0]),
     ("Tweak computation time", [2.62, 1.70], [28.90, 32.61]),
@@ -23,12 +23,12 @@ pub(super) const TABLE_2: [PrintedTimes; 6] = [
     ("Other time", [0.17, 0.17], [1.90, 3.32]),
 ];
 
-/// Of the file of both.
+/// Bytes of the file in both tables.
 const BYTES: f64 = 50e6;
 
-/// What setting up a request takes, in nanoseconds: what both columns' co-processor times
-/// differ by, over as many requests as they differ by (512 and 4096 bytes). What is left is
-/// in proportion to the bytes, 21 MB/s.
+/// Derives the cost of setting up a request in nanoseconds: the difference between the two columns'
+/// co-processor times, divided by the difference between their numbers of requests (of 512 and 4096
+/// bytes). The rest is proportional to the bytes, at 21 MB/s.
 pub(super) fn setup_nanoseconds(table: &[PrintedTimes; 6]) -> f64 {
     let (_, [short, extended], _) = table[4];
     (short - extended) / (BYTES / 512.0 - BYTES / 4096.0) * 1e9
@@ -38,8 +38,8 @@ pub(super) fn setup_nanoseconds(table: &[PrintedTimes; 6]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The parts are the whole, to their last digit; and setting up takes as long in both
-    /// directions, about.
+    /// The parts add up to the total, within rounding, and the setup costs of both directions are
+    /// similar.
     #[test]
     fn the_tables_add_up() {
         for table in [TABLE_1, TABLE_2] {

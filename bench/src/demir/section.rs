@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it, with the paper's figures.
+//! Describes the result of `demir-2020`, with the paper's numbers.
 
 mod tables;
 
@@ -23,21 +23,23 @@ const PAPER: Paper = Paper {
         XTS-AES: Getting the Best of Atmel Cryptographic Co-processors. Proceedings of the 17th \
         International Joint Conference on e-Business and Telecommunications (ICETE 2020), SECRYPT, \
         pages 263-270.",
-    claim: "Linux hands disk encryption to a driver in requests of 512 bytes. With extended requests, \
-        a page of 4 KiB or eight data units each, a board whose co-processor has only ECB (tweaks and \
-        XORs are the CPU's) spends 5.23 s instead of 9.09 s in the driver to encrypt 50 MB, 1.74 times \
-        as fast, and 5.13 s instead of 9.30 s to decrypt them; encrypting, DMA and cipher become 1.93 \
-        and the tweaks 1.54 times as fast, and when a file is read, what the rest of the kernel takes \
-        is almost halved. That board then does about what a newer one does whose co-processor has XTS, \
-        but only in requests of 512 bytes; and what is written so can be read without extended \
-        requests, and the other way around.",
-    rebuilt: "Its configurations, outside of the kernel: software; mixed, with Luxor's core as a \
-        co-processor for ECB and the CPU for tweaks, their encryption included, and XORs, in requests of \
-        512 bytes and of 4 KiB; the core with XTS, limited to 512 bytes as on the newer board; and with \
-        extended requests, which the paper asks of future co-processors. A simulation has no speed, so it \
-        gives the clock cycles of a request; the CPU makes the bytes, and a request ends no sooner than \
-        after the cost of setting it up and those cycles. Besides, extended requests as longer calls of \
-        the engine, in software.",
+    claim: "Linux passes disk encryption to a driver in requests of 512 bytes. With extended \
+        requests of 4 KiB (a page, or eight data units), a board whose co-processor has only ECB, \
+        so that the CPU computes tweaks and XORs, spends 5.23 s instead of 9.09 s in the driver to \
+        encrypt 50 MB, 1.74 times as fast, and 5.13 s instead of 9.30 s to decrypt them. In \
+        encryption, DMA and cipher become 1.93 times as fast and the tweaks 1.54 times. When a \
+        file is read, the time in the rest of the kernel is almost halved. That board is then \
+        about as fast as a newer one whose co-processor has XTS, but only in requests of 512 \
+        bytes. Data written with extended requests can be read without them, and the other way \
+        around.",
+    rebuilt: "The paper's configurations, outside the kernel: software; mixed, with Luxor's core \
+        as a co-processor for ECB and the CPU for tweaks (including their encryption) and XORs, in \
+        requests of 512 bytes and of 4 KiB; the core with XTS, limited to 512 bytes as on the \
+        newer board; and with extended requests, which the paper asks of future co-processors. A \
+        simulation has no speed of its own, so it only provides the clock cycles of a request. The \
+        CPU produces the bytes, and a request takes at least the cost of its setup plus those \
+        cycles. In addition, extended requests are measured in software, as longer calls of the \
+        engine.",
 };
 
 impl Report {
@@ -65,20 +67,22 @@ impl Report {
     }
 
     fn about(&self) -> String {
-        let mut text = format!("In software, {}, on one thread, AES-256-XTS. ", self.engine);
+        let mut text = format!(
+            "In software: {} on one thread, with AES-256-XTS. ",
+            self.engine
+        );
         if let Some(study) = &self.study {
             text += &study.about();
         }
         text + "The paper's seconds are for 50 MB on a SAMA5D3 with its co-processor for ECB-AES-128. \
-                Its Figures 4 and 5 are charts without numbers. By its text, MD5 takes the same in \
-                both of Figure 4 and little, decryption takes most of the time, and reading and the \
-                rest is almost halved; in \
-                Figure 5 the mixed configuration with 4 KiB is slightly slower encrypting and \
-                slightly faster decrypting than the XTS co-processor with 512 B, and all others are \
-                behind."
+                Its Figures 4 and 5 are charts without numbers. According to its text on Figure 4, \
+                MD5 takes the same short time in both cases, decryption takes most of the time, and \
+                the time for reading and the rest is almost halved. In Figure 5, the mixed \
+                configuration with 4 KiB is slightly slower in encryption and slightly faster in \
+                decryption than the XTS co-processor with 512 B, and all others are slower."
     }
 
-    /// What is expected of the servers, and what is in their engine's time.
+    /// Returns notes on the expected rates of the servers, and on the engine's time.
     fn notes(&self) -> Vec<String> {
         let expected = self.served.iter().filter_map(|case| {
             let row = case.rows.iter().find(|row| {
@@ -96,18 +100,19 @@ impl Report {
         }
         vec![
             format!(
-                "The engine's time is the disk's own count; two reads of the clock around a call, \
-                 {:.0} ns, are in it.",
+                "The disk itself counts the engine's time, which includes two reads of the clock \
+                 around each call, {:.0} ns.",
                 self.clock_nanoseconds
             ),
             format!(
-                "Expected: 512-byte sectors, not capped, at 0.95 of 4096-byte ones; found {}.",
+                "Target: 512-byte sectors, not capped, reach 0.95 of the rate of 4096-byte sectors; \
+                 measured: {}.",
                 expected.join(", ")
             ),
         ]
     }
 
-    /// Tables 1 and 2's first lines.
+    /// Plots the totals of Table 1 or 2.
     fn plot(&self, direction: Direction) -> Plot {
         let (name, verb, table) = of_direction(direction);
         let bar = |name: String, seconds| Bar::new(name, Whose::Luxor, seconds);
@@ -133,7 +138,7 @@ impl Report {
         Plot::bars(format!("{verb} 50 MB"), "seconds", bars)
     }
 
-    /// Seconds in requests of so many bytes on data units of 512.
+    /// Returns the seconds for requests of `request_bytes` bytes on data units of 512.
     fn software(&self, direction: Direction, request_bytes: usize) -> Option<f64> {
         let (name, ..) = of_direction(direction);
         let mut rows = self.breakdown.iter();
@@ -175,13 +180,13 @@ impl Report {
             });
             all.extend(left.map(|bytes| {
                 let bytes = size::text(bytes);
-                format!("Figure 5 with {bytes}: --quick leaves it out")
+                format!("Figure 5 with {bytes}: left out by --quick")
             }));
         }
         let boards = "the paper's boards (SAMA5D3 and SAMA5D2), its changes of dm-crypt and of \
-                      atmel-aes, and IOzone: all of this runs without the kernel's help and on this \
-                      machine, whose clock the core's cycles are turned into time by, and fio has \
-                      IOzone's place";
+                      atmel-aes, and IOzone: here everything runs outside the kernel on this \
+                      machine, the core's cycles become time by the given clock, and fio replaces \
+                      IOzone";
         all.push(boards.to_owned());
         all
     }
@@ -191,10 +196,11 @@ impl Study {
     fn about(&self) -> String {
         let configurations = (self.compatible_pairs as f64).sqrt();
         let mut text = format!(
-            "With the co-processor AES-128-XTS as in the paper, on data units of 512 bytes. {} Mixed, \
-             the CPU encrypts the data unit numbers too, which the paper's section 3.1 gives to the \
-             co-processor. Each of the {configurations:.0} configurations has read what each has written, {} pairs, as \
-             the paper claims of its own. Medians of {} for {:.1} MB",
+            "With the co-processor: AES-128-XTS on data units of 512 bytes, as in the paper. {} In the \
+             mixed configuration the CPU also encrypts the data unit numbers, which the paper's \
+             section 3.1 leaves to the co-processor. Each of the {configurations:.0} configurations \
+             reads what each of them wrote ({} pairs), as the paper claims of its own. Medians of {} \
+             for {:.1} MB",
             self.cost.about(),
             self.compatible_pairs,
             rounds(self.rounds),
@@ -203,14 +209,13 @@ impl Study {
         if self.measured_bytes < self.bytes {
             let measured = self.measured_bytes as f64 / 1e6;
             text += &format!(
-                ", of which with the co-processor and for MD5 {measured:.1} MB were measured and \
-                 multiplied"
+                "; with the co-processor and for MD5, {measured:.1} MB were measured and scaled"
             );
         }
         text + ". "
     }
 
-    /// Seconds for all bytes.
+    /// Returns the seconds for all bytes.
     fn total(&self, direction: Direction, work: Work, request_bytes: usize) -> Option<f64> {
         let (name, ..) = of_direction(direction);
         let wanted = Configuration {
@@ -222,7 +227,7 @@ impl Study {
         Some(row.total.median)
     }
 
-    /// How many times as fast extended requests are.
+    /// Returns the speed-up from extended requests.
     fn gain(&self, direction: Direction, work: Work) -> Option<f64> {
         let short = self.total(direction, work, 512)?;
         Some(short / self.total(direction, work, 4096)?)
@@ -234,9 +239,9 @@ impl Study {
         Some(format!(
             "With {:.1} \u{b5}s to set up a request and {} MHz, Luxor's core for ECB and the CPU \
              encrypt {:.0} MB in {} s with requests of 512 bytes and in {} s with those of 4 KiB, \
-             {:.2} times as fast (decrypting {:.2} times), where the paper measured {encrypting:.2} \
-             times ({decrypting:.2}); with XTS in the core it is {} s and {} s, and this machine's \
-             CPU alone needs {} s.",
+             {:.2} times as fast (for decryption {:.2} times); the paper measured {encrypting:.2} \
+             times ({decrypting:.2}). With XTS in the core it takes {} s and {} s, and this \
+             machine's CPU alone takes {} s.",
             self.cost.setup_encrypt / 1e3,
             self.cost.clock_mhz,
             self.bytes as f64 / 1e6,
@@ -250,7 +255,7 @@ impl Study {
         ))
     }
 
-    /// Figures 4 and 5.
+    /// Plots Figures 4 and 5.
     fn plots(&self) -> Vec<Plot> {
         let mut plots = Vec::new();
         let bar = |configuration, value| Bar::new(head(configuration), Whose::Luxor, value);
@@ -277,14 +282,14 @@ impl Study {
 impl Cost {
     fn about(&self) -> String {
         format!(
-            "Setting up a request costs {:.1} \u{b5}s encrypting and {:.1} \u{b5}s decrypting, {}{}; \
-             the core's clock has {} MHz, {}.",
+            "Setting up a request takes {:.1} \u{b5}s for encryption and {:.1} \u{b5}s for decryption, {}{}; \
+             the core's clock is {} MHz, {}.",
             self.setup_encrypt / 1e3,
             self.setup_decrypt / 1e3,
             self.setup_from(),
             if self.setup_is_the_papers {
-                " (what their columns' times of the co-processor differ by, over the requests that \
-                 they differ by)"
+                " (the difference between the columns' co-processor times, divided by the difference \
+                 between their numbers of requests)"
             } else {
                 ""
             },
@@ -295,7 +300,7 @@ impl Cost {
 
     fn setup_from(&self) -> &'static str {
         if self.setup_is_the_papers {
-            "by the paper's Tables 1 and 2"
+            "from the paper's Tables 1 and 2"
         } else {
             "given by --setup"
         }
@@ -303,15 +308,15 @@ impl Cost {
 
     fn clock_from(&self) -> &'static str {
         if self.clock_is_recorded {
-            "recorded for an ECP5 of its build for encryption, and taken for decryption, of which no \
-             clock is recorded"
+            "recorded on an ECP5 for the build for encryption, and used for decryption too, which has \
+             no recorded clock"
         } else {
             "given by --clock"
         }
     }
 }
 
-/// As rows have it, in words, and the paper's table.
+/// Returns the direction's name in rows, its verb, and the paper's table.
 fn of_direction(
     direction: Direction,
 ) -> (
@@ -325,7 +330,7 @@ fn of_direction(
     }
 }
 
-/// How many times as fast extended requests are by the paper's Tables 1 and 2.
+/// Returns the speed-ups from extended requests in the paper's Tables 1 and 2.
 fn printed_gains() -> [f64; 2] {
     [&published::TABLE_1, &published::TABLE_2].map(|table| {
         let [short, extended] = table[0].1;
@@ -369,7 +374,7 @@ mod tests {
         }
     }
 
-    /// What a build without the core measures where there is no `fio`.
+    /// The report of a build without the core, on a machine without `fio`.
     fn software() -> Report {
         let parts = |whole: f64| breakdown::Parts {
             whole: summary(whole),
@@ -496,7 +501,7 @@ mod tests {
         }
     }
 
-    /// With the core, and `fio`.
+    /// The report with the core and `fio`.
     fn whole() -> Report {
         let served = [Access::Read, Access::Write].map(|access| Case {
             load: load(access),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The co-processor's study: the paper's Tables 1 and 2 and Figures 4 and 5, with Luxor's
-//! core in the co-processor's place and a cost of setting up requests that is given.
+//! The study of the co-processor: the paper's Tables 1 and 2 and Figures 4 and 5, with Luxor's core
+//! as the co-processor, and with a given cost of setting up requests.
 
 use std::{
     fs,
@@ -33,18 +33,18 @@ use crate::{
     stats::{self, Summary},
 };
 
-/// What came out.
+/// The result of the study.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub(super) struct Study {
     pub(super) cost: Cost,
-    /// Writers and readers of which each read what each wrote, by pairs.
+    /// The number of pairs of configurations, of which each reads what the other wrote.
     pub(super) compatible_pairs: usize,
     pub(super) rounds: usize,
     #[serde(default)]
     pub(super) served_rounds: Option<usize>,
-    /// Bytes of the rows of `breakdown` with the co-processor and of `digest`, for as many as
-    /// the paper's.
+    /// Bytes that were measured for `digest`, and for the rows of `breakdown` that use the
+    /// co-processor. The results are scaled to `bytes`, the paper's size.
     pub(super) measured_bytes: usize,
     pub(super) bytes: usize,
     pub(super) breakdown: Vec<Breakdown>,
@@ -52,31 +52,31 @@ pub(super) struct Study {
     pub(super) served: Vec<Served>,
 }
 
-/// What a request costs.
+/// The cost of a request.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Cost {
-    /// Nanoseconds to set up a request, each way.
+    /// Nanoseconds to set up a request in each direction.
     pub(super) setup_encrypt: f64,
     pub(super) setup_decrypt: f64,
-    /// Both are the paper's, by its Tables 1 and 2.
+    /// Whether both are from the paper's Tables 1 and 2.
     pub(super) setup_is_the_papers: bool,
     pub(super) clock_mhz: f64,
-    /// The clock is that of the committed synthesis.
+    /// Whether the clock is that of the committed synthesis.
     pub(super) clock_is_recorded: bool,
     pub(super) cycles: Cycles,
 }
 
-/// Of Tables 1 and 2, scaled to all bytes. Seconds.
+/// A column of Table 1 or 2, in seconds, scaled to all bytes.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Breakdown {
     pub(super) direction: &'static str,
     #[serde(flatten)]
     pub(super) configuration: Configuration,
     pub(super) total: Summary,
-    /// None of the parts where the CPU does all at once.
+    /// `None` if the CPU does everything at once.
     pub(super) parts: Option<Parts>,
-    /// The part of the requests in which the engine, in the core's place, was slower than
-    /// it: their time is not the core's.
+    /// The share of requests for which the engine, acting as the core, was slower than the core.
+    /// Their time is not the core's.
     pub(super) late: f64,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct Parts {
     pub(super) other: Summary,
 }
 
-/// Of Figure 4: MD5 of a decrypted file. Seconds, scaled likewise.
+/// A row of Figure 4: MD5 of a decrypted file, in seconds, scaled to all bytes.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct DigestTimes {
     #[serde(flatten)]
@@ -100,7 +100,7 @@ pub(super) struct DigestTimes {
     pub(super) rest: Summary,
 }
 
-/// Of Figure 5.
+/// A row of Figure 5.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Served {
     pub(super) disk_bytes: usize,
@@ -110,19 +110,20 @@ pub(super) struct Served {
     pub(super) mib_per_s: Summary,
 }
 
-/// What is read or written at a time to take a digest: what Linux reads ahead.
+/// Bytes per read or write for a digest: the length that Linux reads ahead.
 const READ: usize = 128 << 10;
 
-/// Of a quick look at what else takes seconds, as on the paper's board: whole buffers.
+/// Bytes in a quick run for work that otherwise takes seconds, as on the paper's board. Whole
+/// buffers.
 const QUICK_BYTES: usize = 24 * BUFFER;
 
-/// What the largest of them takes.
+/// The size of the largest disk.
 pub(super) const ROOM: usize = DISKS[1];
 
-/// Of Figure 5, in the paper's order.
+/// The disks of Figure 5, in the paper's order.
 pub(super) const DISKS: [usize; 2] = [256 << 20, 512 << 20];
 
-/// Measures; `serve`: Figure 5, too.
+/// Runs the study, including Figure 5 if `serve` is set.
 pub(super) fn measure(
     plan: &Plan,
     backend: &Arc<dyn Backend>,
@@ -155,7 +156,7 @@ impl Cost {
         let given = plan.setup.map(|setup| setup.as_secs_f64() * 1e9);
         let clock = match plan.clock_mhz {
             Some(mhz) => mhz,
-            None => recorded_mhz().ok_or("no clock in the record of the core's synthesis")?,
+            None => recorded_mhz().ok_or("the record of the core's synthesis has no clock")?,
         };
         Ok(Self {
             setup_encrypt: given
@@ -193,15 +194,15 @@ impl Cost {
     }
 }
 
-/// Of the core for encryption with AES-128, on the part that it was routed for.
+/// Returns the clock of the core for encryption with AES-128, on the part for which it was routed.
 fn recorded_mhz() -> Option<f64> {
     let record = include_str!("../../../rtl/syn/record.json");
     let record: serde_json::Value = serde_json::from_str(record).ok()?;
     record["points"]["ecp5-aes128-enc"]["mhz"].as_f64()
 }
 
-/// That each configuration reads what each wrote, which is what the engine writes. The
-/// pairs.
+/// Checks that each configuration reads what each configuration wrote, and that they all write the
+/// engine's bytes. Returns the number of pairs.
 fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
     const LEN: usize = 64 << 10;
     let mut plain = Buffer::zeroed(LEN);
@@ -241,14 +242,14 @@ fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
     Ok(pairs)
 }
 
-/// Tables 1 and 2.
+/// Measures Tables 1 and 2.
 fn breakdown(
     backend: &dyn Backend,
     cost: &Cost,
     measured: usize,
     rounds: usize,
 ) -> Result<Vec<Breakdown>, String> {
-    // Walked through again and again, it fits a cache.
+    // The buffer is used again and again, so it stays in a cache.
     let mut buffer = Buffer::zeroed(BUFFER);
     Pattern::new().fill(&mut buffer);
     let mut rows = Vec::new();
@@ -261,7 +262,7 @@ fn breakdown(
             .into_iter()
             .map(load)
             .collect::<Result<_, _>>()?;
-        // Software alone takes milliseconds for all of it.
+        // Software takes only milliseconds for all bytes.
         let bytes = CONFIGURATIONS.map(|configuration| match configuration.work {
             Work::Software => BYTES,
             Work::Mixed | Work::Offloaded => measured,
@@ -301,7 +302,7 @@ impl Breakdown {
             let samples = samples
                 .iter()
                 .map(|(total, times)| of(*total, times) * scale);
-            Summary::of(samples.collect()).ok_or("there are no rounds")
+            Summary::of(samples.collect()).ok_or("no round was measured")
         };
         let part = |of: fn(&Times) -> Duration| summary(&|_, times| of(times).as_secs_f64());
         let parts = match configuration.work {
@@ -325,8 +326,7 @@ impl Breakdown {
     }
 }
 
-/// Figure 4: a file that is encrypted already is read through each configuration, and its
-/// MD5 taken.
+/// Measures Figure 4: reads an encrypted file through each configuration, and computes its MD5.
 fn digests(
     backend: &Arc<dyn Backend>,
     cost: &Cost,
@@ -354,7 +354,7 @@ fn digests(
         let total = begun.elapsed();
         if md5.finalize() != expected {
             let configuration = CONFIGURATIONS[at].text();
-            return Err(format!("{configuration}: the file's MD5 is another one"));
+            return Err(format!("{configuration}: the file has a different MD5"));
         }
         let driver = Duration::from_nanos(disk.engine_time().nanoseconds);
         samples[at].push([total, in_md5, driver]);
@@ -364,7 +364,7 @@ fn digests(
     let row = |(configuration, samples): (Configuration, Vec<[Duration; 3]>)| {
         let summary = |of: &dyn Fn(&[Duration; 3]) -> Duration| {
             let samples = samples.iter().map(|times| of(times).as_secs_f64() * scale);
-            Summary::of(samples.collect()).ok_or("there are no rounds")
+            Summary::of(samples.collect()).ok_or("no round was measured")
         };
         Ok(DigestTimes {
             configuration,
@@ -377,7 +377,7 @@ fn digests(
     CONFIGURATIONS.into_iter().zip(samples).map(row).collect()
 }
 
-/// A new file of known bytes, encrypted by the engine. Their MD5.
+/// Creates a file of known bytes, encrypted by the engine. Returns the MD5 of the plaintext.
 fn fill(file: &Path, len: usize, engine: &str, cost: &Cost) -> Result<digest::Output<Md5>, String> {
     let failed = |e: &dyn std::fmt::Display| format!("{}: {e}", file.display());
     let made = fs::File::create_new(file).map_err(|e| failed(&e))?;
@@ -398,10 +398,10 @@ fn served_rounds(plan: &Plan) -> usize {
     if plan.quick { 1 } else { 3 }
 }
 
-/// Figure 5: disks of the paper's two sizes, from one end to the other for as long as a turn
-/// is.
+/// Measures Figure 5: sequential access to disks of the paper's two sizes, for the length of a
+/// turn.
 fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, String> {
-    /// What a server gives is compared on a disk so small that the slowest is soon done.
+    /// The disk for comparing the servers' bytes is small, since the slowest server is slow.
     const COMPARED: usize = 4 << 20;
     compare_served(plan, cost, folder, COMPARED)?;
     let sizes = if plan.quick { &DISKS[..1] } else { &DISKS[..] };
@@ -430,7 +430,7 @@ fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, Stri
                     disk_bytes,
                     load,
                     configuration,
-                    mib_per_s: Summary::of(samples).ok_or("there are no rounds")?,
+                    mib_per_s: Summary::of(samples).ok_or("no round was measured")?,
                 });
             }
         }
@@ -440,7 +440,7 @@ fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, Stri
     Ok(rows)
 }
 
-/// That each server gives the bytes that the software has written.
+/// Checks that each server returns the bytes that the software has written.
 fn compare_served(plan: &Plan, cost: &Cost, folder: &Folder, len: usize) -> Result<(), String> {
     let file = folder.path().join("compared");
     fill(&file, len, &plan.engine, cost)?;
@@ -489,7 +489,7 @@ mod tests {
 
     use super::*;
 
-    /// The portable engine, but for a bit in the second unit of longer runs.
+    /// The portable engine with one wrong bit in the second unit of longer runs.
     struct Flawed(Arc<dyn Backend>);
 
     struct FlawedKey(Box<dyn LoadedKey>);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Luxor's own kernels on a device: on data that are there, and from memory to memory.
 
-#![allow(unsafe_code, reason = "copies that go on after their call")]
+#![allow(unsafe_code, reason = "copies continue after their call returns")]
 
 use std::rc::Rc;
 
@@ -14,23 +14,23 @@ use luxor_engine_gpu::{
 
 use super::{About, said};
 
-/// A device of one of the engine's backends, with memory there and here: an input, and an
-/// output of the same length. Every call returns when what it says is done.
+/// A device of one of the engine's backends, with memory on the device and on the host: an input,
+/// and an output of the same length. Every call returns when its work is done.
 ///
-/// Calls fail when [`LuxorKernels::key`], [`LuxorKernels::resident`] or [`LuxorKernels::host`] must come before and have
-/// not, and when a length is more than is there.
+/// Calls fail if [`LuxorKernels::key`], [`LuxorKernels::resident`] or [`LuxorKernels::host`] must
+/// come first and has not been called, and if a length exceeds the memory.
 pub(crate) trait LuxorKernels {
     fn about(&self) -> &About;
 
     fn key(&mut self, key: &KeySpec) -> Result<(), String>;
 
-    /// Has so many bytes of input and output on the device, in the place of those before.
+    /// Allocates `len` bytes of input and of output on the device, replacing the previous ones.
     fn resident(&mut self, len: usize) -> Result<(), String>;
 
-    /// Has so many bytes of pinned input and output on the host, likewise.
+    /// Allocates `len` bytes of pinned input and output on the host, replacing the previous ones.
     fn host(&mut self, len: usize) -> Result<(), String>;
 
-    /// The host's input and output.
+    /// Returns the host's input and output.
     fn host_bytes(&mut self) -> Result<(&mut [u8], &mut [u8]), String>;
 
     /// Writes the device's input.
@@ -39,22 +39,21 @@ pub(crate) trait LuxorKernels {
     /// Reads the device's output.
     fn read(&self, at: usize, bytes: &mut [u8]) -> Result<(), String>;
 
-    /// From the device's input to its output: `len` bytes in units of `unit`, numbered from
-    /// `first`.
+    /// Processes the device's input into its output.
     fn crypt_resident(&mut self, direction: Direction, work: Work) -> Result<(), String>;
 
-    /// A copy of the device's input to its output.
+    /// Copies the device's input to its output.
     fn copy_resident(&mut self, len: usize) -> Result<(), String>;
 
     /// As [`LuxorKernels::crypt_resident`], from the host's input to its output.
     fn crypt_host(&mut self, direction: Direction, work: Work) -> Result<(), String>;
 
-    /// The host's input to the device, and at the same time as many bytes from there to the
-    /// host's output, each way on a queue of its own.
+    /// Copies the host's input to the device, and at the same time as many bytes from the device to
+    /// the host's output, each on its own queue.
     fn copy_host(&mut self, len: usize) -> Result<(), String>;
 }
 
-/// Whole data units.
+/// `len` bytes in data units of `unit` bytes, numbered from `first`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     pub(crate) first: u64,
@@ -62,10 +61,10 @@ pub(crate) struct Work {
     pub(crate) len: usize,
 }
 
-/// Bytes of a copy between host and device.
+/// Bytes of one copy between host and device.
 const PART: usize = 32 << 20;
 
-/// On the backend's one device.
+/// Uses the backend's only device.
 pub(super) fn on<D: Device>(about: About, backend: Rc<GpuBackend<D>>) -> Box<dyn LuxorKernels> {
     Box::new(OnDevice {
         about,
@@ -77,12 +76,12 @@ pub(super) fn on<D: Device>(about: About, backend: Rc<GpuBackend<D>>) -> Box<dyn
     })
 }
 
-/// A device with what it was asked to have.
+/// A device with its key and its memory.
 struct OnDevice<D: Device> {
     about: About,
     key: Option<GpuKey<D>>,
     resident: Option<(D::Memory, D::Memory)>,
-    /// Before the host's memory, which they may be using.
+    /// Declared before the host's memory, which the queues may be using.
     queues: Option<(D::Queue, D::Queue, usize)>,
     host: Option<(Buffer, Buffer)>,
     backend: Rc<GpuBackend<D>>,
@@ -94,8 +93,8 @@ impl<D: Device> OnDevice<D> {
     }
 }
 
-const NO_KEY: &str = "there is no key";
-const NO_MEMORY: &str = "there is no memory yet";
+const NO_KEY: &str = "no key has been loaded";
+const NO_MEMORY: &str = "no memory has been allocated";
 
 impl<D: Device> LuxorKernels for OnDevice<D> {
     fn about(&self) -> &About {
@@ -118,7 +117,7 @@ impl<D: Device> LuxorKernels for OnDevice<D> {
         (self.queues, self.host) = (None, None);
         let buffers = (self.backend.alloc(len), self.backend.alloc(len));
         if !self.device().is_pinned(&buffers.0) || !self.device().is_pinned(&buffers.1) {
-            return Err(format!("{len} bytes of pinned memory are not to be had"));
+            return Err(format!("cannot allocate {len} bytes of pinned memory"));
         }
         let part = PART.min(len).next_multiple_of(16);
         let sizes = QueueSizes {
@@ -172,7 +171,7 @@ impl<D: Device> LuxorKernels for OnDevice<D> {
         let (input, output) = self.host.as_mut().ok_or(NO_MEMORY)?;
         let (Some(input), Some(output)) = (input.get(..work.len), output.get_mut(..work.len))
         else {
-            return Err(format!("there are no {} bytes", work.len));
+            return Err(format!("the memory is shorter than {} bytes", work.len));
         };
         let bytes = InOut::Separate { input, output };
         let unit = said(DataUnitLen::new(work.unit))?;
@@ -184,14 +183,14 @@ impl<D: Device> LuxorKernels for OnDevice<D> {
         let (up, down, part) = self.queues.as_mut().ok_or(NO_MEMORY)?;
         let (input, output) = self.host.as_mut().ok_or(NO_MEMORY)?;
         if input.len() < len || output.len() < len {
-            return Err(format!("there are no {len} bytes"));
+            return Err(format!("the memory is shorter than {len} bytes"));
         }
         let mut begin = || -> Result<(), DeviceError> {
             for at in (0..len).step_by(*part) {
                 let bytes = (*part).min(len - at);
                 let (from, to) = (&input[at..at + bytes], &mut output[at..at + bytes]);
-                // SAFETY: both have so many bytes, and are neither used nor given back
-                // before the waits below return: the queues come before them in this value.
+                // SAFETY: `from` and `to` have `bytes` bytes, and are neither used nor freed before
+                // the waits below return: `queues` is declared before `host` and so dropped first.
                 unsafe {
                     up.upload(from.as_ptr(), bytes, 0)?;
                     down.download(0, to.as_mut_ptr(), bytes)?;
@@ -200,7 +199,7 @@ impl<D: Device> LuxorKernels for OnDevice<D> {
             Ok(())
         };
         let begun = begin();
-        // Both, whatever happened.
+        // Wait for both queues, even after an error.
         let waited = (up.wait(), down.wait());
         said(begun.and(waited.0).and(waited.1))
     }
@@ -246,7 +245,7 @@ mod tests {
         own.host_bytes().unwrap().0.copy_from_slice(&input);
         own.crypt_host(Direction::Encrypt, work).unwrap();
         assert!(own.host_bytes().unwrap().1 == expected);
-        // From a queue of its own, in which there is nothing.
+        // The copy comes from a queue whose data are zeros.
         own.copy_host(input.len()).unwrap();
         assert!(own.host_bytes().unwrap().1.iter().all(|&b| b == 0));
         for len in [input.len() + 16, usize::MAX] {

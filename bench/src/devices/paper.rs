@@ -5,7 +5,10 @@
 //! device is opened in one way. This module is responsible for what such a kernel reads and writes:
 //! `engine-gpu` knows only its own kernels.
 
-#![allow(unsafe_code, reason = "copies and kernels that go on after their call")]
+#![allow(
+    unsafe_code,
+    reason = "copies and kernels continue after their call returns"
+)]
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -22,14 +25,14 @@ use luxor_engine_gpu::{
 
 use super::{About, said};
 
-/// Whose kernels.
+/// The paper whose kernels run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Paper {
     AnSeo,
     Sanida,
 }
 
-/// `kernels/NAME.cl` with the texts that it names, and `kernels/ptx/NAME.ptx`.
+/// The source: `kernels/NAME.cl` with its includes inlined, and `kernels/ptx/NAME.ptx`.
 macro_rules! source {
     ($name:literal, $threads:literal, $replicas:literal, $local:expr, $($file:literal)*) => {{
         const PTX: &str = concat!(
@@ -38,7 +41,7 @@ macro_rules! source {
         );
         ForeignSource {
             opencl: concat!($(include_str!(concat!("../../../kernels/", $file))),*),
-            ptx: CStr::from_bytes_with_nul(PTX.as_bytes()).expect("PTX is a text"),
+            ptx: CStr::from_bytes_with_nul(PTX.as_bytes()).expect("the PTX contains no zero byte"),
             threads: $threads,
             replicas: $replicas,
             local: $local,
@@ -46,7 +49,7 @@ macro_rules! source {
     }};
 }
 
-/// A table of 256 words, 32 times.
+/// A table of 256 words, with 32 copies of each.
 const AN_SEO_LOCAL: u32 = 256 * 4 * 32;
 
 impl Paper {
@@ -60,27 +63,27 @@ impl Paper {
     }
 }
 
-/// A device with in-order queues. What is asked of a queue is done before [`PaperKernels::wait`]
+/// A device with in-order queues. Commands on all queues are finished when [`PaperKernels::wait`]
 /// returns.
 pub(crate) trait PaperKernels {
     fn about(&self) -> &About;
 
-    /// Has the paper's kernels ready and the key in constant memory.
+    /// Loads the paper's kernels, and the key into constant memory.
     fn load(&mut self, paper: Paper, key: &KeyWords) -> Result<(), String>;
 
-    /// Has so many queues.
+    /// Creates queues until there are `count`.
     fn queues(&mut self, count: usize) -> Result<(), String>;
 
-    /// Memory on the device, of at least one byte, until the device is dropped.
+    /// Allocates at least one byte on the device. The memory lives as long as the device.
     fn memory(&mut self, len: usize) -> Result<Memory, String>;
 
-    /// Pinned memory of the host, likewise.
+    /// Allocates pinned memory of the host in the same way.
     fn host(&mut self, len: usize) -> Result<Host, String>;
 
-    /// What is in it; waits first.
+    /// Returns the contents of host memory. Waits first.
     fn bytes(&mut self, host: Host) -> Result<&mut [u8], String>;
 
-    /// Copies to the same place of the device's memory.
+    /// Copies `range` to the same place of the device's memory.
     fn upload(
         &mut self,
         queue: usize,
@@ -89,7 +92,7 @@ pub(crate) trait PaperKernels {
         range: Range<usize>,
     ) -> Result<(), String>;
 
-    /// Copies to the same place of the host's memory.
+    /// Copies `range` to the same place of the host's memory.
     fn download(
         &mut self,
         queue: usize,
@@ -98,31 +101,31 @@ pub(crate) trait PaperKernels {
         range: Range<usize>,
     ) -> Result<(), String>;
 
-    /// Runs a kernel of the paper that is loaded.
+    /// Runs a kernel of the loaded paper.
     fn launch(&mut self, queue: usize, launch: &Launch) -> Result<(), String>;
 
-    /// Returns when all is done, on all queues.
+    /// Waits until all queues are done.
     fn wait(&mut self) -> Result<(), String>;
 }
 
-/// Memory of a device, and its length.
+/// Memory of a device, with its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     at: usize,
     len: usize,
 }
 
-/// Pinned memory of the host, and its length.
+/// Pinned memory of the host, with its length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     at: usize,
     len: usize,
 }
 
-/// One run of a kernel. Numbers of blocks, and places in blocks.
+/// A launch of a kernel. Numbers and offsets count blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Launch {
-    /// A thread a gap: the tweaks of `gap` blocks from its start.
+    /// One thread per gap computes the tweaks of `gap` blocks from its start.
     Fill {
         starts: Memory,
         tweaks: Memory,
@@ -130,7 +133,7 @@ pub(crate) enum Launch {
         count: u32,
         gap: u32,
     },
-    /// A thread a block.
+    /// One thread per block.
     Encrypt {
         size: AesSize,
         input: Memory,
@@ -139,10 +142,10 @@ pub(crate) enum Launch {
         from: u32,
         count: u32,
     },
-    /// A thread for each `per_item` bytes of a block. `first`: one block.
+    /// One thread for each `per_item` bytes of a block. `first` is one block.
     Sanida {
         size: AesSize,
-        /// None in CTR.
+        /// `None` for CTR.
         xts: Option<Direction>,
         per_item: u32,
         input: Memory,
@@ -160,18 +163,19 @@ enum Arg {
     U32(u32),
 }
 
-/// A launch as a library wants it.
+/// A launch in the form that a library takes.
 struct Call {
     kernel: String,
     args: Vec<Arg>,
-    /// Threads that have something to do.
+    /// Threads with work to do.
     items: u32,
-    /// Bytes of local memory, with groups of so many threads.
+    /// Bytes of local memory of a group.
     local: u32,
 }
 
 impl Launch {
-    /// With groups of `threads`.
+    /// Returns the call for groups of `threads` threads, and checks that it stays within its
+    /// memories.
     fn call(&self, threads: u32) -> Result<Call, String> {
         let fits = |memory: Memory, from: u32, count: u64| {
             let end = (u64::from(from) + count) * 16;
@@ -246,7 +250,7 @@ impl Launch {
                         Arg::U32(blocks),
                     ],
                     items: blocks * (16 / per_item),
-                    // The S-box, and of each block state, rows shifted and tweak.
+                    // The S-box, and for each block its state, its shifted rows and its tweak.
                     local: 256 + 48 * threads * per_item / 16,
                 }
             }
@@ -254,7 +258,7 @@ impl Launch {
     }
 }
 
-/// A range in both of two memories.
+/// Checks that `range` is within both memories.
 fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String> {
     if range.start <= range.end && range.end <= memory.len && range.end <= host.len {
         return Ok(());
@@ -264,7 +268,7 @@ fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String
     ))
 }
 
-/// On the backend's one device.
+/// Uses the backend's only device.
 pub(super) fn on<D: ForeignDevice>(
     about: About,
     backend: Rc<GpuBackend<D>>,
@@ -280,7 +284,8 @@ pub(super) fn on<D: ForeignDevice>(
     })
 }
 
-/// Queues and programs stand before the memory that they may be using, and go first.
+/// Queues and programs are declared before the memory that they may be using, so they are dropped
+/// first.
 struct OnDevice<D: ForeignDevice> {
     about: About,
     queues: Vec<D::Queue>,
@@ -316,7 +321,7 @@ impl<D: ForeignDevice> PaperKernels for OnDevice<D> {
 
     fn queues(&mut self, count: usize) -> Result<(), String> {
         while self.queues.len() < count {
-            // The least: all data are elsewhere.
+            // The smallest queue: all data are elsewhere.
             let sizes = QueueSizes {
                 data: 16,
                 tweaks: 16,
@@ -337,7 +342,7 @@ impl<D: ForeignDevice> PaperKernels for OnDevice<D> {
 
     fn host(&mut self, len: usize) -> Result<Host, String> {
         let buffer = self.device().alloc(len);
-        let missing = || format!("{len} bytes of pinned memory are not to be had");
+        let missing = || format!("cannot allocate {len} bytes of pinned memory");
         self.hosts.push(buffer.ok_or_else(missing)?);
         let at = self.hosts.len() - 1;
         Ok(Host { at, len })
@@ -358,7 +363,8 @@ impl<D: ForeignDevice> PaperKernels for OnDevice<D> {
         within(&range, to, from)?;
         let from = self.hosts[from.at][range.clone()].as_ptr();
         let (queue, to) = (&mut self.queues[queue], &self.memories[to.at]);
-        // SAFETY: the range is in both, and `bytes`, the only way to the host's memory, waits.
+        // SAFETY: `within` checked `range` for both memories; `bytes`, the only access to the
+        // host's memory, waits for the queue.
         said(unsafe { D::upload(queue, from, range.len(), to, range.start) })
     }
 
@@ -391,14 +397,14 @@ impl<D: ForeignDevice> PaperKernels for OnDevice<D> {
             threads: call.items,
             local: call.local,
         };
-        // SAFETY: these are the kernel's arguments (`Launch::call`, which has also seen that it
-        // stays within its memories), and `load` waits before it changes a program.
+        // SAFETY: `Launch::call` built the kernel's arguments and checked that it stays within its
+        // memories; `load` waits before it changes a program.
         said(unsafe { D::launch(&mut self.queues[queue], program, &launch) })
     }
 
     fn wait(&mut self) -> Result<(), String> {
         let waits = self.queues.iter_mut().map(|queue| said(queue.wait()));
-        // All, whatever happens.
+        // Wait for all queues, even after an error.
         waits.fold(Ok(()), Result::and)
     }
 }
@@ -407,7 +413,7 @@ impl<D: ForeignDevice> PaperKernels for OnDevice<D> {
 pub(crate) mod double {
     use super::*;
 
-    /// A device whose copies are right and whose kernels do nothing.
+    /// A device that copies correctly, but whose kernels do nothing.
     pub(crate) struct Idle {
         about: About,
         memories: Vec<Vec<u8>>,

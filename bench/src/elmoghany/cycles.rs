@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clock cycles, by the simulations of three builds of the core (cargo feature `fpga`).
+//! Clock cycles from simulations of three builds of the core (cargo feature `fpga`).
 
 #[cfg(not(feature = "fpga"))]
 use super::Cycles;
 
-/// Why there are none.
+/// The reason why there are none.
 pub(super) const MISSING: Option<&str> = crate::demir::NO_SIMULATION;
 
 #[cfg(not(feature = "fpga"))]
@@ -33,12 +33,13 @@ mod simulated {
         ("dedicated", Design::Full),
     ];
 
-    /// Measures, and compares what the cores make with what the engine makes.
+    /// Measures, and compares the cores' bytes with the engine's.
     pub(in super::super) fn measure() -> Result<Vec<Cycles>, String> {
         let of = |(name, design)| {
             let mut core = Core::new(design)?;
             let mut further = |len: usize| {
-                // The first ones' tweaks have gone in while nothing else was there.
+                // Skip the first units: their tweaks were encrypted while the core was otherwise
+                // idle.
                 let [few, many] = [64, 128];
                 let (begin, end) = (core.run(len, few)?, core.run(len, many)?);
                 Ok::<_, String>((end - begin) / f64::from(many - few))
@@ -70,7 +71,8 @@ mod simulated {
             Ok(Self { driver, key })
         }
 
-        /// Cycles from before its descriptor is written to after its end is seen.
+        /// Returns the cycles of a request, from before its descriptor is written until its end is
+        /// seen.
         fn run(&mut self, len: usize, units: u32) -> Result<f64, String> {
             let Self { driver, key } = self;
             let slot = driver.seat(key).map_err(|e| failed(&e))?;
@@ -95,7 +97,7 @@ mod simulated {
             completion.status.map_err(|e| failed(&e))?;
             by_the_engine(disk::short_key(), len, &mut packet)?;
             if answer != packet {
-                return Err(failed(&"it makes other bytes than the engine"));
+                return Err(failed(&"its bytes differ from the engine's"));
             }
             Ok((after.cycles - before.cycles) as f64)
         }
@@ -113,12 +115,12 @@ mod simulated {
     mod tests {
         use super::*;
 
-        /// What the designs are about: a tweak that waits for the data before it and lets
-        /// those behind it wait, one that takes a cycle among the data, and one that takes none.
+        /// The designs differ in their tweaks: one waits for the data before it and delays the data
+        /// after it, one takes a cycle among the data, and one takes none.
         #[test]
         fn a_unit_takes_as_many_cycles_as_its_design_says() {
             let [paper, shared, dedicated] = &measure().unwrap()[..] else {
-                panic!("three designs");
+                panic!("there are three designs");
             };
             assert!((75.0..80.0).contains(&paper.per_unit), "{paper:?}");
             assert!((299.0..304.0).contains(&paper.per_long_unit), "{paper:?}");

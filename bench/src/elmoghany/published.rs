@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the paper prints, and what others say of theirs.
+//! The numbers that the paper prints, and those of other cores.
 
-/// A row of Table I: work, family, MHz, slices, Gbps, and its last column.
+/// A row of Table I: work, family, MHz, slices, Gbps, and the last column.
 pub(super) type PrintedCore = (&'static str, &'static str, [f64; 4]);
 
-/// Its "throughput / area" is Mbps for a slice.
+/// The last column, "throughput / area", is in Mbps per slice.
 pub(super) const TABLE_1: [PrintedCore; 4] = [
     ("Hatzidimitriou 2011", "Virtex-4", [157.0, 951.0, 1.8, 1.89]),
     ("Hatzidimitriou 2011", "Virtex-5", [209.0, 808.0, 2.5, 3.09]),
@@ -15,12 +15,12 @@ pub(super) const TABLE_1: [PrintedCore; 4] = [
 /// Table II: Altera's Cyclone II. Logic elements, MHz, Gbps.
 pub(super) const TABLE_2: [f64; 3] = [12_099.0, 153.84, 19.56];
 
-/// Of the pipeline, in cycles, and what a data unit of 512 bytes takes by the paper's
-/// section IV.E: its tweak through the pipeline, its data, and the pipeline's end.
+/// The pipeline's latency in cycles, and the cycles of a 512-byte data unit by the paper's section
+/// IV.E: the tweak through the pipeline, the data, and draining the pipeline.
 pub(super) const LATENCY: f64 = 22.0;
 pub(super) const UNIT: f64 = LATENCY + 32.0 + LATENCY;
 
-/// A core whose source is public, and what is said of it there.
+/// A core with public source, and its authors' numbers.
 pub(super) struct Public {
     pub(super) name: &'static str,
     pub(super) part: &'static str,
@@ -31,10 +31,10 @@ pub(super) struct Public {
     pub(super) cycles_per_block: f64,
 }
 
-/// The first is C++ for AMD's tools, XTS-AES-128 encryption with a key and a stream at a time:
-/// `security/docs/src/guide_L1/internals/xts.rst` in `github.com/Xilinx/Vitis_Libraries`, 3.16 ns;
-/// the part is not named, and has `UltraRAM`. The second is AES alone, both directions and key
-/// sizes, with four S-boxes: the README of github.com/secworks/aes.
+/// The first is C++ for AMD's tools: XTS-AES-128 encryption with one key and one stream at a time.
+/// See `security/docs/src/guide_L1/internals/xts.rst` in `github.com/Xilinx/Vitis_Libraries`, 3.16
+/// ns. The part is not named, and has `UltraRAM`. The second is AES alone, both directions and key
+/// sizes, with four S-boxes; see the README of github.com/secworks/aes.
 pub(super) const PUBLIC: [Public; 2] = [
     Public {
         name: "AMD Vitis security library",
@@ -60,7 +60,8 @@ pub(super) const PUBLIC: [Public; 2] = [
 mod tests {
     use super::*;
 
-    /// Throughput is a block a cycle, but on Cyclone II, and where [5] does not pipeline.
+    /// The throughput is one block per cycle, except on Cyclone II, and in [5], which is not
+    /// pipelined.
     #[test]
     fn the_tables_are_a_block_a_cycle() {
         for (_, _, [mhz, slices, gbps, ratio]) in TABLE_1 {

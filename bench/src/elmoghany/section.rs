@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it, with the paper's figures.
+//! Describes the result of `elmoghany-2011`, with the paper's numbers.
 
 use super::{
     BLOCKS, Cycles, Point, Report,
@@ -13,27 +13,29 @@ use crate::{
 const PAPER: Paper = Paper {
     reference: "M. Elmoghany, M. Diab, M. Kassem, M. Khairallah, O. El Shahat and W. Sharkasy: FPGA \
         Implementation of High Speed XTS-AES for Data Storage Devices. ICITST 2011.",
-    claim: "An XTS-AES core with one pipelined AES, used first for a data unit's tweak and then for \
-        its data, makes a block each clock cycle: 24.42 Gbps on a Virtex-4, 38.08 on a Virtex-5.",
-    rebuilt: "Its design as a build of Luxor's core (TWEAK=PAPER), and Luxor's own, which encrypts \
-        the tweaks of coming units meanwhile, has AES-256, decryption, ciphertext stealing, key slots \
-        and back-pressure.",
+    claim: "An XTS-AES core with one pipelined AES, which encrypts first a data unit's tweak and \
+        then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4, 38.08 on a \
+        Virtex-5.",
+    rebuilt: "The paper's design as a build of Luxor's core (TWEAK=PAPER), and Luxor's own design, \
+        which encrypts the tweaks of later units in the meantime, and has AES-256, decryption, \
+        ciphertext stealing, key slots and back-pressure.",
 };
 
-/// What may be compared.
+/// What can be compared, and what cannot.
 const COMPARABLE: &str = "\
-    What is comparable: our rows of one part among each other, all of one core with key slots, key\n\
-expansion, ciphertext stealing and buffers. What is not: slices of Virtex-4 (2 LUTs of 4 inputs) and\n\
-Virtex-5 (4 of 6 inputs), logic elements of Cyclone II and LUTs of other families with one another;\n\
-clocks of other families and years; and the paper's Gbps, a block a cycle, with ours, which have a\n\
-tweak's cycle in them. For the 7 series there is no clock: nothing here routes it.\n\
-AMD's core is C++ that its tools turned into logic, one key and one stream at a time, for a part that\n\
-is not named; secworks' is AES alone, a block in 46 cycles. Both have their authors' numbers.\n";
+    Comparable are our rows of one part with each other; all are of one core with key slots, key \
+    expansion, ciphertext stealing and buffers. Not comparable are slices of Virtex-4 (2 LUTs of 4 \
+    inputs) and of Virtex-5 (4 of 6 inputs), logic elements of Cyclone II and LUTs of other \
+    families; clocks of different families and years; and the paper's Gbps, at one block per \
+    cycle, with ours, which include the cycle of a tweak. There is no clock for the 7 series, \
+    because no tool here routes it. AMD's core is C++ that its tools turned into logic, with one \
+    key and one stream at a time, for a part that is not named. secworks' core is AES alone, with \
+    one block in 46 cycles. The numbers of both are their authors'.";
 
-/// Cycles of data units by the paper's words.
+/// Cycles of data units by the paper's description.
 const PRINTED: [f64; 2] = [UNIT, BLOCKS[1] + 2.0 * LATENCY];
 
-/// A block a cycle, in Gbps.
+/// Returns the Gbps of one block per cycle.
 fn gbps(mhz: f64) -> f64 {
     mhz * 0.128
 }
@@ -41,10 +43,10 @@ fn gbps(mhz: f64) -> f64 {
 impl Report {
     pub(super) fn section(&self) -> Section {
         let plot = |bytes: usize, printed: f64, of: fn(&Cycles) -> f64| {
-            let paper = Bar::new("the paper's words", Whose::Paper, printed);
+            let paper = Bar::new("by the paper's description", Whose::Paper, printed);
             let ours = self.cycles.iter();
             let ours = ours.map(|row| Bar::new(row.name(), row.whose(), of(row)));
-            let caption = format!("Clock cycles for a data unit of {bytes} bytes");
+            let caption = format!("Clock cycles per data unit of {bytes} bytes");
             Plot::bars(caption, "cycles", std::iter::once(paper).chain(ours))
         };
         let plots = vec![
@@ -61,9 +63,9 @@ impl Report {
         });
         let simulated = !self.cycles.is_empty();
         let requests = simulated.then(|| {
-            "A unit is what each further one of a run takes. Requests are from before their \
-             descriptor is written to after its end is seen, by way of the registers; one of 4 KiB \
-             is eight units of 512 B. Rates are of units of 512 B and 4 KiB."
+            "The cycles of a unit are those of each further unit in a run. Requests are measured from \
+             before their descriptor is written until their end is seen in the registers; one of \
+             4 KiB has eight units of 512 B. Rates are given for units of 512 B and of 4 KiB."
                 .to_owned()
         });
         let mut tables = published();
@@ -86,13 +88,13 @@ impl Report {
         let point = self.points.iter().find(|point| point.mhz.is_some())?;
         let mhz = point.mhz?;
         let synthesis = format!(
-            "Luxor's core is recorded with {mhz} MHz and {} LUTs on an ECP5",
+            "Luxor's core has {mhz} MHz and {} LUTs on an ECP5 in the record",
             point.luts
         );
         let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
         Some(match (of("paper"), of("shared")) {
             (Some(paper), Some(shared)) => format!(
-                "With data units of 512 bytes the paper's design makes {:.2} blocks a cycle and \
+                "With data units of 512 bytes, the paper's design encrypts {:.2} blocks per cycle and \
                  Luxor's {:.2}; {synthesis}, {:.1} Gbps with units of 4 KiB.",
                 paper.rates()[0],
                 shared.rates()[0],
@@ -105,7 +107,7 @@ impl Report {
     fn cores(&self) -> Table {
         let cores = self.points.iter().map(Point::row);
         Table::new(
-            "Luxor's record, and public cores, by their authors' words",
+            "Luxor's record, and public cores by their authors' numbers",
             "Core",
             [
                 "Part",
@@ -113,7 +115,7 @@ impl Report {
                 "LUTs",
                 "Block RAMs",
                 "Registers",
-                "Gbps at its pace",
+                "Gbps at its rate",
             ],
             cores.chain(PUBLIC.iter().map(Public::row)),
         )
@@ -129,15 +131,15 @@ impl Report {
         let ours = self.cycles.iter().map(|row| row.row(clock));
         let all = std::iter::once(paper).chain(ours);
         Table::new(
-            "Clock cycles, simulated here and now",
+            "Clock cycles, simulated in this run",
             "Core",
             [
                 "Unit of 512 B".to_owned(),
                 "Unit of 4 KiB".to_owned(),
                 "Request of 4 KiB, 8 units".to_owned(),
                 "Request of 1 MiB".to_owned(),
-                "Blocks a cycle, 512 B".to_owned(),
-                "Blocks a cycle, 4 KiB".to_owned(),
+                "Blocks per cycle, 512 B".to_owned(),
+                "Blocks per cycle, 4 KiB".to_owned(),
                 format!("Gbps at {} MHz", cell(clock, |mhz| mhz.to_string())),
             ],
             all.filter(|_| !self.cycles.is_empty()),
@@ -159,20 +161,20 @@ fn published() -> Vec<Table> {
     let cells = ["Cyclone II", &mhz, &elements, &gbps, &whole];
     vec![
         Table::new(
-            "Table I, the paper's",
+            "The paper's Table I",
             "Work",
-            ["Family", "MHz", "Slices", "Gbps", "Mbps a slice"],
+            ["Family", "MHz", "Slices", "Gbps", "Mbps per slice"],
             first,
         ),
         Table::new(
-            "Table II, the paper's",
+            "The paper's Table II",
             "Work",
             [
                 "Family",
                 "MHz",
                 "Logic elements",
                 "Gbps",
-                "Gbps of a block a cycle",
+                "Gbps of one block per cycle",
             ],
             [Row::new(Whose::Paper, "Elmoghany 2011", cells)],
         ),
@@ -220,7 +222,7 @@ impl Cycles {
         match self.design {
             "paper" => "the paper's design, rebuilt",
             "shared" => "Luxor, one pipeline",
-            _ => "Luxor, a unit for tweaks",
+            _ => "Luxor, separate unit for tweaks",
         }
     }
 
@@ -228,7 +230,7 @@ impl Cycles {
         let units = [self.per_unit, self.per_long_unit].map(|cycles| format!("{cycles:.1}"));
         let requests = [self.request, self.mebibyte].map(|cycles| cycles.to_string());
         let rates = self.rates().map(|rate| format!("{rate:.3}"));
-        // The clock is that design's: the others' cycles go with other registers.
+        // The clock is that of this design only: the others have a different number of registers.
         let clock = clock.filter(|_| self.design == "shared");
         let speeds = cell(clock, |mhz| {
             let [short, long] = self.rates().map(|rate| rate * gbps(mhz));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it.
+//! Describes the result of `gpu`.
 
 use super::{Beside, DeviceRate, OnDevice, PAPER_MARK, Report, SHORT_UNITS_MARK};
 use crate::{
@@ -13,11 +13,12 @@ impl Report {
     pub(super) fn section(&self) -> Section {
         let devices: Vec<About> = self.devices.iter().map(|on| on.about.clone()).collect();
         let about = format!(
-            "Luxor's kernels on each device of OpenCL and of NVIDIA's driver, beside copies, which \
-             read and write each byte once, too, and beside the best system of An and Seo \
-             (an-seo-2022), alpha^128. GB/s are 10^9 bytes encrypted or copied a second, medians of \
-             {} rounds. Wanted is what an H200 should have at least: of the copy's rate; of \
-             4096-byte units' {SHORT_UNITS_MARK}; of the paper's {PAPER_MARK}.{}",
+            "Luxor's kernels on each device of OpenCL and of NVIDIA's driver, compared with \
+             copies, which also read and write each byte once, and with the best system of An and \
+             Seo (an-seo-2022), alpha^128. GB/s are 10^9 bytes encrypted or copied per second, \
+             medians of {} rounds. Targets are for an H200: the ratio to the copy as in the table, \
+             {SHORT_UNITS_MARK} of the rate of 4096-byte units, and {PAPER_MARK} times the paper's \
+             system.{}",
             self.rounds,
             devices::text(&devices)
         );
@@ -42,11 +43,11 @@ impl Report {
 }
 
 impl OnDevice {
-    /// A part of a sentence.
+    /// Returns a sentence without its full stop.
     fn said(&self) -> Option<String> {
         let (on_device, host) = (self.resident.first()?, self.host.first()?);
         let mut text = format!(
-            "On {}, {}: {} GB/s with data that are there, {} of a copy's rate, and {} from host to \
+            "On {}, {}: {} GB/s with data on the device, {} of a copy's rate, and {} from host to \
              host, {} of the copies'",
             self.about.name,
             on_device.name(),
@@ -67,7 +68,7 @@ impl OnDevice {
     fn plots(&self) -> Vec<Plot> {
         let name = &self.about.name;
         let resident = self.resident.iter().flat_map(|row| {
-            let copy = format!("copy, beside {}", row.name());
+            let copy = format!("copy, in turn with {}", row.name());
             [
                 Bar::new(row.name(), Whose::Luxor, row.gb_per_s.median),
                 Bar::new(copy, Whose::Limit, row.copy_gb_per_s.median),
@@ -83,7 +84,7 @@ impl OnDevice {
         });
         let all: [(_, Vec<Bar>); 2] = [
             ("data on the device", resident.collect()),
-            ("kernels beside An and Seo's", papers.collect()),
+            ("kernels, compared with An and Seo's", papers.collect()),
         ];
         let some = all.into_iter().filter(|(_, bars)| !bars.is_empty());
         some.map(|(what, bars)| Plot::bars(format!("{name}, {what}"), "GB/s", bars))
@@ -95,7 +96,13 @@ impl OnDevice {
             format!("{}, {what}, {}: GB/s", self.about.name, size::text(bytes))
         };
         let of = |what: &str, bytes: usize, rows: &[DeviceRate]| {
-            let heads = ["Luxor", "The copy", "Of the copy", "Wanted", "Of 4096 B"];
+            let heads = [
+                "Luxor",
+                "Copy",
+                "Ratio to copy",
+                "Target",
+                "Ratio to 4096 B",
+            ];
             Table::new(
                 caption(what, bytes),
                 "Work",
@@ -104,7 +111,7 @@ impl OnDevice {
             )
         };
         let papers = Table::new(
-            caption("beside An and Seo's alpha^128", self.host_bytes),
+            caption("compared with An and Seo's alpha^128", self.host_bytes),
             "Work",
             [
                 "Kernels",
@@ -155,7 +162,7 @@ impl Beside {
     }
 }
 
-/// In as many digits as differ.
+/// Formats a number with as many digits as differ.
 fn number(number: f64) -> String {
     let digits = match number {
         10.0.. => 1,

@@ -37,7 +37,7 @@ impl<'a> OnDevice<'a> {
         self.gpu.about()
     }
 
-    /// The key, and what the first block begins from.
+    /// Loads the key, and the block from which the first tweak or counter starts.
     pub(super) fn key(&mut self, task: Task) -> Result<(), String> {
         let key = task.key();
         let (data_key, tweak_key) = key.split_at(task.size.bytes());
@@ -53,7 +53,7 @@ impl<'a> OnDevice<'a> {
         self.gpu.wait()
     }
 
-    /// The seconds of one of `times` runs, each from its launch to its end.
+    /// Returns the seconds of one of `times` runs, each measured from its launch to its end.
     pub(super) fn run(
         &mut self,
         task: Task,
@@ -63,7 +63,7 @@ impl<'a> OnDevice<'a> {
         times: usize,
     ) -> Result<f64, String> {
         let len = input.len();
-        // So that nothing is there that an earlier run made.
+        // Overwrite the results of earlier runs.
         self.gpu.bytes(self.host)?[..len].fill(0);
         self.gpu.upload(0, self.host, self.output, 0..len)?;
         self.gpu.bytes(self.host)?[..len].copy_from_slice(input);
@@ -90,7 +90,7 @@ impl<'a> OnDevice<'a> {
     }
 }
 
-/// XTS of whole blocks with any AES, by the reference's AES and its multiplication by α.
+/// XTS of whole blocks with any key size, by the reference's AES and its multiplication by α.
 pub(super) fn xts(key: &[u8], number: u128, direction: Direction, input: &[u8]) -> Vec<u8> {
     let (data, tweak) = key.split_at(key.len() / 2);
     let data = Aes::new(data);
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use crate::devices;
 
-    /// The committed PTX, emulated. To the emulator one byte a work-item would be a race: it
-    /// looks at words of the device's memory.
+    /// The committed PTX in the emulator. It leaves out one byte per work-item, which the emulator
+    /// would report as a race, because it tracks words of the device's memory.
     #[test]
     fn the_emulated_gpu_makes_what_the_reference_does() {
         let input: Vec<u8> = (0..=250).cycle().take(528).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The paper's figures, as printed.
+//! The paper's numbers, as printed.
 
-/// The paper's files, in bytes.
+/// The lengths of the paper's files, in bytes.
 pub(super) const FILES: [usize; 9] = [
     512,
     1 << 10,
@@ -14,7 +14,7 @@ pub(super) const FILES: [usize; 9] = [
     8 << 20,
 ];
 
-/// Milliseconds of the kernel by file: encryption with 128, 192 and 256 bits, then decryption.
+/// Milliseconds of the kernel per file: encryption with 128, 192 and 256 bits, then decryption.
 pub(super) type Table = [[&'static str; 6]; 9];
 
 /// Table IV.
@@ -43,7 +43,7 @@ pub(super) const XTS: Table = [
     ["780.14", "783.74", "786.14", "782.03", "785.93", "788.41"],
 ];
 
-/// Table VI, Gbps: whose, on what, with what, mode, throughput.
+/// Table VI, Gbps: work, device, language, mode, throughput.
 pub(super) const THROUGHPUT: [[&str; 5]; 7] = [
     ["2014 [11]", "ATI HD 7670M", "OpenCL", "CTR", "5.04"],
     ["2011 [12]", "Nvidia GTX 285", "OpenCL", "XTS", "8.59"],
@@ -54,9 +54,9 @@ pub(super) const THROUGHPUT: [[&str; 5]; 7] = [
     ["the paper", "Nvidia GTX 1060", "OpenCL", "CTR", "14.71"],
 ];
 
-/// What is to be known of them.
+/// Remarks on the numbers.
 pub(super) const REMARK: &str = "\
-The paper's machine: Intel Core i7 8750H, NVIDIA GeForce GTX 1060; 16 bytes a work-item, copies
-not counted. As printed: its Table VI does not follow from Tables IV and V, whose best rate, 512
+The paper's machine: Intel Core i7 8750H, NVIDIA GeForce GTX 1060; 16 bytes per work-item, copies
+not counted. Its printed Table VI does not follow from Tables IV and V: their best rate, 512
 KiB in 26.37 ms or 32 KiB in 1.90, is below 0.17 Gbps.
 ";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is said about it, with the paper's figures.
+//! Describes the result of `sanida-2020`, with the paper's numbers.
 
 use super::{
     PER_ITEM, Report,
@@ -17,13 +17,14 @@ const PAPER: Paper = Paper {
     reference: "Theodora Sanida, Argyrios Sideris and Minas Dasygenis (University of Western \
         Macedonia): Accelerating the AES Algorithm using OpenCL. 2020.",
     claim: "A GTX 1060 encrypts 12.53 Gbps in XTS and 14.71 Gbps in CTR with AES-128, and of 1, 4, \
-        8 and 16 bytes for a work-item 16 are the fastest.",
-    rebuilt: "Its kernels for CTR and XTS with keys of 128, 192 and 256 bits, both ways, with 1, 4, \
-        8 and 16 bytes for a work-item, on each device of OpenCL and of NVIDIA's driver; beside \
-        them Luxor's kernels on the same devices, and the engine and libraries on one thread.",
+        8 and 16 bytes per work-item, 16 are the fastest.",
+    rebuilt: "The paper's kernels for CTR and XTS with keys of 128, 192 and 256 bits, in both \
+        directions, with 1, 4, 8 and 16 bytes per work-item, on each device of OpenCL and of \
+        NVIDIA's driver; also Luxor's kernels on the same devices, and the engine and libraries on \
+        one thread.",
 };
 
-/// The tables, as the paper has them.
+/// The tables, named as in the paper.
 const MODES: [(&str, &str, &published::Table); 2] = [
     ("Table IV, CTR", "ctr", &published::CTR),
     ("Table V, XTS", "xts", &published::XTS),
@@ -34,9 +35,9 @@ impl Report {
         let times = MODES.map(|(name, mode, table)| self.table_of_times(name, mode, table));
         let items = self.with_items().map(|(who, file)| self.items(who, file));
         let about = format!(
-            "{}In XTS a file is one data unit here; AES-192 in XTS, aes-192-xts (non-standard), is \
-             in no standard, and only the paper's kernels have it. The engine and libraries have one \
-             thread, and work in memory. Medians of {} rounds.{}",
+            "{}In XTS a file is one data unit here. XTS with AES-192, aes-192-xts (non-standard), is \
+             in no standard; only the paper's kernels support it. The engine and libraries use one \
+             thread and work in memory. Medians of {} rounds.{}",
             published::REMARK,
             self.rounds,
             devices::text(&self.devices)
@@ -77,7 +78,7 @@ impl Report {
         Plot::bars(caption, "Gbps", ours.chain(printed))
     }
 
-    /// In each mode the fastest of each kind.
+    /// Compares, in each mode, the fastest contestant of each kind.
     fn conclusion(&self) -> Option<String> {
         let contestants = self.contestants();
         let said = [("xts", "12.53"), ("ctr", "14.71")].map(|(mode, printed)| {
@@ -107,7 +108,7 @@ impl Report {
         (!said.is_empty()).then(|| said.join(" "))
     }
 
-    /// The paper's milliseconds and ours, file by file.
+    /// Returns the paper's milliseconds and ours, file by file.
     fn table_of_times(&self, name: &str, mode: &str, table: &published::Table) -> Table {
         let all = Column::all(mode);
         let mut rows = Vec::new();
@@ -126,12 +127,12 @@ impl Report {
                 rows.push(Row::new(first.whose(), first.name(), cells));
             }
         }
-        let caption = format!("{name}: milliseconds without copies, by bits of the key");
+        let caption = format!("{name}: milliseconds without copies, by key bits");
         let heads = std::iter::once("File".to_owned()).chain(all.iter().map(Column::name));
-        Table::new(caption, "Who", heads, rows)
+        Table::new(caption, "Implementation", heads, rows)
     }
 
-    /// A device's longest file by the bytes for a work-item.
+    /// Returns the times for a device's longest file, by the bytes per work-item.
     fn items(&self, who: &str, file: usize) -> Table {
         let rows = ["ctr", "xts"].into_iter().flat_map(|mode| {
             PER_ITEM.map(|per_item| {
@@ -143,9 +144,7 @@ impl Report {
         });
         let bytes = size::text(file);
         Table::new(
-            format!(
-                "{who}, the paper's kernels by bytes for a work-item: milliseconds for {bytes}"
-            ),
+            format!("{who}, the paper's kernels by bytes per work-item: milliseconds for {bytes}"),
             "Mode, bytes",
             Column::all("xts").map(|column| column.name()),
             rows,
@@ -163,17 +162,17 @@ impl Report {
         });
         let printed = published::THROUGHPUT.map(|[work, device, language, mode, gbps]| {
             let name = format!("{work}: {device}, {language}");
-            Row::new(Whose::Paper, name, ["not said", mode, gbps])
+            Row::new(Whose::Paper, name, ["not given", mode, gbps])
         });
         Table::new(
-            "Table VI: AES-128, encryption of the longest file, Gbps (10^9 bits a second)",
-            "Who",
+            "Table VI: AES-128, encryption of the longest file, Gbps (10^9 bits per second)",
+            "Implementation",
             ["File", "Mode", "Gbps"],
             ours.chain(printed),
         )
     }
 
-    /// Who has rows, in their order; at 16 bytes a work-item where there are such.
+    /// Returns the contestants with rows, in order.
     fn contestants(&self) -> Vec<&str> {
         let mut names = Vec::new();
         for row in &self.rows {
@@ -200,7 +199,7 @@ impl Report {
         })
     }
 
-    /// Who has work-items, and its longest file.
+    /// Returns the contestants with work-items, and the longest file of each.
     fn with_items(&self) -> impl Iterator<Item = (&str, usize)> {
         self.contestants().into_iter().filter_map(|who| {
             let items = self.rows.iter().filter(|row| row.contestant == who);
@@ -209,7 +208,7 @@ impl Report {
         })
     }
 
-    /// Encryption with 128 bits of its longest file.
+    /// Returns the row for encryption of the contestant's longest file with 128 bits.
     fn longest(&self, who: &str, mode: &str) -> Option<&super::FileTimes> {
         let [column, ..] = Column::all(mode);
         let mut rows = FILES.iter().rev();
@@ -218,7 +217,7 @@ impl Report {
 }
 
 impl super::FileTimes {
-    /// The paper's kernels are others', too.
+    /// The paper's kernels count as rivals.
     fn whose(&self) -> Whose {
         Whose::of(self.rival || self.bytes_per_item.is_some())
     }
@@ -230,7 +229,7 @@ impl super::FileTimes {
         }
     }
 
-    /// 10⁹ bits a second.
+    /// Returns 10⁹ bits per second.
     fn gbps(&self) -> f64 {
         self.file_bytes as f64 * 8e-6 / self.milliseconds.median
     }
@@ -244,7 +243,7 @@ struct Column<'a> {
 }
 
 impl Column<'_> {
-    /// Those of the paper's tables.
+    /// Returns the columns of the paper's tables.
     fn all(mode: &str) -> [Self; 6] {
         let of = |bits, direction| Self {
             cipher: format!("aes-{bits}-{mode}"),
@@ -342,7 +341,7 @@ mod tests {
         assert_eq!(whose("engine"), Whose::Luxor);
         assert_eq!(whose("a library"), Whose::Rival);
         assert_eq!(whose("opencl, the paper's kernel"), Whose::Rival);
-        // Nine files of the paper's, and three contestants with one.
+        // Nine files of the paper, and three contestants with one file.
         assert_eq!((ctr.rows.len(), xts.rows.len()), (12, 12));
         let of = |table: &Table, who: &str| {
             let rows = table.rows.iter().filter(|row| row.cells[1] == "8 KiB");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The section's tables.
+//! The tables of the section.
 
 use luxor_engine::Direction;
 
@@ -19,7 +19,7 @@ use crate::{
     stats::Summary,
 };
 
-/// A row of ours, and the paper's that it stands beside.
+/// The name of a row, and its value.
 type SoftwareLine = (&'static str, fn(&breakdown::Parts) -> &Summary);
 
 const SOFTWARE_LINES: [SoftwareLine; 8] = [
@@ -29,23 +29,23 @@ const SOFTWARE_LINES: [SoftwareLine; 8] = [
     ("first XOR", |parts| &parts.first_xor),
     ("second XOR", |parts| &parts.second_xor),
     ("cipher", |parts| &parts.cipher),
-    ("other: the whole less its parts", |parts| &parts.other),
+    ("other: the whole minus its parts", |parts| &parts.other),
     ("powers and XORs, in the whole", |parts| &parts.fused),
 ];
 
-/// A row of ours, as in the paper's Tables 1 and 2.
+/// The name of a row in the paper's Tables 1 and 2, and its value.
 type Line = (&'static str, fn(&Parts) -> &Summary);
 
 const LINES: [Line; 5] = [
     ("tweaks", |parts| &parts.tweaks),
     ("first XOR", |parts| &parts.first_xor),
     ("second XOR", |parts| &parts.second_xor),
-    ("co-processor, with its setting up", |parts| &parts.device),
+    ("co-processor, with setup", |parts| &parts.device),
     ("other", |parts| &parts.other),
 ];
 
-/// Of Figure 4.
-const DIGEST: [&str; 4] = ["Total", "MD5", "Decryption", "Reading, and the rest"];
+/// The columns of Figure 4.
+const DIGEST: [&str; 4] = ["Total", "MD5", "Decryption", "Reading and the rest"];
 
 impl Report {
     pub(super) fn tables(&self) -> Vec<Table> {
@@ -68,7 +68,7 @@ impl Report {
         tables
     }
 
-    /// Table 1 or 2, the paper's beside the same configuration of ours.
+    /// Returns Table 1 or 2, with the paper's columns next to the same configuration of ours.
     fn breakdown(&self, direction: Direction) -> Table {
         let (name, verb, printed) = of_direction(direction);
         let rows = self.study.iter().flat_map(|study| &study.breakdown);
@@ -99,7 +99,7 @@ impl Report {
         };
         let mut caption = format!("Table {number}: {verb} 50 MB, seconds");
         if !rows.is_empty() {
-            caption += ". Setting up a request has DMA's place; late are those that took the CPU \
+            caption += ". The time for setting up requests counts as DMA. Late requests took the CPU \
                         longer than the core";
         }
         let heads = columns.iter().map(|(head, _)| head.clone());
@@ -120,14 +120,14 @@ impl Report {
             Row::new(Whose::Luxor, *what, cells)
         });
         let caption = format!(
-            "{verb} in software, milliseconds for {:.1} MB in a cache. Each part is a pass of its own; \
-             the engine does them together, so that what is other may be below 0",
+            "{verb} in software, milliseconds for {:.1} MB in a cache. Each part is a separate pass; \
+             the engine does them together, so \"other\" may be below 0",
             self.breakdown_bytes as f64 / 1e6
         );
         Table::new(caption, "Part", heads, lines)
     }
 
-    /// Requests by loads.
+    /// Returns the tables of requests by loads.
     fn served_tables(&self) -> Vec<Table> {
         let Some(fio) = &self.fio else {
             return Vec::new();
@@ -147,10 +147,10 @@ impl Report {
             )
         };
         let caption = format!(
-            "Served in software, MiB/s, and (the ratio to the last row) of the same round: {how}"
+            "Served in software: MiB/s (and the ratio to the last row in the same round), {how}"
         );
         let share = |row: &demir::ServedRate| format!("{:.2}", row.engine_share.median);
-        let shares = "The engine's share of what the server's threads spend on cores".to_owned();
+        let shares = "The engine's share of the CPU time of the server's threads".to_owned();
         vec![self.by_load(caption, &rate), self.by_load(shares, &share)]
     }
 
@@ -169,7 +169,7 @@ impl Report {
 }
 
 impl Case {
-    /// All that was measured under the load.
+    /// Returns the table of all measurements under the load.
     pub(super) fn table(&self) -> Table {
         let rows = self.rows.iter().map(|row| {
             let cells = [
@@ -186,8 +186,8 @@ impl Case {
             "Requests",
             [
                 "MiB/s",
-                "/ the last row",
-                "Bytes a call",
+                "Ratio to the last row",
+                "Bytes per call",
                 "Engine, GB/s",
                 "Engine's share",
             ],
@@ -213,7 +213,7 @@ impl Cost {
         ];
         for (name, ways, _) in ways {
             let both = [ways.encrypt, ways.decrypt];
-            let simulated = "the core's simulation, here and now";
+            let simulated = "simulated in this run";
             rows.push(row(
                 &format!("{name}, 512 B, cycles"),
                 both.map(|cycles| format!("{:.1}", cycles.first)),
@@ -237,7 +237,7 @@ impl Cost {
                 rows.push(row(
                     &format!("{name}, {bytes}, in all, \u{b5}s"),
                     [pace.encrypt, pace.decrypt].map(|way| value(way.of(units) / 1e3)),
-                    "setting up, and cycles at the clock",
+                    "setup, and cycles at the clock",
                 ));
             }
         }
@@ -280,10 +280,10 @@ impl Study {
             [
                 format!("{way}, 512 B"),
                 "4 KiB".to_owned(),
-                "times as fast".to_owned(),
+                "speed-up".to_owned(),
             ]
         });
-        let caption = "Seconds for 50 MB, and how many times as fast requests of 4 KiB make it";
+        let caption = "Seconds for 50 MB, and the speed-up from requests of 4 KiB";
         Table::new(
             caption,
             "Configuration",
@@ -292,7 +292,7 @@ impl Study {
         )
     }
 
-    /// Figure 4.
+    /// Returns the table of Figure 4.
     fn digests(&self) -> Table {
         let ours = self.digest.iter().map(|row| {
             let cells = [&row.total, &row.md5, &row.driver, &row.rest];
@@ -310,7 +310,7 @@ impl Study {
         Table::new(caption, "Configuration", DIGEST, ours.chain(printed))
     }
 
-    /// The seconds of Tables 1 and 2 and of Figure 4 with more digits.
+    /// Returns the seconds of Tables 1 and 2 and of Figure 4 with more digits.
     pub(super) fn details(&self) -> [Table; 2] {
         let four = |summary: &Summary| format!("{:.4}", summary.median);
         let rows = self.breakdown.iter().map(|row| {
@@ -333,7 +333,7 @@ impl Study {
         ]
     }
 
-    /// Figure 5's rows of configurations.
+    /// Returns the rows of Figure 5, grouped by disk and load.
     pub(super) fn cases(&self) -> impl Iterator<Item = &[Served]> {
         self.served.chunks(CONFIGURATIONS.len())
     }
@@ -347,7 +347,7 @@ impl Study {
             Row::new(Whose::Luxor, head(row.configuration), cells)
         });
         let heads = self.cases().map(|case| case[0].case());
-        let mut caption = "Figure 5: MiB/s of fio at a server".to_owned();
+        let mut caption = "Figure 5: MiB/s that fio reaches".to_owned();
         if let Some(number) = self.served_rounds {
             caption += &format!(", {}", rounds(number));
         }
@@ -356,7 +356,7 @@ impl Study {
 }
 
 impl Served {
-    /// Of what disk and load it is: the same in a row of configurations.
+    /// Returns the disk and the load, which all rows of a group share.
     fn case(&self) -> String {
         let load = self.load.text().replace(", 1 connection", "");
         format!("{}, {load}", size::text(self.disk_bytes))
@@ -364,7 +364,8 @@ impl Served {
 }
 
 impl Breakdown {
-    /// Its head, and its cells in the paper's order; then the part of late requests.
+    /// Returns the head of the column and its cells in the paper's order, and last the share of
+    /// late requests.
     fn column(&self) -> (String, Vec<String>) {
         let late = cell(self.parts.as_ref(), |_| {
             format!("{:.1} %", self.late * 100.0)
@@ -374,7 +375,8 @@ impl Breakdown {
         (head(self.configuration), cells.chain([late]).collect())
     }
 
-    /// A part's seconds and its share; of what the CPU does all at once there are no parts.
+    /// Returns a part's seconds and its share of the total; nothing if the CPU does everything at
+    /// once.
     fn cell(&self, part: fn(&Parts) -> &Summary) -> String {
         match &self.parts {
             Some(parts) if part(parts).median > 0.0 => {
@@ -386,7 +388,7 @@ impl Breakdown {
     }
 }
 
-/// Of requests of 512 bytes and of 4 KiB, and their ratio.
+/// Returns the seconds for requests of 512 bytes and of 4 KiB, and their ratio.
 fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
     let cells = all.into_iter().flat_map(|[short, extended]| {
         let times = short.zip(extended).map(|(short, long)| short / long);
@@ -399,7 +401,7 @@ fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
     Row::new(whose, name, cells)
 }
 
-/// As [`Breakdown::column`]; the second one is with extended requests.
+/// As [`Breakdown::column`], for the paper's column `at`. The second column has extended requests.
 fn paper_column(table: &[published::PrintedTimes; 6], at: usize) -> (String, Vec<String>) {
     let cells = table.iter().map(|(what, seconds, parts)| match *what {
         "Total time" => format!("{:.2}", seconds[at]),
