@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What integer instructions compute.
+//! The results of integer instructions.
 //!
-//! Values are those of [`Type`](crate::integer::Type), on the way in and on the way out.
-//! Sections are the manual's.
+//! Values are those of [`Type`](crate::integer::Type), both operands and results. Section numbers
+//! are the manual's.
 
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "machine words: what is cut off and what a sign means is the instructions' own business"
+    reason = "the instructions define which bits are cut off and what a sign means"
 )]
 
 use crate::{
@@ -25,7 +25,7 @@ pub fn unary(f: Unary, t: Type, a: u64) -> u64 {
         Unary::Clz => u64::from(a.leading_zeros() - (64 - t.bits)),
         Unary::Brev => a.reverse_bits() >> (64 - t.bits),
         Unary::Bfind | Unary::BfindShift => {
-            // 9.7.1.16: of what is negative, the highest 0.
+            // 9.7.1.16: for a negative number, the highest 0.
             let ones = match t.extend(a).cast_signed() {
                 negative if t.signed && negative < 0 => t.truncate(!a),
                 _ => a,
@@ -39,7 +39,7 @@ pub fn unary(f: Unary, t: Type, a: u64) -> u64 {
     }
 }
 
-/// None for a division by zero.
+/// Returns `None` for a division by zero.
 pub fn binary(f: Binary, t: Type, a: u64, b: u64) -> Option<u64> {
     Some(match f {
         Binary::Add => t.truncate(a.wrapping_add(b)),
@@ -57,7 +57,7 @@ pub fn binary(f: Binary, t: Type, a: u64, b: u64) -> Option<u64> {
         Binary::And => a & b,
         Binary::Or => a | b,
         Binary::Xor => a ^ b,
-        // 9.7.7.8, 9.7.7.9: amounts above the width are as the width.
+        // 9.7.7.8, 9.7.7.9: amounts above the width count as the width.
         Binary::Shl if b >= u64::from(t.bits) => 0,
         Binary::Shl => t.truncate(a << b),
         Binary::Shr if t.signed => {
@@ -68,7 +68,7 @@ pub fn binary(f: Binary, t: Type, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// The whole product, of signed numbers in two's complement.
+/// The full product; for signed numbers in two's complement.
 fn product(t: Type, a: u64, b: u64) -> u128 {
     if t.signed {
         let (a, b) = (t.extend(a).cast_signed(), t.extend(b).cast_signed());
@@ -94,7 +94,7 @@ pub fn ternary(f: Ternary, t: Type, a: u64, b: u64, c: u64) -> u64 {
     }
 }
 
-/// 9.7.7.6: bit (a, b, c), read as a number, of the table.
+/// 9.7.7.6: the bits (a, b, c), read as a number, select a bit of the table.
 const fn lop3(table: u8, a: u32, b: u32, c: u32) -> u32 {
     let mut result = 0;
     let mut row = 0;
@@ -109,7 +109,7 @@ const fn lop3(table: u8, a: u32, b: u32, c: u32) -> u32 {
     result
 }
 
-/// 9.7.7.7: `b` is the upper half. In 128 bits, so that a shift by 32 is none too far.
+/// 9.7.7.7: `b` is the upper half. 128 bits wide, so that a shift by 32 does not overflow.
 const fn funnel(a: u64, b: u64) -> u128 {
     (b << 32 | a) as u128
 }
@@ -125,7 +125,7 @@ const fn shift(c: u64, wrap: bool) -> u32 {
     }
 }
 
-/// 9.7.8.7.
+/// The manual, 9.7.8.7.
 #[inline]
 fn prmt(mode: Permutation, a: u32, b: u32, c: u32) -> u32 {
     let source = u64::from(b) << 32 | u64::from(a);
@@ -154,7 +154,7 @@ fn prmt(mode: Permutation, a: u32, b: u32, c: u32) -> u32 {
     u32::from_le_bytes(result)
 }
 
-/// 9.7.1.19: `len` bits from bit `at`, the rest the field's sign.
+/// 9.7.1.19: `len` bits from bit `at` on; the rest is the sign of the field.
 fn bfe(t: Type, a: u64, at: u64, len: u64) -> u64 {
     let bit = |i: u64| a >> i & 1;
     let top = u64::from(t.bits) - 1;
@@ -174,7 +174,7 @@ fn bfe(t: Type, a: u64, at: u64, len: u64) -> u64 {
         .sum()
 }
 
-/// 9.7.1.20: the low `len` bits of `a` over those of `b` from bit `at`.
+/// 9.7.1.20: inserts the low `len` bits of `a` into `b` at bit `at`.
 pub fn bfi(t: Type, a: u64, b: u64, at: u64, len: u64) -> u64 {
     let (at, len) = ((at & 0xff) as u32, (len & 0xff) as u32);
     if at >= t.bits || len == 0 {
@@ -184,7 +184,7 @@ pub fn bfi(t: Type, a: u64, b: u64, at: u64, len: u64) -> u64 {
     b & !field | a << at & field
 }
 
-/// 9.7.2: the sum and the carry (of a difference, the borrow) out of it.
+/// 9.7.2: the sum and its carry (for a difference, the borrow).
 pub fn sum(f: Sum, t: Type, a: u64, b: u64, c: u64, carry: bool) -> (u64, bool) {
     let (x, y) = match f {
         Sum::Add | Sum::Sub => (a, b),
@@ -201,7 +201,7 @@ pub fn sum(f: Sum, t: Type, a: u64, b: u64, c: u64, carry: bool) -> (u64, bool) 
 
 pub fn compare(f: Comparison, t: Type, a: u64, b: u64) -> bool {
     let (a, b) = if t.signed {
-        // Moves the signed numbers' order onto the unsigned ones'.
+        // Flipping the sign bit maps the order of signed numbers to that of unsigned ones.
         let sign = 1 << (t.bits - 1);
         (a ^ sign, b ^ sign)
     } else {
@@ -217,8 +217,8 @@ pub fn compare(f: Comparison, t: Type, a: u64, b: u64) -> bool {
     }
 }
 
-/// 9.7.8.18, integers alone: the low bits, or with `.sat` the nearest number of
-/// `to`; extended to a register of `bits`.
+/// 9.7.8.18, integers only: the low bits, or with `.sat` the nearest number of type `to`, extended
+/// to a register of `bits` bits.
 pub fn convert(to: Type, from: Type, saturate: bool, bits: u32, a: u64) -> u64 {
     let value = from.extend(from.truncate(a));
     let value = if saturate {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is wrong with a text, a launch or a thread.
+//! Errors in a text, in a launch or in a thread.
 
 use thiserror::Error;
 
 use crate::space::Space;
 
-/// A text that is no PTX, or has something that the emulator does not know.
+/// An error in a text: it is not PTX, or the emulator does not know a part of it.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct ParseError {
@@ -15,17 +15,17 @@ pub struct ParseError {
     pub what: ParseFault,
 }
 
-/// What is wrong with a line of PTX.
+/// An error in a line of PTX.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseFault {
-    /// An instruction that is not known, or a word that is none.
+    /// An unknown instruction.
     #[error("unknown instruction {opcode}")]
     UnknownOpcode {
         /// The word before its first dot.
         opcode: String,
     },
-    /// A part of an instruction's name that is not known there.
+    /// A part of an instruction's name that is not known in this place.
     #[error("{instruction}: unknown modifier or type .{modifier}")]
     UnknownModifier {
         /// The whole name of the instruction.
@@ -33,15 +33,15 @@ pub enum ParseFault {
         /// The part of it, without its dot.
         modifier: String,
     },
-    /// An instruction's name that ends too early.
+    /// An instruction's name ends too early.
     #[error("{instruction}: {missing} is missing")]
     MissingModifier {
         /// The whole name of the instruction.
         instruction: String,
-        /// What should be there.
+        /// The missing part.
         missing: &'static str,
     },
-    /// A word with a dot before it that is not known there.
+    /// A word with a leading dot that is not known in this place.
     #[error("unknown directive {directive}")]
     UnknownDirective {
         /// The directive, with its dot.
@@ -53,7 +53,7 @@ pub enum ParseFault {
         /// The register, with its percent sign.
         name: String,
     },
-    /// A name that nothing declares.
+    /// A name that is not declared.
     #[error("{name} is not declared")]
     Undeclared {
         /// The name.
@@ -65,39 +65,39 @@ pub enum ParseFault {
         /// The name.
         name: String,
     },
-    /// Something else than the grammar has there.
+    /// Text that the grammar does not allow in this place.
     #[error("{expected} expected, not {found}")]
     Syntax {
-        /// What the grammar has there.
+        /// What the grammar allows.
         expected: String,
-        /// What stands there.
+        /// The text in its place.
         found: String,
     },
-    /// An operand whose type does not fit the instruction's.
+    /// An operand with a type that does not fit the instruction.
     #[error("{operand} is {is}, where {wanted} is wanted")]
     Type {
         /// The operand.
         operand: String,
-        /// What it is.
+        /// The type of the operand.
         is: String,
-        /// What the instruction wants.
+        /// The type that the instruction needs.
         wanted: String,
     },
-    /// A number that has no place in what it is for.
+    /// A number that is not valid in this place.
     #[error("{number} does not fit: {why}")]
     Number {
-        /// The number as it is written.
+        /// The number as written.
         number: String,
-        /// What it is too large for, or not.
+        /// The reason.
         why: &'static str,
     },
 }
 
-/// A launch that could not be made, or that failed.
+/// An error of a launch.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// A module that does not fit.
+    /// A module that cannot be loaded.
     #[error("the module cannot be loaded: {why}")]
     Module {
         /// Why not.
@@ -115,28 +115,28 @@ pub enum RunError {
         /// The name.
         name: String,
     },
-    /// Parameters of another length than the kernel's.
+    /// The parameters do not have the length of the kernel's.
     #[error("{kernel} has {expected} bytes of parameters, not {found}")]
     Parameters {
         /// The kernel.
         kernel: String,
-        /// How many bytes its parameters have.
+        /// The bytes of the kernel's parameters.
         expected: usize,
-        /// How many there were.
+        /// The bytes that were given.
         found: usize,
     },
-    /// A grid that no device, or not this kernel, takes.
+    /// A grid that no device accepts, or not for this kernel.
     #[error("{kernel}: {why}")]
     Grid {
         /// The kernel.
         kernel: String,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// The host's own access to device memory, out of bounds.
+    /// The host's own access to device memory is out of bounds.
     #[error("the host: {0}")]
     Host(Fault),
-    /// A thread did what it must not.
+    /// A thread did something forbidden.
     #[error("{kernel}, line {line} ({text}), block {block:?}, thread {thread:?}: {fault}")]
     Fault {
         /// The kernel.
@@ -149,68 +149,69 @@ pub enum RunError {
         block: [u32; 3],
         /// The thread: x, y and z of `%tid`.
         thread: [u32; 3],
-        /// What it did.
+        /// What the thread did.
         fault: Fault,
     },
 }
 
-/// What a thread must not do.
+/// A forbidden action of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A register read before anything was written to it.
+    /// A register is read before it is written.
     #[error("{register} is read before it is written")]
     Unwritten {
-        /// Its name.
+        /// The register's name.
         register: String,
     },
-    /// An access that is not wholly inside one buffer, variable or window.
+    /// An access that is not entirely in one buffer, variable or window.
     #[error("{len} bytes at {address:#x} are out of bounds of {space} memory")]
     OutOfBounds {
-        /// Which memory.
+        /// The memory.
         space: Space,
         /// The address in that memory.
         address: u64,
-        /// How many bytes.
+        /// The length in bytes.
         len: usize,
     },
-    /// An address that is no multiple of the access's length.
+    /// An address that is not a multiple of the access's length.
     #[error("{address:#x} in {space} memory is no multiple of {len}")]
     Misaligned {
-        /// Which memory.
+        /// The memory.
         space: Space,
         /// The address in that memory.
         address: u64,
-        /// How many bytes.
+        /// The length in bytes.
         len: usize,
     },
-    /// Memory read that no thread of the block wrote.
+    /// Memory is read that no thread of the block has written.
     #[error("{address:#x} in {space} memory is read before it is written")]
     Uninitialised {
-        /// Which memory.
+        /// The memory.
         space: Space,
         /// The first such address.
         address: u64,
     },
-    /// A store to constant memory or parameters.
+    /// A store to constant memory or to parameters.
     #[error("{address:#x} in {space} memory is written, which is read-only")]
     ReadOnly {
-        /// Which memory.
+        /// The memory.
         space: Space,
         /// The address in that memory.
         address: u64,
     },
-    /// Memory that one thread writes and another one touches, in no order.
+    /// Memory that one thread writes and another accesses, without an order between them.
     #[error("{address:#x} in {space} memory is shared with {other}, with no barrier between")]
     Race {
-        /// Which memory.
+        /// The memory.
         space: Space,
         /// The address in that memory.
         address: u64,
         /// The other thread, or threads.
         other: String,
     },
-    /// Shared memory in another bank than the thread's own, where that is asked for.
+    /// An access to shared memory in a bank that is not the thread's own, if the machine requires
+    /// own banks.
     #[error("{address:#x} in shared memory is not in bank {lane}, the thread's lane")]
     Bank {
         /// The address in shared memory.
@@ -218,41 +219,41 @@ pub enum Fault {
         /// The thread's number in its warp.
         lane: u64,
     },
-    /// `ld.global.nc` of memory that is written in the same launch.
+    /// `ld.global.nc` reads memory that the same launch writes.
     #[error("{address:#x} is read by ld.global.nc and written in one launch")]
     NotConstant {
         /// The address in global memory.
         address: u64,
     },
-    /// A division, or its rest, by zero.
+    /// A division or a remainder by zero.
     #[error("a division by zero")]
     DivisionByZero,
-    /// A carry used that no instruction set.
+    /// A carry is used that no instruction has set.
     #[error("the carry is used before it is set")]
     CarryUnset,
-    /// A barrier that not all threads of the block reach.
+    /// Not all threads of the block reach a barrier.
     #[error("the barrier is not reached by thread {other:?}, {instead}")]
     Barrier {
         /// x, y and z of the other thread.
         other: [u32; 3],
-        /// Where that one is.
+        /// Where the other thread is.
         instead: String,
     },
-    /// A barrier's number above 15, or a thread count that is not the block's.
+    /// A barrier with a number above 15, or with a thread count other than the block's.
     #[error("barrier {number} of {threads} threads")]
     BarrierOperands {
         /// The barrier's number.
         number: u64,
-        /// How many threads it asks for.
+        /// The number of threads that it asks for.
         threads: u64,
     },
-    /// The last instruction of a kernel that does not return.
+    /// The end of a kernel is reached without a return.
     #[error("the end of the kernel is reached without ret or exit")]
     NoReturn,
-    /// More instructions than a thread is granted.
+    /// A thread runs more instructions than allowed.
     #[error("the thread has not ended after {steps} instructions")]
     Endless {
-        /// How many it was granted.
+        /// The number of instructions allowed.
         steps: u64,
     },
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instructions with everything looked up: names have become places.
+//! Instructions with all names resolved to slots.
 
 use crate::{integer::Type, space::Space};
 
-/// A place in a thread's file of values. Beside its registers the file holds the
-/// constants and special registers that its instructions name, so that every
-/// operand is read alike.
+/// An index into a thread's file of values. Besides registers, the file holds the constants and
+/// special registers that the instructions name, so that all operands are read in the same way.
 pub type Slot = u32;
 
 /// An instruction.
@@ -18,34 +17,34 @@ pub struct Instruction {
     pub op: Op,
 }
 
-/// A predicate, or with `!` its opposite.
+/// A predicate; `!` negates it.
 #[derive(Clone, Copy, Debug)]
 pub struct Predicate {
     pub slot: Slot,
     pub negated: bool,
 }
 
-/// An address: a base and an offset. Without a register the base is a constant.
+/// An address: a base and an offset. Without a register, the base is a constant.
 #[derive(Clone, Copy, Debug)]
 pub struct Address {
     pub base: Slot,
     pub offset: i64,
 }
 
-/// What an instruction does. `d` and `q` are destinations.
+/// The operation of an instruction. `d` and `q` are destinations.
 #[derive(Clone, Debug)]
 pub enum Op {
     Mov {
         d: Slot,
         a: Slot,
     },
-    /// `mov.b64 d, {a, b}`: the parts, of `bits` each, the lowest first.
+    /// `mov.b64 d, {a, b}`: the parts have `bits` bits each, lowest first.
     Pack {
         bits: u32,
         d: Slot,
         parts: Vec<Slot>,
     },
-    /// `mov.b64 {d, e}, a`; None is the sink `_`.
+    /// `mov.b64 {d, e}, a`; `None` is the sink `_`.
     Unpack {
         bits: u32,
         parts: Vec<Option<Slot>>,
@@ -74,7 +73,7 @@ pub enum Op {
         b: Slot,
         c: Slot,
     },
-    /// The field `a` of `len` bits into `b` from bit `at`.
+    /// Inserts `len` bits of `a` into `b` at bit `at`.
     Bfi {
         t: Type,
         d: Slot,
@@ -83,7 +82,7 @@ pub enum Op {
         at: Slot,
         len: Slot,
     },
-    /// `a + b`, `a - b`, with the carry.
+    /// `a + b` or `a - b`, with the carry.
     Carry(Box<Carry>),
     Compare(Box<Compare>),
     Select {
@@ -96,12 +95,12 @@ pub enum Op {
         to: Type,
         from: Type,
         saturate: bool,
-        /// The width of the destination's register.
+        /// The width of the destination register.
         bits: u32,
         d: Slot,
         a: Slot,
     },
-    /// `cvta`: an address of `space` to a generic one, or back.
+    /// `cvta`: converts an address of `space` to a generic one, or back.
     ConvertAddress {
         space: Space,
         to_space: bool,
@@ -116,10 +115,10 @@ pub enum Op {
     Barrier {
         number: Slot,
         threads: Option<Slot>,
-        /// All threads must wait at one and the same instruction.
+        /// Whether all threads must wait at the same instruction.
         aligned: bool,
     },
-    /// `membar`, `fence`: threads run one after the other here.
+    /// `membar`, `fence`: no effect, since threads run one after the other here.
     Fence,
 }
 
@@ -127,10 +126,10 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub struct Load {
     pub space: Space,
-    /// `.nc`: the memory is not written in this launch.
+    /// `.nc`: this launch must not write the memory.
     pub constant: bool,
     pub t: Type,
-    /// One, two or four registers and their widths; None is the sink `_`.
+    /// One, two or four registers and their widths; `None` is the sink `_`.
     pub d: Vec<Option<(Slot, u32)>>,
     pub address: Address,
 }
@@ -140,7 +139,7 @@ pub struct Load {
 pub struct Store {
     pub space: Space,
     pub t: Type,
-    /// One, two or four.
+    /// One, two or four sources.
     pub a: Vec<Slot>,
     pub address: Address,
 }
@@ -155,7 +154,7 @@ pub struct Carry {
     pub d: Slot,
     pub a: Slot,
     pub b: Slot,
-    /// What is added to the product; `a` where there is none.
+    /// The addend of the product; equal to `a` if there is none.
     pub c: Slot,
 }
 
@@ -174,17 +173,17 @@ pub struct Compare {
     pub t: Type,
     pub a: Slot,
     pub b: Slot,
-    /// `.and`, `.or`, `.xor` with a predicate.
+    /// `.and`, `.or` or `.xor` with a predicate.
     pub with: Option<(Logic, Predicate)>,
     pub to: Outcome,
 }
 
-/// Where a comparison's outcome goes.
+/// The destination of a comparison's result.
 #[derive(Clone, Copy, Debug)]
 pub enum Outcome {
-    /// `p|q`: the outcome, and that of the opposite comparison; None is the sink `_`.
+    /// `p|q`: the result, and that of the opposite comparison; `None` is the sink `_`.
     Predicates(Option<Slot>, Option<Slot>),
-    /// All ones, or zero.
+    /// All ones or zero.
     Mask(Slot),
 }
 
@@ -208,7 +207,7 @@ pub enum Comparison {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unary {
     Not,
-    /// `cnot`: 1 of 0, else 0.
+    /// `cnot`: 1 if the operand is 0, else 0.
     LogicalNot,
     Neg,
     Abs,
@@ -255,7 +254,7 @@ pub enum Ternary {
     Bfe,
 }
 
-/// `prmt`'s modes (the manual, 9.7.8.7).
+/// The modes of `prmt` (the manual, 9.7.8.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permutation {
     Generic,

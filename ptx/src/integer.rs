@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Integer types and their values.
 //!
-//! A value is held in 64 bits. Those above its type's are zero, for signed types too.
+//! A value is held in 64 bits. The bits above its type's width are zero, for signed types too.
 
-/// An integer type of 8 to 64 bits; `.b` types are as unsigned. A predicate has one bit.
+/// An integer type of 8 to 64 bits. `.b` types count as unsigned. A predicate has one bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
     pub bits: u32,
@@ -16,7 +16,7 @@ impl Type {
         signed: false,
     };
 
-    /// `u32` and the like, without the dot.
+    /// Parses a type's name without the dot, such as `u32`.
     pub fn from_name(name: &str) -> Option<Self> {
         if name == "pred" {
             return Some(Self::PREDICATE);
@@ -42,12 +42,12 @@ impl Type {
         self.bits as usize / 8
     }
 
-    /// The value's low bits.
+    /// Returns the value's low bits.
     pub const fn truncate(self, value: u64) -> u64 {
         truncate(value, self.bits)
     }
 
-    /// The number that the value stands for.
+    /// Returns the number that the value represents.
     pub const fn number(self, value: u64) -> i128 {
         if self.signed {
             sign_extend(value, self.bits) as i128
@@ -56,7 +56,7 @@ impl Type {
         }
     }
 
-    /// The value with its sign, or with zeros, up to 64 bits.
+    /// Returns the value extended to 64 bits, with its sign or with zeros.
     pub const fn extend(self, value: u64) -> u64 {
         if self.signed {
             sign_extend(value, self.bits).cast_unsigned()
@@ -66,12 +66,12 @@ impl Type {
     }
 }
 
-/// The low `bits` bits, 1 to 64.
+/// Returns the low `bits` bits, 1 to 64.
 pub const fn truncate(value: u64, bits: u32) -> u64 {
     value & (u64::MAX >> (64 - bits))
 }
 
-/// The value with its sign.
+/// Returns the value with its sign extended.
 const fn sign_extend(value: u64, bits: u32) -> i64 {
     (value << (64 - bits)) as i64 >> (64 - bits)
 }

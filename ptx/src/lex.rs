@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The text in words, numbers and signs (the manual, 4.1 to 4.5).
+//! Splits the text into words, numbers and signs (the manual, 4.1 to 4.5).
 
 use std::fmt;
 
 use crate::error::{ParseError, ParseFault};
 
-/// A word, a number or a sign, and the line on which it stands.
+/// A word, a number or a sign, with its line.
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'a> {
     pub line: u32,
@@ -16,9 +16,9 @@ pub struct Token<'a> {
 pub enum TokenKind<'a> {
     /// A name, a directive or an instruction, dots included: `%r1`, `.reg`, `ld.param.u32`.
     Word(&'a str),
-    /// What begins with a digit, as it is written.
+    /// Text that begins with a digit, as written.
     Number(&'a str),
-    /// What stands between quotation marks.
+    /// The text between quotation marks.
     Text(&'a str),
     Sign(char),
 }
@@ -33,7 +33,7 @@ impl fmt::Display for TokenKind<'_> {
     }
 }
 
-/// Cuts a text into tokens; comments are left out.
+/// Splits a text into tokens, without comments.
 pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
     let mut tokens = Vec::with_capacity(text.len() / 4);
     let mut line = 1;

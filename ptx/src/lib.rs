@@ -1,32 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An emulator of PTX, the assembly that CUDA's compiler makes of the GPU
-//! kernels: it runs the very text that ships, on any machine, and looks harder
-//! than a GPU would.
+//! An emulator of PTX, the assembly language of CUDA's compiler. It runs the exact text that ships,
+//! on any machine, and checks more than a GPU does.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | read PTX | [`Module::parse`] |
-//! | have device memory, constants and launches | [`Machine`] |
+//! | hold device memory and constants, and launch kernels | [`Machine`] |
 //! | lay out a kernel's parameters | [`Parameters`] |
-//! | change an instruction, to see a test fail | [`Module::instructions`], [`Module::with_line`] |
+//! | change an instruction, to check that a test fails | [`Module::instructions`], [`Module::with_line`] |
 //!
-//! What it is: the instructions that NVRTC 12.0 makes of integer code for
-//! `compute_75`, as the manual ("Parallel Thread Execution ISA Version 8.0", the
-//! *manual* below) describes them. What is not known is an error that names it and
-//! its line, never ignored. Each instruction has a test from the manual's text
-//! (`tests/opcodes_*.rs`).
+//! The emulator supports the instructions that NVRTC 12.0 generates from integer code for
+//! `compute_75`, as described in the manual ("Parallel Thread Execution ISA Version 8.0", below the
+//! *manual*). Anything unknown is an error with its name and line; nothing is ignored. Each
+//! instruction has a test written from the manual's text (`tests/opcodes_*.rs`).
 //!
-//! A launch runs block after block, and in a block thread after thread, each up to
-//! the next barrier or its end. A correct kernel cannot tell; an incorrect one is
-//! an error ([`Fault`]):
+//! A launch runs one block after the other, and within a block one thread after the other, each up
+//! to the next barrier or to its end. A correct kernel cannot notice this. An incorrect one ends
+//! with an error ([`Fault`]):
 //!
-//! - any access outside of a buffer (buffers lie far apart), or misaligned;
+//! - an access outside a buffer (buffers lie far apart), or a misaligned access;
 //! - a register, or shared or local memory, read before it is written;
 //! - a barrier that not all threads of a block reach;
-//! - shared or global memory that one thread writes and another touches without a
-//!   barrier in between;
+//! - shared or global memory that one thread writes and another accesses without a barrier in
+//!   between;
 //! - `ld.global.nc` of memory that the same launch writes;
-//! - a division by zero, a carry that nothing set, a thread that does not end.
+//! - a division by zero, an unset carry, a thread that does not end.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A device: memory, variables, launches.
+//! A device: memory, variables and launches.
 
 use crate::{
     error::{Fault, RunError},
@@ -9,23 +9,23 @@ use crate::{
     thread::{Stop, Thread, World},
 };
 
-/// A device: modules, and buffers that they share.
+/// A device: modules, and the buffers that they share.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    /// By their numbers; None for one that was unloaded.
+    /// Indexed by module number; `None` after unloading.
     modules: Vec<Option<Loaded>>,
     buffers: Segments,
     launches: u32,
     max_steps: u64,
     own_banks: bool,
-    // Kept from launch to launch, to be allocated once.
+    // Reused from launch to launch to save allocations.
     shared: Shared,
     threads: Vec<Thread>,
     values: Vec<u64>,
     written: Vec<u64>,
 }
 
-/// A module on a device.
+/// A module loaded on a device.
 #[derive(Clone, Debug)]
 struct Loaded {
     module: Module,
@@ -33,26 +33,26 @@ struct Loaded {
     variables: Segments,
 }
 
-/// For the host, addresses of a module's variables have its number from this bit on.
+/// In the host's addresses of a module's variables, the module's number begins at this bit.
 const MODULE: u32 = 52;
 
-/// No more modules are ever loaded, so that the number stays below the bits of spaces.
+/// The most modules ever loaded, so that the number stays below the bits of the spaces.
 const MODULES: usize = 1 << 7;
 
-/// How many instructions a thread may run, if nobody says otherwise.
+/// The default limit on the instructions of a thread.
 const MAX_STEPS: u64 = 1 << 26;
 
-/// Constant memory has so many bytes (the CUDA C++ Programming Guide, table 21).
+/// Bytes of constant memory (the CUDA C++ Programming Guide, table 21).
 const CONSTANT_MEMORY: usize = 64 << 10;
 
-/// A block has at most so many threads there.
+/// The most threads of a block (same table).
 const MAX_THREADS: u32 = 1024;
 
-/// A block has at most so many bytes of shared memory on compute capability 7.5.
+/// The most bytes of shared memory of a block with compute capability 7.5.
 const SHARED_MEMORY: usize = 64 << 10;
 
 impl Machine {
-    /// A device with one module.
+    /// Creates a device with one module.
     ///
     /// # Errors
     /// As [`Self::load`].
@@ -62,11 +62,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// Loads a module, with its variables as they are initialised; its number, counted
-    /// from 0.
+    /// Loads a module with its initialised variables. Returns its number, counted from 0.
     ///
     /// # Errors
-    /// If the variables do not fit into constant memory, or 128 modules have been loaded.
+    /// [`RunError::Module`] if the variables do not fit into constant memory, or 128 modules have
+    /// been loaded.
     pub fn load(&mut self, module: &Module) -> Result<usize, RunError> {
         let refused = |why| RunError::Module { why };
         let total: usize = module.constants.iter().map(|v| v.bytes.len()).sum();
@@ -93,58 +93,57 @@ impl Machine {
         Ok(self.modules.len() - 1)
     }
 
-    /// Unloads a module: whether it was there.
+    /// Unloads a module. Returns whether it was loaded.
     pub fn unload(&mut self, module: usize) -> bool {
         let module = self.modules.get_mut(module);
         module.is_some_and(|module| module.take().is_some())
     }
 
-    /// Lets a thread run `steps` instructions and no more, where 2²⁶ is too many.
+    /// Limits each thread to `steps` instructions instead of 2²⁶.
     pub const fn set_max_steps(&mut self, steps: u64) {
         self.max_steps = steps;
     }
 
-    /// From now on every access to shared memory must be in the bank that has the number
-    /// of the thread's lane. Then no access waits for another one, whatever the addresses
-    /// are: their time tells nothing of them.
+    /// Requires from now on that every access to shared memory is in the bank with the number of
+    /// the thread's lane. Then no access waits for another, whatever the addresses are, so their
+    /// timing reveals nothing about them.
     pub const fn require_own_banks(&mut self) {
         self.own_banks = true;
     }
 
-    /// The module that was loaded first.
+    /// Returns the module that was loaded first.
     ///
     /// # Panics
-    /// If there is none, or no longer.
+    /// If no module was loaded, or the first one was unloaded.
     #[must_use]
     pub fn module(&self) -> &Module {
         let first = self.modules.first().and_then(Option::as_ref);
         &first.expect("a module is loaded").module
     }
 
-    /// A buffer of `len` bytes in global memory; its address, a multiple of 256. What
-    /// is in it is of no meaning.
+    /// Allocates a buffer of `len` bytes in global memory, with meaningless contents. Returns its
+    /// address, a multiple of 256.
     pub fn alloc(&mut self, len: usize) -> u64 {
         self.buffers.add(vec![0xa5; len])
     }
 
-    /// Gives the buffer at `address` back: what it held, or None if there is none.
+    /// Frees the buffer at `address` and returns its contents; `None` if there is no such buffer.
     /// Its address stays out of bounds.
     pub fn free(&mut self, address: u64) -> Option<Vec<u8>> {
         self.buffers.remove(address).map(|segment| segment.bytes)
     }
 
-    /// Writes `bytes` to a buffer, or to a variable at an address of
-    /// [`Self::variable_address`].
+    /// Writes `bytes` to a buffer, or to a variable at an address from [`Self::variable_address`].
     ///
     /// # Errors
-    /// If they are out of bounds.
+    /// [`RunError::Host`] if they are out of bounds.
     pub fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), RunError> {
         let (segment, at) = self.host(address, bytes.len())?;
         segment.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
 
-    /// `len` bytes of a buffer or a variable.
+    /// Returns `len` bytes of a buffer or a variable.
     ///
     /// # Errors
     /// As [`Self::write`].
@@ -175,11 +174,11 @@ impl Machine {
         found.map_err(RunError::Host)
     }
 
-    /// The address for the host, and the length, of a `.const` or `.global` variable of a
-    /// module.
+    /// Returns the address for the host, and the length, of a module's `.const` or `.global`
+    /// variable.
     ///
     /// # Errors
-    /// If there is no such variable.
+    /// [`RunError::NoVariable`] if there is no such variable.
     pub fn variable_address(&self, module: usize, name: &str) -> Result<(u64, usize), RunError> {
         if let Some(Some(loaded)) = self.modules.get(module) {
             let of = &loaded.module;
@@ -197,8 +196,8 @@ impl Machine {
         Err(RunError::NoVariable { name })
     }
 
-    /// Writes `bytes` into the `.const` or `.global` variable `name`, of the first module
-    /// that has it, from byte `at` on.
+    /// Writes `bytes` to the `.const` or `.global` variable `name` of the first module that has
+    /// one, starting at byte `at`.
     ///
     /// # Errors
     /// If there is no such variable, or the bytes are out of its bounds.
@@ -207,7 +206,7 @@ impl Machine {
         self.write(address + at as u64, bytes)
     }
 
-    /// `len` bytes of the variable, likewise.
+    /// Returns `len` bytes of the variable, found in the same way.
     ///
     /// # Errors
     /// As [`Self::write_variable`].
@@ -224,12 +223,11 @@ impl Machine {
         Ok(address)
     }
 
-    /// Runs a kernel of the first module that has one of this name, to its end. `params`
-    /// is what [`Parameters::bytes`] makes.
+    /// Runs a kernel to its end, from the first module that has one of this name. `params` comes
+    /// from [`Parameters::bytes`].
     ///
     /// # Errors
-    /// What is wrong with the launch, or the first thing that a thread did which it
-    /// must not. What was written to memory before that stays.
+    /// The error of the launch, or the first fault of a thread. Earlier writes to memory remain.
     pub fn launch(&mut self, kernel: &str, grid: Grid, params: &[u8]) -> Result<(), RunError> {
         let modules = self.modules.iter().enumerate();
         let found = modules.flat_map(|(number, loaded)| {
@@ -276,7 +274,7 @@ impl Machine {
         let count = grid.threads.iter().product::<u32>();
         let (size, bits) = (kernel.slots, kernel.written.len());
         self.shared.reset(grid.shared_len(kernel));
-        // What other threads left in the values is not there, by `written`.
+        // Values left by other threads are marked as unwritten in `written`.
         self.values.resize(count as usize * size, 0);
         self.written.clear();
         self.threads.resize_with(count as usize, Thread::default);
@@ -348,7 +346,7 @@ impl Default for Machine {
     }
 }
 
-/// Looks at the threads of a block, none of which goes on: whether all have ended.
+/// Checks the threads of a block when none can continue. Returns whether all have ended.
 fn meet(
     threads: &[Thread],
     module: &Module,
@@ -417,20 +415,20 @@ impl Module {
     }
 }
 
-/// The blocks of a launch, the threads of a block, and the shared memory that each
-/// block gets beside its kernel's own.
+/// The blocks of a launch, the threads of a block, and the shared memory of each block beyond the
+/// kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
-    /// How many blocks, in x, y and z.
+    /// The number of blocks in x, y and z.
     pub blocks: [u32; 3],
-    /// How many threads of a block, in x, y and z.
+    /// The number of threads of a block in x, y and z.
     pub threads: [u32; 3],
-    /// In bytes.
+    /// Bytes of added shared memory.
     pub dynamic_shared: u32,
 }
 
 impl Grid {
-    /// A grid in x alone, without more shared memory.
+    /// Creates a grid in x only, without added shared memory.
     #[must_use]
     pub const fn new(blocks: u32, threads: u32) -> Self {
         Self {
@@ -440,7 +438,7 @@ impl Grid {
         }
     }
 
-    /// The same with `bytes` of shared memory for `.extern .shared` variables.
+    /// Adds `bytes` of shared memory for `.extern .shared` variables.
     #[must_use]
     pub const fn with_shared(self, bytes: u32) -> Self {
         Self {
@@ -450,7 +448,7 @@ impl Grid {
     }
 
     fn shared_len(self, kernel: &Kernel) -> usize {
-        // What a launch adds begins at the next multiple of its alignment, 16 at most here.
+        // Added memory begins at the next multiple of its alignment, which is at most 16 here.
         match self.dynamic_shared {
             0 => kernel.shared,
             more => kernel.shared.next_multiple_of(16) + more as usize,
@@ -482,7 +480,7 @@ impl Grid {
         Err(RunError::Grid { kernel, why })
     }
 
-    /// x, y and z of the thread `number` of a block.
+    /// Returns x, y and z of thread `number` of a block.
     const fn thread(self, number: u32) -> [u32; 3] {
         let [x, y, _] = self.threads;
         [number % x, number / x % y, number / (x * y)]
@@ -501,30 +499,30 @@ impl Grid {
     }
 }
 
-/// A kernel's parameters, each at the next multiple of its own length.
+/// A kernel's parameters. Each is aligned to its own length.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters(Vec<u8>);
 
 impl Parameters {
-    /// None yet.
+    /// Creates an empty list.
     #[must_use]
     pub const fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// One of 32 bits more.
+    /// Adds a 32-bit parameter.
     #[must_use]
     pub fn u32(self, value: u32) -> Self {
         self.add(&value.to_le_bytes())
     }
 
-    /// One of 64 bits more: a number, or an address.
+    /// Adds a 64-bit parameter: a number or an address.
     #[must_use]
     pub fn u64(self, value: u64) -> Self {
         self.add(&value.to_le_bytes())
     }
 
-    /// The bytes of them all.
+    /// Returns the bytes of all parameters.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory of each state space: bounds, alignment, and who touched what.
+//! The memory of each state space: bounds, alignment, and the order of accesses.
 
 use std::fmt;
 
 use crate::{error::Fault, space::Space};
 
-/// Bytes in pieces that lie so far apart that no wrong index reaches the next.
+/// Bytes in segments that lie so far apart that a wrong index never reaches the next one.
 #[derive(Clone, Debug)]
 pub struct Segments {
     space: Space,
@@ -13,22 +13,22 @@ pub struct Segments {
     segments: Vec<Option<Segment>>,
 }
 
-/// A buffer or variable.
+/// A buffer or a variable.
 #[derive(Clone, Debug)]
 pub struct Segment {
     pub bytes: Vec<u8>,
-    /// Who touched each word of 4 bytes; empty until a launch touches any.
+    /// The last accesses to each word of 4 bytes; empty until the first access of a launch.
     touches: Vec<Touches>,
 }
 
-/// Between the first bytes of two segments: 64 GiB.
+/// The distance between the beginnings of two segments: 64 GiB.
 const SPACING: u32 = 36;
 
 impl Segments {
-    /// The first address of a module's own variables in global memory. Below are buffers.
+    /// The first address of a module's own variables in global memory. Buffers are below it.
     pub const VARIABLES: u64 = 1 << 59;
 
-    /// With addresses behind `base`.
+    /// Creates an empty list of segments with addresses from `base` on.
     pub const fn new(space: Space, base: u64) -> Self {
         Self {
             space,
@@ -37,12 +37,12 @@ impl Segments {
         }
     }
 
-    /// How far behind the base the segment is that is added as number `index`.
+    /// Returns the offset from the base of the segment number `index`.
     pub const fn distance(index: usize) -> u64 {
         (index as u64 + 1) << SPACING
     }
 
-    /// Adds a segment and tells its address. Addresses are never used again.
+    /// Adds a segment and returns its address. Addresses are never reused.
     pub fn add(&mut self, bytes: Vec<u8>) -> u64 {
         self.segments.push(Some(Segment {
             bytes,
@@ -58,7 +58,7 @@ impl Segments {
         self.segments.get_mut(index)?.take()
     }
 
-    /// The segment in which all `len` bytes lie, and where.
+    /// Returns the segment that contains all `len` bytes, and their offset in it.
     pub fn find(&mut self, address: u64, len: usize) -> Result<(&mut Segment, usize), Fault> {
         self.split(address)
             .and_then(|(index, at)| Some((self.segments.get_mut(index)?.as_mut()?, at)))
@@ -70,10 +70,10 @@ impl Segments {
             })
     }
 
-    /// The segment's index, and the offset in it.
+    /// Splits an address into the segment's index and the offset in it.
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a usize has 64 bits wherever there is memory for this"
+        reason = "a usize has 64 bits on every machine with memory for this"
     )]
     const fn split(&self, address: u64) -> Option<(usize, usize)> {
         let Some(distance) = address.checked_sub(self.base) else {
@@ -86,31 +86,31 @@ impl Segments {
     }
 }
 
-/// A thread at a moment: what orders accesses to memory.
+/// A thread at a moment, which determines the order of accesses to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// The launch, from 1.
     pub launch: u32,
     /// The block's number in its launch.
     pub block: u32,
-    /// How many barriers the block has passed.
+    /// The number of barriers that the block has passed.
     pub phase: u32,
     /// The thread's number in its block.
     pub thread: u32,
 }
 
-/// In place of a number: several.
+/// Stands for several numbers.
 const SEVERAL: u32 = u32::MAX;
 
 impl Moment {
-    /// Whether something at this moment and something at a later `now` may as well
-    /// happen the other way round.
+    /// Returns whether this access and one at the later moment `now` could also happen in the other
+    /// order.
     fn is_unordered(self, now: Self) -> bool {
         self.launch == now.launch
             && (self.block != now.block || self.phase == now.phase && self.thread != now.thread)
     }
 
-    /// Both of them, as far as that can be told.
+    /// Combines two moments, as far as that is possible.
     fn joined(self, other: Self) -> Self {
         if self.launch != other.launch || self == other {
             return other;
@@ -119,7 +119,7 @@ impl Moment {
         Self {
             launch: other.launch,
             block: same(self.block, other.block),
-            // What was before a barrier that `other` is behind no longer matters.
+            // Accesses before a barrier that `other` has passed no longer matter.
             phase: other.phase,
             thread: if self.phase == other.phase || self.block != other.block {
                 same(self.thread, other.thread)
@@ -140,17 +140,17 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Who touched a word last.
+/// The last accesses to a word.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touches {
     written: Moment,
     read: Moment,
-    /// The launch in which `ld.global.nc` read it.
+    /// The launch in which `ld.global.nc` read the word.
     constant: u32,
 }
 
 impl Touches {
-    /// Notes an access, or tells with whom it races.
+    /// Records an access, or returns the one with which it conflicts.
     fn note(&mut self, now: Moment, access: Access) -> Result<(), Clash> {
         if self.written.is_unordered(now) {
             return Err(Clash::Race(self.written));
@@ -184,7 +184,7 @@ enum Clash {
     Constant,
 }
 
-/// How memory is accessed.
+/// The kind of an access to memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Access {
     /// `constant`: by `ld.global.nc`.
@@ -195,7 +195,8 @@ pub enum Access {
 }
 
 impl Segment {
-    /// Notes an access by a thread to `len` bytes at `at`, whose global address is `address`.
+    /// Records an access by a thread to `len` bytes at `at`, which has the global address
+    /// `address`.
     pub fn note(
         &mut self,
         at: usize,
@@ -228,24 +229,24 @@ pub struct Shared {
     shadow: Vec<Shadow>,
 }
 
-/// Who touched a byte since the last barrier: a thread's number + 1, or 0.
+/// The threads that accessed a byte since the last barrier: a thread's number + 1, or 0.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shadow {
     writer: u16,
     reader: u16,
-    /// Written at all in this block.
+    /// Whether the byte has been written in this block.
     initialised: bool,
 }
 
-/// In place of a thread: several.
+/// Stands for several threads.
 const MANY: u16 = u16::MAX;
 
 impl Shared {
-    /// Where shared variables begin: not at 0, as on compute capability 9.0, where
-    /// the first KiB is the system's. A kernel must not count on 0.
+    /// The address of the first shared variable. Not 0, so that a kernel cannot rely on it: on
+    /// compute capability 9.0 the system uses the first KiB.
     pub const BASE: u64 = 1024;
 
-    /// Makes it `len` bytes that nobody has written.
+    /// Makes it `len` unwritten bytes.
     pub fn reset(&mut self, len: usize) {
         self.bytes.clear();
         self.bytes.resize(len, 0);
@@ -253,7 +254,7 @@ impl Shared {
         self.shadow.resize(len, Shadow::default());
     }
 
-    /// All threads have reached a barrier.
+    /// Records that all threads have reached a barrier.
     pub fn barrier(&mut self) {
         for shadow in &mut self.shadow {
             shadow.writer = 0;
@@ -308,10 +309,10 @@ pub struct Local {
 }
 
 impl Local {
-    /// Where local variables begin: an address of 0 would be a null pointer.
+    /// The address of the first local variable. Address 0 would be a null pointer.
     pub const BASE: u64 = 1024;
 
-    /// Makes it `len` bytes that nobody has written.
+    /// Makes it `len` unwritten bytes.
     pub fn reset(&mut self, len: usize) {
         self.bytes.clear();
         self.bytes.resize(len, None);
@@ -343,7 +344,7 @@ impl Local {
     }
 }
 
-/// The offset of `len` bytes at `address` in a memory of `size` bytes from `base`.
+/// Returns the offset of `len` bytes at `address` in a memory of `size` bytes from `base` on.
 pub fn place(
     space: Space,
     base: u64,
@@ -362,7 +363,7 @@ pub fn place(
         })
 }
 
-/// A block has at most 1024 threads.
+/// Returns a thread's number + 1. A block has at most 1024 threads, so it fits.
 fn tag(thread: u32) -> u16 {
     u16::try_from(thread + 1).unwrap_or(MANY)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a text of PTX declares.
+//! The declarations of a PTX text.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,15 +11,14 @@ pub struct Module {
     pub(crate) text: String,
     pub(crate) version: (u32, u32),
     pub(crate) target: String,
-    /// In the order of their addresses: see `Segments::address`.
+    /// In the order of their addresses; see `Segments::distance`.
     pub(crate) constants: Vec<Variable>,
     pub(crate) globals: Vec<Variable>,
     pub(crate) kernels: Vec<Arc<Kernel>>,
 }
 
 impl Module {
-    /// The instructions of `kernel` as they are written, in their order; none if
-    /// there is no such kernel.
+    /// Returns the instructions of `kernel` as written, in order; none if there is no such kernel.
     pub fn instructions(&self, kernel: &str) -> Vec<Line<'_>> {
         let lines: Vec<&str> = self.text.lines().collect();
         let code = self.kernel(kernel).map_or(&[][..], |kernel| &kernel.code);
@@ -31,36 +30,36 @@ impl Module {
             .collect()
     }
 
-    /// The kernels, in the order of the text.
+    /// Returns the kernels in the order of the text.
     pub fn kernels(&self) -> impl Iterator<Item = &Kernel> {
         self.kernels.iter().map(Arc::as_ref)
     }
 
-    /// The kernel of this name.
+    /// Returns the kernel with this name.
     #[must_use]
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {
         self.kernels().find(|kernel| kernel.name == name)
     }
 
-    /// The same, to be kept.
+    /// Returns the kernel with this name, with shared ownership.
     pub(crate) fn shared_kernel(&self, name: &str) -> Option<Arc<Kernel>> {
         let mut kernels = self.kernels.iter();
         kernels.find(|kernel| kernel.name == name).cloned()
     }
 
-    /// The PTX version: major, minor.
+    /// Returns the PTX version: major, minor.
     #[must_use]
     pub const fn version(&self) -> (u32, u32) {
         self.version
     }
 
-    /// The target, such as `sm_75`.
+    /// Returns the target, such as `sm_75`.
     #[must_use]
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// A line of the text, from 1, without what is around it.
+    /// Returns a line of the text, counted from 1, without surrounding blanks.
     pub(crate) fn line(&self, number: u32) -> &str {
         let line = self.text.lines().nth(number as usize - 1);
         line.unwrap_or_default().trim()
@@ -70,9 +69,9 @@ impl Module {
 /// A line with an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Its number, from 1.
+    /// The line's number, from 1.
     pub number: u32,
-    /// Its text, without what is around it. Several instructions may stand in it.
+    /// The line's text without surrounding blanks. It may contain several instructions.
     pub text: &'a str,
 }
 
@@ -80,7 +79,7 @@ pub struct Line<'a> {
 #[derive(Clone, Debug)]
 pub struct Variable {
     pub name: String,
-    /// What it holds before anybody writes to it.
+    /// The initial contents.
     pub bytes: Vec<u8>,
 }
 
@@ -88,41 +87,41 @@ pub struct Variable {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub(crate) name: String,
-    /// The length of all parameters.
+    /// Bytes of all parameters.
     pub(crate) params: usize,
-    /// `.maxntid` or `.reqntid`, in threads of a block.
+    /// `.maxntid` or `.reqntid`: the threads of a block.
     pub(crate) threads: Option<Threads>,
-    /// The length of shared variables of fixed size, and of local ones.
+    /// Bytes of the shared variables of fixed size, and of the local ones.
     pub(crate) shared: usize,
     pub(crate) local: usize,
     pub(crate) code: Vec<Instruction>,
-    /// How many values a thread's file has.
+    /// The number of values in a thread's file.
     pub(crate) slots: usize,
-    /// Those that are the same for all threads.
+    /// The values that are the same for all threads.
     pub(crate) fixed: Vec<(Slot, u64)>,
-    /// Those of special registers, which are each thread's own.
+    /// The values of special registers, which differ between threads.
     pub(crate) specials: Vec<(Slot, Special)>,
-    /// A bit for each value: whether it is there before the first instruction.
+    /// One bit per value: whether it is defined before the first instruction.
     pub(crate) written: Vec<u64>,
-    /// Names of registers, for messages.
+    /// The names of registers, for messages.
     pub(crate) registers: HashMap<Slot, String>,
 }
 
 impl Kernel {
-    /// Its name.
+    /// Returns the kernel's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length in bytes of its shared variables, without what a launch adds.
+    /// Returns the bytes of its shared variables, without those that a launch adds.
     #[must_use]
     pub const fn shared_len(&self) -> usize {
         self.shared
     }
 }
 
-/// How many threads a block may have.
+/// The threads that a block may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Threads {
     AtMost(u32),

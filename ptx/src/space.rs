@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Space {
-    /// Any of the others: the address says which one.
+    /// Any of the others, depending on the address.
     Generic,
     /// `.global`: buffers and variables.
     Global,
@@ -22,7 +22,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// The first generic address of the space's window. Global memory's is 0.
+    /// Returns the first generic address of the space's window. Global memory's is 0.
     pub(crate) const fn window(self) -> u64 {
         let number = match self {
             Self::Generic | Self::Global => 0,
@@ -34,7 +34,7 @@ impl Space {
         number << 60
     }
 
-    /// The space and the address in it of a generic address.
+    /// Splits a generic address into the space and the address in it.
     pub(crate) const fn of_generic(address: u64) -> (Self, u64) {
         let space = match address >> 60 {
             1 => Self::Const,

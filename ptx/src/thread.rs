@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread, instruction after instruction, up to a barrier or its end.
+//! Runs a thread, instruction by instruction, up to a barrier or to its end.
 
 use crate::{
     alu,
@@ -14,7 +14,7 @@ use crate::{
 /// A thread between two barriers.
 #[derive(Clone, Debug, Default)]
 pub struct Thread {
-    /// The next instruction.
+    /// The index of the next instruction.
     pub at: usize,
     pub stop: Option<Stop>,
     /// The carry that extended-precision instructions read and write (9.7.2).
@@ -23,11 +23,11 @@ pub struct Thread {
     pub local: Local,
 }
 
-/// Why a thread does not go on.
+/// The reason why a thread stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     Ended,
-    /// At the barrier that is the instruction `at`.
+    /// At the barrier instruction with the index `at`.
     Barrier {
         at: usize,
         number: u64,
@@ -35,19 +35,19 @@ pub enum Stop {
     },
 }
 
-/// All that a thread sees beside its own values.
+/// Everything that a thread can access besides its own values.
 pub struct World<'a> {
     pub kernel: &'a Kernel,
     pub buffers: &'a mut Segments,
-    /// The module's own in global memory.
+    /// The module's own variables in global memory.
     pub variables: &'a mut Segments,
     pub constants: &'a mut Segments,
     pub shared: &'a mut Shared,
     pub params: &'a [u8],
     pub now: Moment,
-    /// How many threads the block has.
+    /// The number of threads of the block.
     pub threads: u32,
-    /// How many instructions a thread may run.
+    /// The most instructions of a thread.
     pub max_steps: u64,
     /// See [`Machine::require_own_banks`](crate::Machine::require_own_banks).
     pub own_banks: bool,
@@ -63,7 +63,8 @@ impl World<'_> {
         }
     }
 
-    /// Shared memory has 32 banks, words of 32 bits in turn.
+    /// Checks the bank of an access, if required. Shared memory has 32 banks of consecutive 32-bit
+    /// words.
     fn bank(&self, address: u64) -> Result<(), Fault> {
         let (bank, lane) = (address / 4 % 32, u64::from(self.now.thread % 32));
         if self.own_banks && bank != lane {
@@ -74,7 +75,7 @@ impl World<'_> {
 }
 
 impl Thread {
-    /// The thread before its first instruction.
+    /// Resets the thread to before its first instruction.
     pub fn start(&mut self, local: usize) {
         self.at = 0;
         self.stop = None;
@@ -83,10 +84,10 @@ impl Thread {
         self.local.reset(local);
     }
 
-    /// Runs to the next barrier or to the end. `values` is the thread's file of values, of
-    /// which those are there that have their bit in `written`.
+    /// Runs to the next barrier or to the end. `values` is the thread's file of values; a value is
+    /// defined if its bit in `written` is set.
     ///
-    /// After an error `at` is the instruction that made it.
+    /// After an error, `at` is the instruction that caused it.
     pub fn run(
         &mut self,
         world: &mut World<'_>,
@@ -144,7 +145,7 @@ impl Thread {
         Err(Fault::NoReturn)
     }
 
-    /// Runs an instruction that the next one in the text follows.
+    /// Runs an instruction that does not change the control flow.
     #[inline]
     fn step(
         &mut self,
@@ -237,7 +238,7 @@ impl Thread {
                 };
                 values.write(*d, result);
             }
-            // `run` has these.
+            // `run` handles these.
             Op::Fence | Op::Branch { .. } | Op::Return | Op::Barrier { .. } => {}
         }
         Ok(())
@@ -318,7 +319,7 @@ impl Thread {
     }
 }
 
-/// What a register of `bits` holds after a load (9.4.1).
+/// Returns the value of a register of `bits` bits after a load (9.4.1).
 fn sign_extended(t: Type, value: u64, bits: u32) -> u64 {
     if t.signed {
         truncate(t.extend(value), bits)
@@ -328,7 +329,7 @@ fn sign_extended(t: Type, value: u64, bits: u32) -> u64 {
 }
 
 fn aligned(space: Space, address: u64, len: usize) -> Result<(), Fault> {
-    // Of a power of two.
+    // `len` is a power of two.
     match address & (len as u64 - 1) {
         0 => Ok(()),
         _ => Err(Fault::Misaligned {
@@ -339,7 +340,7 @@ fn aligned(space: Space, address: u64, len: usize) -> Result<(), Fault> {
     }
 }
 
-/// Up to eight bytes, the lowest first.
+/// Returns the number in up to eight bytes, lowest first.
 #[inline]
 fn number(bytes: &[u8]) -> u64 {
     if let Ok(four) = bytes.try_into() {
@@ -384,7 +385,7 @@ impl Values<'_> {
         Ok((self.read(predicate.slot)? == 1) != predicate.negated)
     }
 
-    /// The space, never the generic one, and the address in it.
+    /// Returns the space, never the generic one, and the address in it.
     #[inline]
     fn address(&self, space: Space, address: Address) -> Result<(Space, u64), Fault> {
         let base = self.read(address.base)?;
@@ -398,7 +399,7 @@ impl Values<'_> {
     fn compare(&mut self, compare: &Compare) -> Result<(), Fault> {
         let (a, b) = (self.read(compare.a)?, self.read(compare.b)?);
         let outcome = alu::compare(compare.f, compare.t, a, b);
-        // 9.7.5.2: q is the opposite of the comparison, with the same predicate beside it.
+        // 9.7.5.2: q is the opposite comparison, combined with the same predicate.
         let (p, q) = match compare.with {
             None => (outcome, !outcome),
             Some((logic, predicate)) => {

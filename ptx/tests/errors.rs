@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything that is refused: texts, launches, and what threads must not do.
+//! Everything that is refused: texts, launches, and forbidden actions of threads.
 
 mod support;
 
@@ -183,7 +183,7 @@ fn what_is_no_ptx_is_refused() {
     ] {
         let (line, fault) = parse_fault(&format!("\n{body}"));
         assert_eq!(fault.to_string(), expected, "{body}");
-        // What is missing at the end of a line shows in the next one.
+        // Text missing at the end of a line is noticed in the next line.
         assert_eq!(line, if body.ends_with(';') { 2 } else { 3 }, "{body}");
     }
     for (text, expected) in [
@@ -251,7 +251,7 @@ fn accesses_out_of_bounds_are_refused() {
         ("st.local.u8 [own+-1], %r1", Space::Local, 1),
         ("ld.param.u32 %r0, [b+4]", Space::Param, 4),
     ] {
-        // At the address itself, aligned or not.
+        // The address itself, aligned or not.
         let access = access.replace("+61", "+64");
         let fault = fault(&format!("mov.u32 %r1, 1; {access};"));
         assert!(
@@ -259,7 +259,7 @@ fn accesses_out_of_bounds_are_refused() {
             "{access}: {fault}"
         );
     }
-    // A vector is out of bounds when its last element is.
+    // A vector is out of bounds if its last element is.
     let body = "mov.u64 %d1, words; ld.global.v4.u32 {%r0, %r1, %r2, %r3}, [%d1];";
     assert!(matches!(fault(body), Fault::OutOfBounds { .. }));
     let body = "cvta.shared.u64 %d1, 0; ld.u8 %r0, [%d1];";
@@ -338,7 +338,7 @@ fn shared_and_local_memory_is_written_before_it_is_read() {
         fault("mov.u32 %r1, 0; st.local.u8 [own], %r1; ld.local.u16 %r0, [own];"),
         expected(Space::Local, 1024 + 1)
     );
-    // A block does not see what the one before it left.
+    // A block does not see what the previous block left.
     let body = "mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 0;
          @%p1 st.shared.u32 [static], %r1; ld.shared.u32 %r0, [static];";
     assert_eq!(
@@ -354,7 +354,7 @@ fn races_in_shared_memory_are_found() {
     for body in [
         // Written, then read by another thread.
         "@%p1 st.shared.u32 [static], %r2; ld.shared.u32 %r3, [static];",
-        // Written by two, though it be the same.
+        // Written by two threads, even with the same value.
         "st.shared.u32 [static], %r2;",
         // Read, then written by another thread.
         "st.shared.u8 [dynamic], %r2;",
@@ -375,7 +375,7 @@ fn races_in_shared_memory_are_found() {
         panic!("no race");
     };
     assert_eq!(other, "thread 0");
-    // Bytes of one word are not one thing, and a barrier is enough.
+    // Different bytes of a word do not conflict, and a barrier is enough.
     let body =
         "mov.u32 %r1, %tid.x; mov.u64 %d1, static; cvt.u64.u32 %d2, %r1; add.u64 %d1, %d1, %d2;
          st.shared.u8 [%d1], %r1; bar.sync 0; ld.shared.u8 %r3, [static];
@@ -385,7 +385,7 @@ fn races_in_shared_memory_are_found() {
 
 #[test]
 fn banks_of_shared_memory_are_told_apart() {
-    // Lane 1's own bank is that of the second word, and of the 33rd.
+    // Lane 1's own bank holds the second word and the 34th.
     for (lane, word, own) in [
         (1, 1, true),
         (1, 33, true),
@@ -398,7 +398,7 @@ fn banks_of_shared_memory_are_told_apart() {
         let body = format!(
             "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, {lane};
              @%p1 st.shared.u32 [dynamic+{}], %r1;",
-            // Behind the 16 words of a variable.
+            // After the 16 words of a variable.
             64 + 4 * word
         );
         let mut machine = Machine::new(&module(&body)).unwrap();
@@ -461,7 +461,7 @@ fn races_in_global_memory_are_found() {
     let body = "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 st.global.u32 [%out], %r1;
          bar.sync 0; ld.global.u32 %r2, [%out]; bar.sync 0; @!%p1 st.global.u32 [%out], %r1;";
     launch(body, Grid::new(1, 2)).unwrap();
-    // What a launch wrote the next one may touch.
+    // A launch may access what an earlier one wrote.
     let mut machine = Machine::new(&module("mov.u32 %r1, 1; st.global.u32 [%out], %r1;")).unwrap();
     let out = machine.alloc(64);
     let params = Parameters::new().u64(out).u32(0).u32(0);
@@ -495,7 +495,7 @@ fn a_barrier_is_for_all_threads() {
             "@%p1 bar.sync 0; @!%p1 bar.sync 1;",
             "which waits at barrier 0 in line 13",
         ),
-        // One barrier in two places, which an aligned one must not be.
+        // One barrier at two instructions, which an aligned barrier must not be.
         (
             "@%p1 bar.sync 0; @!%p1 bar.sync 0;",
             "which waits at barrier 0 in line 13",
@@ -541,7 +541,7 @@ fn a_thread_ends() {
     assert_eq!(fault, Fault::Endless { steps: 1000 });
 }
 
-/// What a fault tells.
+/// The message of a fault.
 #[test]
 fn a_fault_is_told_with_its_place() {
     let body = "\n mov.u32 %r1, %tid.y;\n setp.eq.u32 %p1, %r1, 1;\n @%p1 div.u32 %r0, 1, 0;";
@@ -674,7 +674,7 @@ fn several_modules() {
     Machine::new(&Module::parse(text).unwrap()).unwrap_err();
 }
 
-/// How a test of another crate makes a kernel wrong.
+/// The way in which another crate's tests break a kernel.
 #[test]
 fn an_instruction_can_be_changed() {
     let module = module("mov.u32 %r1, 40;\n add.u32 %r1, %r1, 2;\n st.global.u32 [%out], %r1;");

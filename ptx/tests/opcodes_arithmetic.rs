@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Integer arithmetic, as the manual (PTX ISA 8.0) has it in 9.7.1 and 9.7.2.
+//! Integer arithmetic, as in the manual (PTX ISA 8.0), 9.7.1 and 9.7.2.
 
 mod support;
 
 use support::{d, fault, r, r16, r32, r64, words};
 
-/// A negative number's bits.
+/// The bits of a negative number.
 const fn neg(number: i32) -> u32 {
     number.cast_unsigned()
 }
@@ -14,7 +14,7 @@ const fn neg64(number: i64) -> u64 {
     number.cast_unsigned()
 }
 
-/// 9.7.1.1: d = a + b, without saturation it wraps.
+/// 9.7.1.1: d = a + b. Without saturation it wraps.
 #[test]
 fn add() {
     assert_eq!(r32("add.u32", &[40, 2]), 42);
@@ -35,7 +35,7 @@ fn sub() {
     assert_eq!(r16("sub.u16", &[0, 1]), u16::MAX);
 }
 
-/// 9.7.1.3: .lo and .hi are the halves of the product, .wide is all of it.
+/// 9.7.1.3: .lo and .hi are the halves of the product, .wide is the whole product.
 #[test]
 fn mul() {
     assert_eq!(r32("mul.lo.s32", &[0x1_0001, 0x1_0001]), 0x2_0001);
@@ -59,7 +59,7 @@ fn mul() {
     assert_eq!(r("mul.wide.s16 %r0, -2, 3;"), neg(-6));
 }
 
-/// 9.7.1.4: d = a × b + c, c as wide as d.
+/// 9.7.1.4: d = a × b + c, with c as wide as d.
 #[test]
 fn mad() {
     assert_eq!(r32("mad.lo.s32", &[6, 7, 8]), 50);
@@ -76,8 +76,8 @@ fn mad() {
     assert_eq!(r("mad.wide.u16 %r0, 0xffff, 2, 0x10000;"), 0x2_fffe);
 }
 
-/// 9.7.1.8 and 9.7.1.9: the quotient is cut off towards zero; a rest has the
-/// dividend's sign there too. By zero neither says anything that could be relied on.
+/// 9.7.1.8 and 9.7.1.9: the quotient is truncated towards zero, and the remainder has the
+/// dividend's sign. Division by zero has no defined result.
 #[test]
 fn div_and_rem() {
     assert_eq!(r32("div.u32", &[0xffff_fffe, 3]), 0x5555_5554);
@@ -94,7 +94,7 @@ fn div_and_rem() {
     }
 }
 
-/// 9.7.1.10 and 9.7.1.11, signed alone.
+/// 9.7.1.10 and 9.7.1.11, signed types only.
 #[test]
 fn abs_and_neg() {
     assert_eq!(r32("abs.s32", &[neg(-5)]), 5);
@@ -119,7 +119,7 @@ fn min_and_max() {
     assert_eq!(r16("max.s16", &[0x8000, 0]), 0);
 }
 
-/// 9.7.1.14 and 9.7.1.15: the result has 32 bits whatever is counted.
+/// 9.7.1.14 and 9.7.1.15: the result has 32 bits whatever the operand's width.
 #[test]
 fn popc_and_clz() {
     assert_eq!(r32("popc.b32", &[0xf0f0_0001]), 9);
@@ -131,8 +131,8 @@ fn popc_and_clz() {
     assert_eq!(r("clz.b64 %r0, 0;"), 64);
 }
 
-/// 9.7.1.16: the place of the highest bit that is not the sign; 0xffffffff if there
-/// is none; with .shiftamt, how far to shift it to the top.
+/// 9.7.1.16: the index of the highest bit that differs from the sign, or 0xffffffff if there is
+/// none. With .shiftamt, the shift that moves it to the top.
 #[test]
 fn bfind() {
     assert_eq!(r32("bfind.u32", &[0x8000_0000]), 31);
@@ -155,8 +155,8 @@ fn brev() {
     assert_eq!(r64("brev.b64", &[3]), 0xc000_0000_0000_0000);
 }
 
-/// 9.7.1.19: bits from `b`, `c` of them; what lies beyond the top, and above the
-/// field, is the field's sign.
+/// 9.7.1.19: `c` bits from bit `b` on. Bits beyond the top, and those above the field, are the sign
+/// of the field.
 #[test]
 fn bfe() {
     assert_eq!(r32("bfe.u32", &[0x1234_5678, 8, 8]), 0x56);
@@ -167,13 +167,13 @@ fn bfe() {
     assert_eq!(r32("bfe.u32", &[0x8000_0000, 40, 4]), 0);
     assert_eq!(r32("bfe.s32", &[0xffff_ffff, 4, 0]), 0);
     assert_eq!(r32("bfe.u32", &[0xabcd_ef01, 0, 32]), 0xabcd_ef01);
-    // Start and length are read in 8 bits.
+    // Only the low 8 bits of start and length count.
     assert_eq!(r32("bfe.u32", &[0x1234_5678, 0x108, 0x308]), 0x56);
     assert_eq!(d("bfe.u64 %d0, 0x123456789abcdef0, 32, 16;"), 0x5678);
     assert_eq!(d("bfe.s64 %d0, 0x8000000000000000, 60, 4;"), neg64(-8));
 }
 
-/// 9.7.1.20: the low bits of `a` over `b`'s from `c` on, `d` of them.
+/// 9.7.1.20: the low `d` bits of `a` inserted into `b` at bit `c`.
 #[test]
 fn bfi() {
     assert_eq!(r32("bfi.b32", &[0xab, 0x1234_5678, 8, 8]), 0x1234_ab78);
@@ -191,8 +191,8 @@ fn bfi() {
     );
 }
 
-/// 9.7.2.1 and 9.7.2.2: a sum of 128 bits in four words; the carry goes through an
-/// addc that does not write it, and stays.
+/// 9.7.2.1 and 9.7.2.2: a sum of 128 bits in four words. An addc that does not write the carry
+/// leaves it unchanged.
 #[test]
 fn add_with_carry() {
     let sum = words(
@@ -212,7 +212,7 @@ fn add_with_carry() {
          st.global.v2.u64 [%out+16], {%d2, %d3};",
     );
     assert_eq!(kept[..4], [0, 1, 2, 1]);
-    // A carry that comes of the carry alone.
+    // A carry that results from the incoming carry alone.
     assert_eq!(
         r("add.cc.u32 %r0, -1, -1; addc.cc.u32 %r0, -1, 0; addc.u32 %r0, 0, 0;"),
         1
@@ -235,10 +235,10 @@ fn sub_with_borrow() {
     assert_eq!(d("sub.cc.s64 %d0, 0, 1; subc.s64 %d0, 0, 0;"), u64::MAX);
 }
 
-/// 9.7.2.5 and 9.7.2.6: a product of 64 bits by 32, from the manual's own example.
+/// 9.7.2.5 and 9.7.2.6: a product of 64 bits by 32 bits, from the manual's example.
 #[test]
 fn mad_with_carry() {
-    // 0x1_ffffffff × 0xffffffff + (2^32 - 1), by words.
+    // 0x1_ffffffff × 0xffffffff + (2^32 - 1), word by word.
     let product = words(
         "mov.u32        %r1, 0xffffffff;
          mad.lo.cc.u32  %r2, %r1, %r1, %r1;
@@ -260,7 +260,7 @@ fn mad_with_carry() {
     assert_eq!(d("mad.hi.cc.u64 %d0, -1, 2, -1; addc.u64 %d0, 0, 0;"), 1);
 }
 
-/// 9.7.2: the carry is a thread's, and holds nothing before it is written.
+/// 9.7.2: each thread has its own carry, which is undefined before it is written.
 #[test]
 fn a_carry_is_set_before_it_is_used() {
     for body in [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves, memory, conversions, control flow, barriers and special registers, as the
-//! manual (PTX ISA 8.0) has them in 9.4, 9.7.8, 9.7.11, 9.7.12 and 10.
+//! Moves, memory, conversions, control flow, barriers and special registers, as in the manual (PTX
+//! ISA 8.0), 9.4, 9.7.8, 9.7.11, 9.7.12 and 10.
 
 mod support;
 
@@ -27,7 +27,7 @@ fn mov() {
     );
 }
 
-/// 9.7.8.4: parts of a value, the lowest first; `_` takes what nobody wants.
+/// 9.7.8.4: the parts of a value, lowest first; `_` discards a part.
 #[test]
 fn mov_of_parts() {
     assert_eq!(
@@ -56,8 +56,8 @@ fn mov_of_parts() {
     );
 }
 
-/// 9.7.8.8, 9.7.8.11 and 9.4.1: every width; what is narrower than its register is
-/// extended, with its sign if it has one, and cut off when it is stored.
+/// 9.7.8.8, 9.7.8.11 and 9.4.1: all widths. A value narrower than its register is extended, with
+/// its sign if it has one, and truncated when stored.
 #[test]
 fn ld_and_st() {
     let stored = |t: &str, register: &str| {
@@ -85,7 +85,7 @@ fn ld_and_st() {
     assert_eq!(loaded("u32"), 0xf6f5_f4f3);
     assert_eq!(loaded("s32"), 0xffff_ffff_f6f5_f4f3);
     assert_eq!(loaded("s64"), 0xfedc_ba98_f6f5_f4f3);
-    // To the register's width, and no further.
+    // Extended to the register's width, and no further.
     assert_eq!(
         h("mov.u32 %r1, 0x80; st.global.u32 [%out+8], %r1; ld.global.s8 %h0, [%out+8];"),
         0xff80
@@ -116,7 +116,7 @@ fn parameters_are_aligned() {
     assert_eq!(found, [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0]);
 }
 
-/// 9.7.8.8 and 9.7.8.11: vectors lie in memory one element after the other.
+/// 9.7.8.8 and 9.7.8.11: the elements of vectors are consecutive in memory.
 #[test]
 fn vectors() {
     let swapped = words(
@@ -132,8 +132,8 @@ fn vectors() {
     assert_eq!(swapped[2..6], [3 << 32 | 4, 1 << 32 | 2, 3, 0x0202]);
 }
 
-/// 5.1 and 6.4: each space has addresses of its own; cvta (9.7.8.17) makes generic
-/// ones of them and back.
+/// 5.1 and 6.4: each space has its own addresses; cvta (9.7.8.17) converts them to generic
+/// addresses and back.
 #[test]
 fn state_spaces() {
     assert_eq!(r("ld.param.u32 %r0, [a];"), 0x1234_5678);
@@ -172,7 +172,7 @@ fn state_spaces() {
     );
 }
 
-/// 5.1.8 and `extern`: what a launch adds to shared memory lies behind the rest.
+/// 5.1.8 and `extern`: the shared memory that a launch adds comes after the rest.
 #[test]
 fn dynamic_shared_memory() {
     let body = "mov.u32 %r1, 5; mov.u32 %r2, 6;
@@ -185,8 +185,8 @@ fn dynamic_shared_memory() {
     assert_eq!(out[8..16], 64_u64.to_le_bytes());
 }
 
-/// 9.7.8.18, table 13: narrower types are cut off, wider ones extended by the
-/// source's sign; with .sat the nearest number of the destination's type.
+/// 9.7.8.18, table 13: conversion to a narrower type truncates, and to a wider one extends by the
+/// source's sign; .sat gives the nearest number of the destination's type.
 #[test]
 fn cvt() {
     assert_eq!(
@@ -206,7 +206,7 @@ fn cvt() {
         0x2345_6789
     );
     assert_eq!(h("mov.u32 %r1, 0x12345678; cvt.u16.u32 %h0, %r1;"), 0x5678);
-    // To 8 bits, and from there to the register's width (9.4.1).
+    // To 8 bits, and then to the register's width (9.4.1).
     assert_eq!(r("mov.u32 %r1, 0x12345688; cvt.u8.u32 %r0, %r1;"), 0x88);
     assert_eq!(
         r("mov.u32 %r1, 0x12345688; cvt.s8.s32 %r0, %r1;"),
@@ -244,7 +244,7 @@ fn bra() {
     );
 }
 
-/// 9.7.11.6 and 9.7.11.7: of a kernel both end the thread.
+/// 9.7.11.6 and 9.7.11.7: in a kernel, both end the thread.
 #[test]
 fn ret_and_exit() {
     for end in ["ret", "ret.uni", "exit"] {
@@ -259,7 +259,7 @@ fn ret_and_exit() {
     }
 }
 
-/// 9.7.11.1: braces have registers of their own.
+/// 9.7.11.1: braces have their own registers.
 #[test]
 fn braces() {
     assert_eq!(
@@ -270,7 +270,7 @@ fn braces() {
     );
 }
 
-/// 9.7.12.1: what threads wrote before a barrier all others see behind it.
+/// 9.7.12.1: after a barrier, all threads see what others wrote before it.
 #[test]
 fn barriers() {
     for barrier in [
@@ -280,7 +280,7 @@ fn barriers() {
         "barrier.cta.sync.aligned 15",
         "bar.sync 0, 64",
     ] {
-        // Each thread writes its number for the next but one, twice.
+        // Each thread writes its number for the thread after the next, twice.
         let body = format!(
             "mov.u32 %r1, %tid.x; mov.u64 %d1, dynamic;
              add.u32 %r2, %r1, 2; and.b32 %r2, %r2, 63;
@@ -301,14 +301,14 @@ fn barriers() {
     }
 }
 
-/// 9.7.12.3: threads here run one after the other, so that a fence has nothing to do.
+/// 9.7.12.3: threads run one after the other here, so a fence has no effect.
 #[test]
 fn fences() {
     let fences = "membar.cta; membar.gl; membar.sys; fence.sc.gpu; fence.acq_rel.cta; fence.sys;";
     assert_eq!(r(&format!("mov.u32 %r0, 3; {fences}")), 3);
 }
 
-/// 10.1 to 10.8: where a thread is in its block, its warp and its grid.
+/// 10.1 to 10.8: the position of a thread in its block, its warp and its grid.
 #[test]
 fn special_registers() {
     let grid = Grid {

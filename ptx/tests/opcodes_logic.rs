@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Logic, shifts, permutations and comparisons, as the manual (PTX ISA 8.0) has
-//! them in 9.7.5, 9.7.7 and 9.7.8.7; predicates of instructions, 9.7.11.2.
+//! Logic, shifts, permutations and comparisons, as in the manual (PTX ISA 8.0), 9.7.5, 9.7.7 and
+//! 9.7.8.7; predicated instructions, 9.7.11.2.
 
 mod support;
 
 use support::{d, h, p, r, r16, r32, r64, words};
 
-/// 9.7.7.1 to 9.7.7.3, of predicates too.
+/// 9.7.7.1 to 9.7.7.3, also for predicates.
 #[test]
 fn and_or_xor() {
     assert_eq!(r32("and.b32", &[0b1100, 0b1010]), 0b1000);
@@ -36,8 +36,8 @@ fn not_and_cnot() {
     assert_eq!(r64("cnot.b64", &[1 << 32]), 0);
 }
 
-/// 9.7.7.6: the table is the function of 0xF0, 0xCC and 0xAA. The manual's examples,
-/// functions that are not symmetric, and every table on its own three inputs.
+/// 9.7.7.6: the table is the function applied to 0xF0, 0xCC and 0xAA. The manual's examples,
+/// asymmetric functions, and every table on its own three inputs.
 #[test]
 fn lop3() {
     let sources = [0x0123_4567, 0x89ab_cdef, 0x5a5a_3c3c];
@@ -65,8 +65,8 @@ fn lop3() {
     }
 }
 
-/// 9.7.7.7: {b, a} shifted; the upper word of it to the left, the lower one to the
-/// right. Amounts are taken modulo 32, or 32 at most.
+/// 9.7.7.7: shifts {b, a}; the result is the upper word for a left shift and the lower word for a
+/// right shift. Amounts are taken modulo 32, or clamped to 32.
 #[test]
 fn shf() {
     let (a, b) = (0x89ab_cdef, 0x0123_4567);
@@ -94,7 +94,7 @@ fn shf() {
     assert_eq!(r32("shf.l.wrap.b32", &[a, a, 8]), a.rotate_left(8));
 }
 
-/// 9.7.7.8: amounts above the width are as the width. They are no signed numbers.
+/// 9.7.7.8: amounts above the width count as the width, and are unsigned.
 #[test]
 fn shl() {
     assert_eq!(r32("shl.b32", &[0x8000_0001, 1]), 2);
@@ -124,8 +124,8 @@ fn shr() {
     assert_eq!(h("shr.u16 %h0, 0x8000, 16;"), 0);
 }
 
-/// 9.7.8.7: each hexadecimal digit selects a byte of {b, a}; its highest bit spreads
-/// the byte's sign instead.
+/// 9.7.8.7: each hexadecimal digit selects a byte of {b, a}; its highest bit replicates the byte's
+/// sign instead.
 #[test]
 fn prmt() {
     let (a, b) = (0x8322_1100, 0x7766_d544);
@@ -140,11 +140,10 @@ fn prmt() {
     assert_eq!(prmt(0xffff_3210), a);
 }
 
-/// 9.7.8.7, the table of modes: the bytes that are selected, by the two lowest bits
-/// of the control.
+/// 9.7.8.7, the table of modes: the two lowest bits of the control select the bytes.
 #[test]
 fn prmt_with_a_mode() {
-    // Byte n of {b, a} is n, so that a result shows what was selected.
+    // Byte n of {b, a} is n, so the result shows which bytes were selected.
     let modes = [
         ("f4e", [0x0302_0100, 0x0403_0201, 0x0504_0302, 0x0605_0403]),
         ("b4e", [0x0506_0700, 0x0607_0001, 0x0700_0102, 0x0001_0203]),
@@ -155,7 +154,7 @@ fn prmt_with_a_mode() {
     ];
     for (mode, rows) in modes {
         for (control, expected) in (0..).zip(rows) {
-            // Further bits of the control do not count.
+            // Further bits of the control have no effect.
             for control in [control, control + 0xfff8] {
                 let found = r32(
                     &format!("prmt.b32.{mode}"),
@@ -167,10 +166,10 @@ fn prmt_with_a_mode() {
     }
 }
 
-/// 9.7.5.2, tables 16 and 17: of signed numbers, of unsigned ones, of bits.
+/// 9.7.5.2, tables 16 and 17: signed numbers, unsigned numbers and bits.
 #[test]
 fn setp() {
-    // -1 and 1: the greater one without a sign.
+    // -1 and 1: unsigned, -1 is the greater one.
     for (t, less) in [("s32", true), ("u32", false)] {
         let holds = |name: &str| p(&format!("setp.{name}.{t} %p0, -1, 1;"));
         assert_eq!(
@@ -201,7 +200,7 @@ fn setp() {
     assert!(p("setp.ne.b64 %p0, 0x100000000, 0;"));
 }
 
-/// 9.7.5.2: p = (a cmp b) op c, q = !(a cmp b) op c, c with or without `!`.
+/// 9.7.5.2: p = (a cmp b) op c, q = !(a cmp b) op c, with or without `!` before c.
 #[test]
 fn setp_with_two_results_and_a_third_source() {
     let row = |name: &str, c: u32, not: &str| {
@@ -225,7 +224,7 @@ fn setp_with_two_results_and_a_third_source() {
     assert_eq!([row(".or", 0, ""), row(".or", 1, "")], [0b10, 0b11]);
     assert_eq!([row(".xor", 0, ""), row(".xor", 1, "")], [0b10, 0b01]);
     assert_eq!([row(".and", 0, "!"), row(".and", 1, "!")], [0b10, 0b00]);
-    // A sink takes what nobody wants.
+    // The sink discards a result.
     assert!(!p("setp.lt.u32 _|%p0, 1, 2;"));
 }
 
@@ -253,7 +252,7 @@ fn selp() {
     assert_eq!(h("setp.eq.u32 %p1, 1, 2; selp.u16 %h0, 5, 6, %p1;"), 6);
 }
 
-/// 9.7.11.2: an instruction whose predicate is false does nothing.
+/// 9.7.11.2: an instruction with a false predicate does nothing.
 #[test]
 fn guards() {
     let body = |guard: &str, a: u32| {
@@ -263,7 +262,7 @@ fn guards() {
     };
     assert_eq!([body("%p1", 0), body("%p1", 1)], [7, 8]);
     assert_eq!([body("!%p1", 0), body("!%p1", 1)], [8, 7]);
-    // Nor does it read anything.
+    // It does not read anything either.
     assert_eq!(
         r("setp.eq.u32 %p1, 0, 1; mov.u32 %r0, 7; @%p1 div.u32 %r0, %r5, 0;"),
         7

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The committed PTX of the papers' kernels (`kernels/an_seo.h`, `kernels/sanida.h`) against
-//! the reference. No device is at hand for them either.
+//! The committed PTX of the papers' kernels (`kernels/an_seo.h`, `kernels/sanida.h`) against the
+//! reference, without a device.
 
 use luxor_conformance::Random;
 use luxor_ptx::{Grid, Machine, Module, Parameters};
@@ -10,19 +10,20 @@ fn machine(text: &str) -> Machine {
     Machine::new(&Module::parse(text).unwrap()).unwrap()
 }
 
-/// Memory with these bytes.
+/// Allocates memory with these bytes.
 fn filled(machine: &mut Machine, bytes: &[u8]) -> u64 {
     let at = machine.alloc(bytes.len());
     machine.write(at, bytes).unwrap();
     at
 }
 
-/// The data key's schedules: for encryption, and at word 60 for the equivalent inverse cipher.
+/// Returns the data key's schedules: for encryption, and from word 60 on for the equivalent inverse
+/// cipher.
 fn load(machine: &mut Machine, slot: usize, key: &[u8]) {
     let aes = Aes::new(key);
     let rounds: Vec<&[[u8; 4]]> = aes.schedule().chunks(4).collect();
     let last = rounds.len() - 1;
-    // FIPS 197, 5.3.5: from last to first, those between with InvMixColumns (5.3.3).
+    // FIPS 197, 5.3.5: the round keys in reverse order, the inner ones with InvMixColumns (5.3.3).
     let inverse = rounds.iter().rev().enumerate().flat_map(|(i, round)| {
         round.iter().map(move |column| match i {
             0 => *column,
@@ -61,7 +62,7 @@ fn an_and_seos_kernels() {
         let key = random.bytes(bits / 4);
         let (data_key, tweak_key) = key.split_at(bits / 8);
         load(&mut machine, slot, data_key);
-        // A group and some more.
+        // One group and a part of another.
         let plaintext = random.bytes(16 * 1064);
         let mut tweaks = vec![Aes::new(tweak_key).encrypt(7_u128.to_le_bytes())];
         while tweaks.len() < plaintext.len() / 16 {
@@ -83,7 +84,7 @@ fn an_and_seos_kernels() {
             machine
                 .launch("an_seo_fill", groups(count, 1024), parameters.bytes())
                 .unwrap();
-            // From block 5 on, so that it is seen where a stream begins.
+            // Starts at block 5, so that a wrong beginning of a stream is noticed.
             for (from, to) in [(0, 5), (5, plaintext.len() / 16)] {
                 let parameters = Parameters::new()
                     .u32(number(slot))
@@ -112,7 +113,7 @@ fn sanidas_kernels() {
         let key = random.bytes(bits / 4);
         let (data_key, tweak_key) = key.split_at(bits / 8);
         load(&mut machine, 1, data_key);
-        // Behind α²⁵⁶, and no whole group.
+        // More blocks than α²⁵⁶, and not a whole number of groups.
         let plaintext = random.bytes(16 * 261);
         let input = filled(&mut machine, &plaintext);
         let output = machine.alloc(plaintext.len());
@@ -136,8 +137,8 @@ fn sanidas_kernels() {
         ];
         for (mode, input, first, right) in modes {
             let first = filled(&mut machine, &first);
-            // To the emulator one byte a work-item would be a race: it looks at words of the
-            // device's memory, not at bytes.
+            // The emulator would report one byte per work-item as a race, because it tracks words
+            // of the device's memory, not bytes.
             for per_item in [4, 8, 16] {
                 machine.write(output, &vec![0; right.len()]).unwrap();
                 let blocks = plaintext.len() / 16;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kernel that is being read: what its names stand for, and operands.
+//! A kernel while it is parsed: its names and its operands.
 
 use std::collections::HashMap;
 
@@ -16,20 +16,20 @@ use crate::{
     space::Space,
 };
 
-/// A kernel that is being read.
+/// A kernel while it is parsed.
 pub struct Body<'c, 'a> {
     pub cursor: &'c mut Cursor<'a>,
     pub declared: Declared,
-    /// The length of the local variables.
+    /// Bytes of the local variables.
     pub local: u64,
-    /// Registers by name, and their widths; the innermost braces last.
+    /// Registers by name, with their widths. The innermost scope is last.
     pub scopes: Vec<HashMap<String, (Slot, u32)>>,
     slots: Vec<SlotKind>,
-    /// The slots of what is no register.
+    /// The slots of values that are not registers.
     fixed: HashMap<Fixed, Slot>,
-    /// Labels, and the instructions before which they stand.
+    /// Labels, with the index of the instruction after each.
     pub labels: HashMap<&'a str, usize>,
-    /// Branches, and the labels that they name.
+    /// Branches, with the labels that they name.
     branches: Vec<(usize, &'a str)>,
     pub code: Vec<Instruction>,
 }
@@ -44,7 +44,7 @@ enum SlotKind {
 enum Fixed {
     Number(u64),
     Special(Special),
-    /// The shared memory that a launch adds: its alignment, and what is added to its address.
+    /// The shared memory that a launch adds: its alignment, and an offset added to its address.
     Dynamic(u64, u64),
 }
 
@@ -74,13 +74,13 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// A branch to a label that may stand further below.
+    /// Reads a branch to a label, which may come later in the text.
     pub fn branch(&mut self, label: &'a str) -> Op {
         self.branches.push((self.code.len(), label));
         Op::Branch { to: usize::MAX }
     }
 
-    /// A register that is written to, of `bits`.
+    /// Reads a register of `bits` bits that is written to.
     pub fn destination(&mut self, bits: u32) -> Result<Slot, ParseError> {
         let name = self.cursor.word()?;
         match self.find_register(name) {
@@ -90,7 +90,7 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// A register that is written to, of at least `bits`; and its width.
+    /// Reads a register of at least `bits` bits that is written to. Returns its width too.
     pub fn wide_destination(&mut self, bits: u32) -> Result<(Slot, u32), ParseError> {
         let name = self.cursor.word()?;
         match self.find_register(name) {
@@ -100,12 +100,12 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    /// A source of `bits`: a register, a number, a special register, an address.
+    /// Reads a source of `bits` bits: a register, a number, a special register or an address.
     pub fn source(&mut self, bits: u32) -> Result<Slot, ParseError> {
         self.any_source(bits, false)
     }
 
-    /// The same, where a register may be wider.
+    /// As [`Self::source`], but a register may be wider.
     pub fn wide_source(&mut self, bits: u32) -> Result<Slot, ParseError> {
         self.any_source(bits, true)
     }
@@ -139,14 +139,14 @@ impl<'c, 'a> Body<'c, 'a> {
         Ok(self.named(named, offset))
     }
 
-    /// A predicate that is read, with or without `!`.
+    /// Reads a predicate, with or without `!`.
     pub fn predicate(&mut self) -> Result<Predicate, ParseError> {
         let negated = self.cursor.sign_if('!');
         let slot = self.destination(1)?;
         Ok(Predicate { slot, negated })
     }
 
-    /// `[%rd1+16]`, `[name+4]`, `[1024]`; a name must be of `space`.
+    /// Reads `[%rd1+16]`, `[name+4]` or `[1024]`. A name must be in `space`.
     pub fn address(&mut self, space: Space) -> Result<Address, ParseError> {
         self.cursor.sign('[')?;
         let address = if self.cursor.is_at_number() {
@@ -156,7 +156,7 @@ impl<'c, 'a> Body<'c, 'a> {
         } else {
             let name = self.cursor.word()?;
             if let Some((slot, width)) = self.find_register(name) {
-                // 6.4.1: a narrower register is extended with zeros.
+                // 6.4.1: a narrower register is zero-extended.
                 if width != 64 && width != 32 {
                     return Err(self.mismatch(name, width, 64));
                 }
@@ -182,7 +182,7 @@ impl<'c, 'a> Body<'c, 'a> {
         Ok(address)
     }
 
-    /// `+16`, `+-16`, `-16`, or nothing.
+    /// Reads `+16`, `+-16`, `-16` or nothing.
     fn offset(&mut self) -> Result<u64, ParseError> {
         if self.cursor.sign_if('+') || self.cursor.peek_sign(0, '-') {
             self.cursor.literal(64)
@@ -211,7 +211,7 @@ impl<'c, 'a> Body<'c, 'a> {
 
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "a register is declared in at least a byte, and there are not 4 GiB of them"
+        reason = "no machine has the memory for 2^32 slots"
     )]
     fn slot(&mut self, kind: SlotKind) -> Slot {
         self.slots.push(kind);
@@ -313,7 +313,7 @@ impl<'c, 'a> Body<'c, 'a> {
     }
 }
 
-/// The parts of an instruction's name behind its first dot, read one after the other.
+/// The parts of an instruction's name after its first dot, read in order.
 pub struct Modifiers<'a> {
     name: &'a str,
     parts: Vec<&'a str>,
@@ -322,7 +322,7 @@ pub struct Modifiers<'a> {
 }
 
 impl<'a> Modifiers<'a> {
-    /// The opcode, and what follows.
+    /// Splits a name into the opcode and the rest.
     pub fn of(name: &'a str, line: u32) -> (&'a str, Self) {
         let mut parts: Vec<&str> = name.split('.').collect();
         let opcode = parts.remove(0);
@@ -344,7 +344,7 @@ impl<'a> Modifiers<'a> {
         is
     }
 
-    /// The value of the next part, if it is one of these.
+    /// Returns the value of the next part if it is one of the choices.
     pub fn choose<T: Copy>(&mut self, choices: &[(&str, T)]) -> Option<T> {
         let part = self.parts.get(self.at)?;
         let (_, value) = choices.iter().find(|(name, _)| name == part)?;
@@ -352,7 +352,7 @@ impl<'a> Modifiers<'a> {
         Some(*value)
     }
 
-    /// The same, where one of them must stand.
+    /// As [`Self::choose`], but one of the choices is required.
     pub fn one_of<T: Copy>(
         &mut self,
         missing: &'static str,
@@ -361,7 +361,7 @@ impl<'a> Modifiers<'a> {
         self.choose(choices).ok_or_else(|| self.unknown(missing))
     }
 
-    /// A type: one of these, separated by blanks.
+    /// Reads a type, which must be one of the names in `allowed`, separated by blanks.
     pub fn t(&mut self, allowed: &str) -> Result<Type, ParseError> {
         let part = self.parts.get(self.at).copied().unwrap_or_default();
         match Type::from_name(part) {
@@ -373,7 +373,7 @@ impl<'a> Modifiers<'a> {
         }
     }
 
-    /// Nothing may be left.
+    /// Checks that no part is left.
     pub fn end(&self) -> Result<(), ParseError> {
         match self.parts.get(self.at) {
             None => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A place in the text, and the errors that name its line.
+//! A position in the text, and errors with its line.
 
 use crate::{
     error::{ParseError, ParseFault},
@@ -22,7 +22,7 @@ impl<'a> Cursor<'a> {
         self.at == self.tokens.len()
     }
 
-    /// The line of the token that was read last.
+    /// Returns the line of the token that was read last.
     pub fn line(&self) -> u32 {
         let last = self.at.saturating_sub(1);
         self.tokens.get(last).map_or(1, |token| token.line)
@@ -81,7 +81,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// How many commas come before this sign, or the end of a statement.
+    /// Returns the number of commas before `sign` or the end of the statement.
     pub fn commas_before(&self, sign: char) -> usize {
         let rest = self.tokens[self.at..].iter().map(|token| token.kind);
         rest.take_while(|kind| !matches!(kind, TokenKind::Sign(s) if *s == sign || *s == ';'))
@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
         matches!(self.peek(0), Some(TokenKind::Number(_))) || self.peek_sign(0, '-')
     }
 
-    /// What begins with a digit, as it is written.
+    /// Reads text that begins with a digit, as written.
     pub fn number_text(&mut self) -> Result<&'a str, ParseError> {
         match self.peek(0) {
             Some(TokenKind::Number(text)) => {
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// An integer constant without a sign (4.5.1).
+    /// Reads an integer constant without a sign (4.5.1).
     pub fn unsigned(&mut self) -> Result<u64, ParseError> {
         let text = self.number_text()?;
         let digits = text.strip_suffix('U').unwrap_or(text);
@@ -117,14 +117,14 @@ impl<'a> Cursor<'a> {
         u64::from_str_radix(digits, radix).map_err(|_| self.bad_number(text, "no integer"))
     }
 
-    /// An integer constant, or its negative, as `bits` bits hold it.
+    /// Reads an integer constant with an optional sign. Returns its value in `bits` bits.
     pub fn literal(&mut self, bits: u32) -> Result<u64, ParseError> {
         let negative = self.sign_if('-');
         let number = self.unsigned()?;
         let (value, fits) = if negative {
             (number.wrapping_neg(), number <= 1 << (bits - 1))
         } else {
-            // Constants have 64 bits: what is negative in those may stand there as such.
+            // Constants have 64 bits, so a negative number may be written in those.
             let is_negative = number >= u64::MAX << (bits - 1);
             (number, is_negative || truncate(number, bits) == number)
         };
@@ -135,7 +135,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// `"nounroll"` and the like, behind `.pragma` (11.4.5): hints, all of them.
+    /// Reads the hints of `.pragma`, such as `"nounroll"` (11.4.5).
     pub fn pragma(&mut self) -> Result<(), ParseError> {
         loop {
             match self.peek(0) {
@@ -149,7 +149,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes to the first token of another line than the last one's.
+    /// Skips to the first token after the line of the last one.
     pub fn skip_line(&mut self) {
         let line = self.line();
         while self.tokens.get(self.at).is_some_and(|t| t.line == line) {
@@ -161,12 +161,12 @@ impl<'a> Cursor<'a> {
         self.at(self.line(), what)
     }
 
-    #[expect(clippy::unused_self, reason = "reads better")]
+    #[expect(clippy::unused_self, reason = "a method reads better")]
     pub fn at(&self, line: u32, what: ParseFault) -> ParseError {
         ParseError { line, what }
     }
 
-    /// An error about the token that was read last.
+    /// Returns an error about the token that was read last.
     pub fn syntax(&self, expected: &str, found: &str) -> ParseError {
         self.error(ParseFault::Syntax {
             expected: expected.to_owned(),
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// An error about the token that comes next.
+    /// Returns an error about the next token.
     pub fn unexpected(&self, expected: &str) -> ParseError {
         let found = self.tokens.get(self.at);
         let line = found.map_or(self.line(), |token| token.line);
@@ -187,7 +187,7 @@ impl<'a> Cursor<'a> {
     }
 
     pub fn unknown_directive(&self, directive: &str) -> ParseError {
-        // A directive that was only looked at stands in the line that comes.
+        // If the directive has only been peeked at, the line is that of the next token.
         let next = self.tokens.get(self.at);
         let line = if self.peek_word(0) == Some(directive) {
             next.map_or(self.line(), |token| token.line)

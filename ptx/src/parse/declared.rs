@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Variables and parameters (the manual, 5).
+//! Parses variables and parameters (the manual, 5).
 
 use std::collections::HashMap;
 
@@ -18,21 +18,21 @@ pub struct Declared {
     pub constants: Vec<Variable>,
     pub globals: Vec<Variable>,
     pub names: HashMap<String, Named>,
-    /// The length of the shared variables of fixed size.
+    /// Bytes of the shared variables of fixed size.
     pub shared: u64,
 }
 
-/// What a variable's name stands for.
+/// The meaning of a variable's name.
 #[derive(Clone, Copy, Debug)]
 pub enum Named {
     /// An address.
     Address(Space, u64),
-    /// The shared memory that a launch adds, behind all other: aligned so.
+    /// The shared memory that a launch adds after all other variables, with this alignment.
     Dynamic(u64),
 }
 
 impl Declared {
-    /// Reads a declaration of a variable, if there is one.
+    /// Reads the declaration of a variable, if there is one.
     pub fn variable(&mut self, cursor: &mut Cursor<'_>) -> Result<bool, ParseError> {
         let linked = matches!(cursor.peek_word(0), Some(".visible" | ".extern" | ".weak"));
         let external = cursor.peek_word(0) == Some(".extern");
@@ -87,16 +87,16 @@ impl Declared {
     }
 }
 
-/// `.align 4 .b8 name[1024]`: of any state space, parameters too.
+/// `.align 4 .b8 name[1024]`, in any state space, including parameters.
 pub struct Array {
     pub name: String,
     pub align: u64,
     t: Type,
-    /// How many elements; None for `[]`.
+    /// The number of elements; `None` for `[]`.
     count: Option<u64>,
 }
 
-/// No variable is as long as this.
+/// Variables must be shorter than this.
 const LONGEST: u64 = 1 << 32;
 
 impl Array {
@@ -110,7 +110,7 @@ impl Array {
             Some(t) if t != Type::PREDICATE => t,
             _ => return Err(cursor.unknown_directive(word)),
         };
-        // What a pointer points to is a hint (11.3): `.ptr .global .align 16`.
+        // The target of a pointer is only a hint (11.3): `.ptr .global .align 16`.
         if cursor.word_if(".ptr") {
             while let Some(".global" | ".const" | ".shared" | ".local") = cursor.peek_word(0) {
                 cursor.word()?;
@@ -140,7 +140,7 @@ impl Array {
         })
     }
 
-    /// In bytes.
+    /// Returns the length in bytes; `None` for `[]`.
     pub fn len(&self) -> Option<usize> {
         let count = usize::try_from(self.count?).ok()?;
         count.checked_mul(self.t.bytes())
@@ -154,7 +154,7 @@ fn alignment(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
     }
 }
 
-/// `{1, 2, 3}` or one number (5.4.4). What is not given is zero.
+/// Reads `{1, 2, 3}` or one number (5.4.4). Missing elements are zero.
 fn initialiser(cursor: &mut Cursor<'_>, array: &Array, bytes: &mut [u8]) -> Result<(), ParseError> {
     let mut elements = bytes.chunks_exact_mut(array.t.bytes());
     let braces = cursor.sign_if('{');

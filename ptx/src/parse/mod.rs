@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a text to a module: directives (the manual, 11).
+//! Parses a text into a module: the directives (the manual, 11).
 
 mod body;
 mod cursor;
@@ -18,11 +18,10 @@ use cursor::Cursor;
 use declared::{Array, Declared, Named};
 
 impl Module {
-    /// Reads a module.
+    /// Parses a module.
     ///
     /// # Errors
-    /// The first line that is no PTX, or that has something which the emulator does
-    /// not know.
+    /// [`ParseError`] for the first line that is not PTX, or that the emulator does not know.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text)?;
         let (version, target) = head(&mut cursor)?;
@@ -58,8 +57,8 @@ impl Module {
         })
     }
 
-    /// The same module with another text in `line`, which is numbered from 1: for
-    /// tests that want to see something fail.
+    /// Returns the same module with different text in `line`, counted from 1. For tests that must
+    /// fail.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -73,7 +72,7 @@ impl Module {
     }
 }
 
-/// `.version`, `.target` and `.address_size` (11.1).
+/// Reads `.version`, `.target` and `.address_size` (11.1).
 fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
     cursor.expect_word(".version")?;
     let text = cursor.number_text()?;
@@ -90,7 +89,7 @@ fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
     }
 }
 
-/// `.entry`, behind that word: 11.3 and 11.4.
+/// Reads the rest of `.entry`: 11.3 and 11.4.
 fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseError> {
     let name = cursor.word()?.to_owned();
     let mut declared = module.clone();
@@ -123,7 +122,7 @@ fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseErr
                 cursor.word()?;
                 threads = Some(Threads::Exactly(dimensions(cursor)?));
             }
-            // How a compiler should spend registers.
+            // Hints on the use of registers.
             Some(".minnctapersm" | ".maxnreg") => {
                 cursor.word()?;
                 cursor.unsigned()?;
@@ -140,7 +139,7 @@ fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseErr
     statement::parse(cursor, declared, name, params, threads)
 }
 
-/// One to three numbers; those that are not given are 1.
+/// Reads one to three numbers. Missing ones are 1.
 fn dimensions(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
     let mut dimensions = [1; 3];
     for (i, dimension) in dimensions.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Instructions by name (the manual, 9.7). What is not here is unknown.
+//! Parses instructions by name (the manual, 9.7). Names that are not here are unknown.
 
 use super::body::{Body, Modifiers};
 use crate::{
@@ -18,7 +18,7 @@ const BITS: &str = "b16 b32 b64";
 const ANY: &str = "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64";
 const PREDICATE: u32 = Type::PREDICATE.bits;
 
-/// Reads the operands of the instruction `name`, whose own token has been read.
+/// Reads the operands of the instruction `name`, which has already been read.
 pub fn parse<'a>(body: &mut Body<'_, 'a>, name: &'a str) -> Result<Op, ParseError> {
     let (opcode, mods) = Modifiers::of(name, body.cursor.line());
     let mut parser = Parser { body, mods };
@@ -112,7 +112,7 @@ struct Parser<'b, 'c, 'a> {
 }
 
 impl<'a> Parser<'_, '_, 'a> {
-    /// The type, which ends the name.
+    /// Reads the type that ends the name.
     fn last_type(&mut self, allowed: &str) -> Result<Type, ParseError> {
         let t = self.mods.t(allowed)?;
         self.mods.end()?;
@@ -135,7 +135,7 @@ impl<'a> Parser<'_, '_, 'a> {
         Ok(Op::Unary { f, t, d, a })
     }
 
-    /// What has a result of 32 bits whatever its operand has.
+    /// Reads an instruction with a 32-bit result, whatever the width of its operand.
     fn count(&mut self, f: Unary, types: &str) -> Result<Op, ParseError> {
         let t = self.last_type(types)?;
         let d = self.body.destination(32)?;
@@ -151,7 +151,7 @@ impl<'a> Parser<'_, '_, 'a> {
         Ok(Op::Binary { f, t, d, a, b })
     }
 
-    /// The amount has 32 bits whatever is shifted.
+    /// Reads a shift. The amount has 32 bits, whatever the width of the operand.
     fn shift(&mut self, f: Binary, types: &str) -> Result<Op, ParseError> {
         let t = self.last_type(types)?;
         let d = self.body.destination(t.bits)?;
@@ -169,7 +169,7 @@ impl<'a> Parser<'_, '_, 'a> {
         Ok(Op::Ternary { f, t, d, a, b, c })
     }
 
-    /// `add`, `add.cc`, `sub`, `sub.cc`.
+    /// Reads `add`, `add.cc`, `sub` or `sub.cc`.
     fn add(&mut self, sum: Sum, plain: Binary) -> Result<Op, ParseError> {
         if self.mods.take("cc") {
             self.carry(sum, false, true)
@@ -178,7 +178,7 @@ impl<'a> Parser<'_, '_, 'a> {
         }
     }
 
-    /// `addc`, `subc`.
+    /// Reads `addc` or `subc`.
     fn carried(&mut self, f: Sum) -> Result<Op, ParseError> {
         let writes = self.mods.take("cc");
         self.carry(f, true, writes)
@@ -317,7 +317,7 @@ impl<'a> Parser<'_, '_, 'a> {
         self.ternary(Ternary::Prmt(mode.unwrap_or(Permutation::Generic)), t)
     }
 
-    /// `setp.lt.and.u32 p|q, a, b, !r`; `set.lt.u32.s32 d, a, b`.
+    /// Reads `setp.lt.and.u32 p|q, a, b, !r` or `set.lt.u32.s32 d, a, b`.
     fn compare(&mut self, predicates: bool) -> Result<Op, ParseError> {
         let (f, order) = self.mods.one_of(
             "a comparison",
@@ -414,8 +414,8 @@ impl<'a> Parser<'_, '_, 'a> {
         Ok(Op::Mov { d, a })
     }
 
-    /// The width of each of the parts of a value of type `t` that stand in the braces
-    /// that come.
+    /// Returns the width of each part of a value of type `t`, by the number of parts in the braces
+    /// that follow.
     fn bits_of_parts(&self, t: Type) -> Result<u32, ParseError> {
         match (t.bits, self.body.cursor.commas_before('}') + 1) {
             (32, 2) | (64, 4) => Ok(16),
@@ -424,7 +424,7 @@ impl<'a> Parser<'_, '_, 'a> {
         }
     }
 
-    /// `{a, b}`: what `element` reads.
+    /// Reads `{a, b}`, each element with `element`.
     fn vector<T>(
         &mut self,
         mut element: impl FnMut(&mut Body<'_, 'a>) -> Result<T, ParseError>,
@@ -452,7 +452,7 @@ impl<'a> Parser<'_, '_, 'a> {
         self.mods.choose(known).unwrap_or(Space::Generic)
     }
 
-    /// What orders accesses of threads on several cores (8.4): here they never overlap.
+    /// Reads the ordering of an access (8.4). It has no effect, because threads never overlap here.
     fn ordering(&mut self) -> Result<(), ParseError> {
         if self.mods.take("volatile") || self.mods.take("weak") {
             return Ok(());
@@ -467,7 +467,7 @@ impl<'a> Parser<'_, '_, 'a> {
     fn load(&mut self) -> Result<Op, ParseError> {
         self.ordering()?;
         let space = self.space(false);
-        // Where a copy may be kept (9.7.8.1), for speed alone.
+        // The cache operators (9.7.8.1) only affect speed.
         let caches = [("ca", ()), ("cg", ()), ("cs", ()), ("lu", ()), ("cv", ())];
         self.mods.choose(&caches);
         let constant = space == Space::Global && self.mods.take("nc");
@@ -513,7 +513,7 @@ impl<'a> Parser<'_, '_, 'a> {
         self.mods.choose(&[("v2", 2), ("v4", 4)]).unwrap_or(1)
     }
 
-    /// One element, or as many in braces.
+    /// Reads one element, or `count` elements in braces.
     fn elements<T>(
         &mut self,
         count: usize,
@@ -551,7 +551,7 @@ impl<'a> Parser<'_, '_, 'a> {
         })
     }
 
-    /// `cvta.shared.u64`, `cvta.to.shared.u64`.
+    /// Reads `cvta.shared.u64` or `cvta.to.shared.u64`.
     fn convert_address(&mut self) -> Result<Op, ParseError> {
         let to_space = self.mods.take("to");
         let spaces = [
@@ -574,7 +574,7 @@ impl<'a> Parser<'_, '_, 'a> {
     }
 
     fn branch(&mut self) -> Result<Op, ParseError> {
-        // A promise that no warp parts here.
+        // `.uni` promises that no warp diverges here.
         self.mods.take("uni");
         self.mods.end()?;
         let label = self.body.cursor.word()?;

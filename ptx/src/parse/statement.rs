@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stands in a kernel's braces: registers, variables, labels, instructions.
+//! Parses the body of a kernel: registers, variables, labels and instructions.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ use crate::{
     space::Space,
 };
 
-/// Reads a kernel from behind its opening brace.
+/// Parses a kernel after its opening brace.
 pub fn parse(
     cursor: &mut Cursor<'_>,
     declared: Declared,
@@ -43,7 +43,7 @@ impl Body<'_, '_> {
             self.scopes.pop();
             return Ok(());
         }
-        // Of the variables, only these and local ones may stand in a kernel (5.1).
+        // Of all variables, only shared and local ones may be declared in a kernel (5.1).
         if self.cursor.peek_word(0) == Some(".shared") && self.declared.variable(self.cursor)? {
             return Ok(());
         }
@@ -85,11 +85,11 @@ impl Body<'_, '_> {
         }
     }
 
-    /// `.reg .b32 %r<7>, %x;` (5.1.1, 5.4.2).
+    /// Reads `.reg .b32 %r<7>, %x;` (5.1.1, 5.4.2).
     fn registers(&mut self) -> Result<(), ParseError> {
         let word = self.cursor.word()?;
         let bits = match word.strip_prefix('.').and_then(Type::from_name) {
-            // No instruction but ld, st and cvt takes 8 bits, and those take wider registers.
+            // Only ld, st and cvt take 8 bits, and they accept wider registers.
             Some(t) if t.bits != 8 => t.bits,
             _ => return Err(self.cursor.unknown_directive(word)),
         };

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The committed kernels on an emulated device, and what they should give.
+//! The committed kernels on an emulated device, and their expected results.
 
 use luxor_ptx::{Grid, Machine, Module, Parameters, RunError};
 use luxor_reference::{
     Aes, Block, aes::multiply, ctr, multiply_by_alpha, xts_decrypt, xts_encrypt,
 };
 
-/// Threads of a block, and what its tables take of shared memory.
+/// Threads of a block, and bytes of shared memory of its tables.
 const THREADS: u64 = 1024;
 const TABLES: u32 = 64 << 10;
 
-/// The place of the key among the 64 that constant memory has room for.
+/// The key's slot among the 64 in constant memory.
 const SLOT: u32 = 5;
 
-/// What lies between the units, and must stay.
+/// The bytes between the units, which must not change.
 const BETWEEN: u8 = 0x77;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Way {
     Decrypt,
 }
 
-/// Units from `start` on have the numbers `first` + `stride` × (their index - `start`).
+/// Unit `i` from `start` on has the number `first` + `stride` × (`i` - `start`).
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
     pub first: u128,
@@ -30,7 +30,7 @@ pub struct Piece {
     pub start: u32,
 }
 
-/// The number of the unit `index`.
+/// Returns the number of unit `index`.
 pub fn number(pieces: &[Piece], index: usize) -> u128 {
     let of = |piece: &&Piece| piece.start as usize <= index;
     let piece = pieces.iter().rev().find(of).unwrap();
@@ -40,24 +40,24 @@ pub fn number(pieces: &[Piece], index: usize) -> u128 {
         .wrapping_add(steps.wrapping_mul(piece.stride.into()))
 }
 
-/// How units are laid out, and over how many blocks of threads they are spread.
+/// The layout of the units, and the number of thread blocks for them.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// Blocks between a unit's last one and the next unit.
+    /// Blocks between the end of a unit and the next unit.
     pub gap: usize,
     pub in_place: bool,
-    /// At most so many blocks of threads.
+    /// The most blocks of threads.
     pub most: u64,
 }
 
-/// One unit behind the other, on four blocks of threads.
+/// Consecutive units on four blocks of threads.
 pub const PLAIN: Layout = Layout {
     gap: 0,
     in_place: false,
     most: 4,
 };
 
-/// A device with a key, the data key in the first half of it.
+/// A device with a key. The first half of the key is the data key.
 pub struct Gpu {
     machine: Machine,
     bits: usize,
@@ -68,21 +68,21 @@ impl Gpu {
     pub fn new(module: &Module, key: &[u8]) -> Self {
         let mut machine = Machine::new(module).unwrap();
         let (keys, len) = machine.variable_address(0, "luxor_keys").unwrap();
-        // Where a key is read from another place, it should be a wrong one.
+        // Fill the other slots, so that reading the wrong slot gives a wrong key.
         machine.write(keys, &vec![0x5c; len]).unwrap();
         let words: Vec<u8> = words(key).into_iter().flat_map(u32::to_le_bytes).collect();
         let at = u64::from(SLOT) * 768;
         machine.write(keys + at, &words).unwrap();
-        // A kernel takes a few thousand instructions for a unit's stretch.
+        // A kernel takes a few thousand instructions per stretch.
         machine.set_max_steps(1 << 20);
-        // Tables are there 32 times, that no look-up may wait for another one.
+        // Tables have 32 copies, so that no look-up waits for another.
         machine.require_own_banks();
         let bits = key.len() * 4;
         let key = key.to_vec();
         Self { machine, bits, key }
     }
 
-    /// Encrypts or decrypts units of XTS, of one length.
+    /// Encrypts or decrypts XTS units of one length.
     pub fn xts(
         &mut self,
         way: Way,
@@ -129,7 +129,7 @@ impl Gpu {
         Ok(memory.into_units(&mut self.machine, units))
     }
 
-    /// The tweaks of `count` units with `spu` stretches each, whose data are nowhere.
+    /// Computes the tweaks of `count` units with `spu` stretches each, without data.
     pub fn tweaks(&mut self, count: u32, spu: u32, pieces: &[Piece]) -> Vec<Block> {
         let one = [vec![0; 16]];
         let memory = Memory::new(&mut self.machine, &one, pieces, PLAIN);
@@ -152,7 +152,7 @@ impl Gpu {
             .collect()
     }
 
-    /// What the first `spu` stretches of a unit have for tweaks.
+    /// Returns the expected tweaks of the first `spu` stretches of a unit.
     pub fn tweaks_expected(&self, spu: usize, number: u128) -> Vec<Block> {
         let tweak_key = Aes::new(&self.key[self.key.len() / 2..]);
         let mut tweak = tweak_key.encrypt(number.to_le_bytes());
@@ -166,7 +166,7 @@ impl Gpu {
         stretches.take(spu).collect()
     }
 
-    /// Encrypts or decrypts units of CTR, of one length.
+    /// Encrypts or decrypts CTR units of one length.
     pub fn ctr(
         &mut self,
         units: &[Vec<u8>],
@@ -203,7 +203,7 @@ impl Gpu {
         self.machine.launch(kernel, grid, params.bytes())
     }
 
-    /// What the units of XTS should become.
+    /// Returns the expected units of XTS.
     pub fn xts_expected(&self, way: Way, units: &[Vec<u8>], pieces: &[Piece]) -> Vec<Vec<u8>> {
         let number = |index| number(pieces, index);
         let units = units.iter().enumerate();
@@ -216,7 +216,7 @@ impl Gpu {
             .collect()
     }
 
-    /// What the units of CTR should become.
+    /// Returns the expected units of CTR.
     pub fn ctr_expected(&self, units: &[Vec<u8>], pieces: &[Piece]) -> Vec<Vec<u8>> {
         let data_key = &self.key[..self.key.len() / 2];
         let units = units.iter().enumerate();
@@ -226,7 +226,7 @@ impl Gpu {
     }
 }
 
-/// Buffers of a call.
+/// The buffers of a call.
 struct Memory {
     input: u64,
     output: u64,
@@ -240,7 +240,7 @@ impl Memory {
     fn new(machine: &mut Machine, units: &[Vec<u8>], pieces: &[Piece], layout: Layout) -> Self {
         let len = units[0].len();
         let pitch = 16 * (len.div_ceil(16) + layout.gap);
-        // The last unit has nothing behind it.
+        // Nothing follows the last unit.
         let size = (units.len() - 1) * pitch + len.next_multiple_of(16);
         let mut bytes = vec![BETWEEN; size];
         for (place, unit) in bytes.chunks_mut(pitch).zip(units) {
@@ -274,7 +274,7 @@ impl Memory {
         }
     }
 
-    /// What the units have become; nothing else may have changed.
+    /// Returns the units, and checks that nothing else has changed.
     fn into_units(self, machine: &mut Machine, units: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (len, pitch) = (units[0].len(), 16 * self.pitch as usize);
         let output = machine.free(self.output).unwrap();
@@ -298,15 +298,14 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap()
 }
 
-/// The 192 words of a key: the data key's schedule, its inverse cipher's, the tweak
-/// key's. Those for encryption are rotated for two tables (`kernels/aes.h`).
+/// Returns the 192 words of a key: the schedules of the data key, of its inverse cipher, and of the
+/// tweak key. Those for encryption are rotated for two tables (`kernels/aes.h`).
 fn words(key: &[u8]) -> Vec<u32> {
     let (data, tweak) = key.split_at(key.len() / 2);
     let (data, tweak) = (Aes::new(data), Aes::new(tweak));
     let mut words = rotated(data.schedule());
     words.resize(60, 0);
-    // FIPS 197, 5.3.5: the round keys from last to first, those between with
-    // InvMixColumns.
+    // FIPS 197, 5.3.5: the round keys in reverse order, the inner ones with InvMixColumns.
     let rounds: Vec<&[[u8; 4]]> = data.schedule().chunks(4).collect();
     for (i, round) in rounds.iter().rev().enumerate() {
         words.extend(round.iter().map(|column| {

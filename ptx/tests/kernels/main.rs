@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The committed PTX of `kernels/` against the reference, and against itself with one
-//! instruction changed.
+//! The committed PTX of `kernels/` against the reference, and against itself with one instruction
+//! changed.
 
 mod gpu;
 mod mutations;
@@ -11,7 +11,7 @@ use gpu::{Gpu, Layout, PLAIN, Piece, Way, number};
 use luxor_conformance::Random;
 use luxor_ptx::Module;
 
-/// The module of a key size.
+/// Returns the module for a key size.
 pub fn module(bits: usize) -> &'static Module {
     static MODULES: LazyLock<[Module; 3]> = LazyLock::new(|| {
         [
@@ -31,7 +31,7 @@ fn units(random: &mut Random, count: usize, len: usize) -> Vec<Vec<u8>> {
     (0..count).map(|_| random.bytes(len)).collect()
 }
 
-/// Numbers that wrap at 2³², 2⁶⁴ and 2¹²⁸, and steps of several lengths.
+/// Numbers that wrap at 2³², 2⁶⁴ and 2¹²⁸, with steps of several lengths.
 fn wrapping(count: usize) -> Vec<Piece> {
     let pieces = [
         (u128::from(u32::MAX) - 1, 1),
@@ -42,7 +42,7 @@ fn wrapping(count: usize) -> Vec<Piece> {
         (7, 0),
     ];
     let pieces = pieces.into_iter().zip(0..).map(|((first, stride), i)| {
-        // Of different lengths, the first ones short.
+        // Pieces of different lengths, short ones first.
         let start = u32::try_from(count).unwrap() * i * i / 36;
         Piece {
             first,
@@ -55,7 +55,7 @@ fn wrapping(count: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Both ways, in place and not.
+/// Both directions, in place and not.
 fn check_xts(gpu: &mut Gpu, random: &mut Random, count: usize, len: usize, layout: Layout) {
     let units = units(random, count, len);
     let pieces = wrapping(count);
@@ -72,8 +72,8 @@ fn check_xts(gpu: &mut Gpu, random: &mut Random, count: usize, len: usize, layou
     }
 }
 
-/// Stealing, stretches that end early, more than one stretch, more units than threads
-/// in a warp; up to 256 KiB each.
+/// Ciphertext stealing, short last stretches, several stretches, more units than threads in a warp;
+/// up to 256 KiB each.
 #[test]
 fn xts_of_all_unit_lengths() {
     for bits in SIZES {
@@ -98,7 +98,7 @@ fn xts_of_all_unit_lengths() {
     }
 }
 
-/// Every length of a tail, behind nothing, blocks of a stretch, and whole stretches.
+/// All lengths of a tail: after no blocks, after a part of a stretch, and after whole stretches.
 #[test]
 fn xts_with_ciphertext_stealing() {
     let mut random = Random::for_test("xts_with_ciphertext_stealing");
@@ -119,7 +119,7 @@ fn xts_with_ciphertext_stealing() {
     }
 }
 
-/// More units than the threads of the grid, so that each has several turns.
+/// More units than threads in the grid, so that each thread processes several.
 #[test]
 fn many_units() {
     let mut random = Random::for_test("many_units");
@@ -134,7 +134,7 @@ fn many_units() {
     check_xts(&mut gpu, &mut random, 13, 16 * 256 * 4 + 16, layout);
 }
 
-/// Units of 1 MiB and of 20 MiB, of which only the tweaks are made.
+/// Only the tweaks of units of 1 MiB and of 20 MiB.
 #[test]
 fn tweaks_of_long_units() {
     let mut random = Random::for_test("tweaks_of_long_units");
@@ -151,8 +151,7 @@ fn tweaks_of_long_units() {
     }
 }
 
-/// Any length, counters that wrap, units that begin where the one before has not ended
-/// a block.
+/// Any length, counters that wrap, and units that end with a partial block.
 #[test]
 fn ctr_of_all_unit_lengths() {
     for bits in SIZES {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A wrong instruction in a kernel is noticed: by wrong bytes, or by a fault.
+//! A wrong instruction in a kernel is noticed, by wrong bytes or by a fault.
 
 use luxor_conformance::Random;
 use luxor_ptx::{Module, RunError};
@@ -10,10 +10,10 @@ use super::{
     module, units, wrapping,
 };
 
-/// The line with something else in it, if the rule is for such lines.
+/// Returns the changed line, if the rule applies to it.
 type Rule = fn(&str) -> Option<String>;
 
-/// What is wrong with an instruction, and how it is made so.
+/// A rule: the error in an instruction, and the change that causes it.
 const RULES: [(&str, Rule); 8] = [
     ("no barrier", |line| {
         line.starts_with("bar.sync").then(String::new)
@@ -39,14 +39,14 @@ const RULES: [(&str, Rule); 8] = [
     ("another round key", |line| further(line, "ld.const", 4)),
 ];
 
-/// The last operand, where it is a number.
+/// Returns the last operand if it is a number.
 fn last_number(line: &str, name: &str, change: fn(u64) -> u64) -> Option<String> {
     let (rest, last) = line.trim_end_matches(';').rsplit_once(' ')?;
     let number = last.parse().ok().filter(|_| line.starts_with(name))?;
     Some(format!("{rest} {};", change(number)))
 }
 
-/// An address that is further on.
+/// Returns an address with a larger offset.
 fn further(line: &str, name: &str, by: u32) -> Option<String> {
     let (head, rest) = line.split_once(']').filter(|_| line.starts_with(name))?;
     let (base, offset) = head.split_once('+').unwrap_or((head, "0"));
@@ -54,7 +54,7 @@ fn further(line: &str, name: &str, by: u32) -> Option<String> {
     Some(format!("{base}+{offset}]{rest}"))
 }
 
-/// Each kernel with each of the rules applied to one line of it.
+/// Applies each rule to one line of each kernel.
 #[test]
 fn a_wrong_instruction_in_any_kernel_is_noticed() {
     for bits in SIZES {
@@ -76,7 +76,7 @@ fn a_wrong_instruction_in_any_kernel_is_noticed() {
                     .filter_map(|line| Some((line, rule(line.text)?)))
                     .collect();
                 assert!(!changes.is_empty(), "{kernel}: {what}");
-                // In the midst of them, that is of the rounds.
+                // Take a line from the middle, which is within the rounds.
                 let (line, text) = &changes[changes.len() / 2];
                 let changed = module.with_line(line.number, text).unwrap();
                 assert!(
@@ -88,12 +88,12 @@ fn a_wrong_instruction_in_any_kernel_is_noticed() {
     }
 }
 
-/// Whether a kernel of a module does what it should.
+/// Returns whether a module's kernel gives the right result.
 fn is_right(module: &Module, kernel: &str) -> bool {
     let mut random = Random::new(1);
     let key = random.bytes(kernel[kernel.len() - 3..].parse::<usize>().unwrap() / 4);
     let mut gpu = Gpu::new(module, &key);
-    // More than a stretch, and a tail.
+    // More than a stretch, with a tail.
     let units = units(&mut random, 3, 5000 + 7);
     let pieces = wrapping(3);
     let layout = Layout { gap: 1, ..PLAIN };

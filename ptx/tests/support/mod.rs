@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernels of a few lines, run by one thread.
 
-#![allow(dead_code, reason = "not every test needs all of it")]
+#![allow(dead_code, reason = "each test program uses only a part of it")]
 
 use luxor_ptx::{Fault, Grid, Machine, Module, Parameters, ParseFault, RunError};
 
-/// The lines before a body; the body's first line has this number.
+/// The number of a body's first line in the text.
 pub const FIRST_LINE: u32 = 13;
 
-/// A kernel called `k` with registers of every width, and 64 bytes at `%out`.
+/// A kernel `k` with registers of every width, and 64 bytes at `%out`.
 pub fn text(body: &str) -> String {
     format!(
         ".version 8.0
@@ -35,13 +35,13 @@ pub fn module(body: &str) -> Module {
     Module::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// What is wrong with a body, and in which of its lines, from 1.
+/// Returns the error in a body, and its line there, from 1.
 pub fn parse_fault(body: &str) -> (u32, ParseFault) {
     let error = Module::parse(&text(body)).expect_err("it should not parse");
     (error.line + 1 - FIRST_LINE, error.what)
 }
 
-/// Runs a body and gives what is then at `%out`.
+/// Runs a body and returns the bytes at `%out`.
 pub fn launch(body: &str, grid: Grid) -> Result<Vec<u8>, RunError> {
     let mut machine = Machine::new(&module(body))?;
     let out = machine.alloc(64);
@@ -51,12 +51,12 @@ pub fn launch(body: &str, grid: Grid) -> Result<Vec<u8>, RunError> {
     Ok(machine.read(out, 64)?.to_vec())
 }
 
-/// What one thread that runs this body must not do.
+/// Returns the fault of one thread that runs this body.
 pub fn fault(body: &str) -> Fault {
     fault_of(body, Grid::new(1, 1))
 }
 
-/// What a thread of a grid that runs this body must not do.
+/// Returns the fault of a thread in a grid that runs this body.
 pub fn fault_of(body: &str, grid: Grid) -> Fault {
     match launch(body, grid) {
         Err(RunError::Fault { fault, .. }) => fault,
@@ -64,35 +64,35 @@ pub fn fault_of(body: &str, grid: Grid) -> Fault {
     }
 }
 
-/// Runs a body by one thread and gives the words that are then at `%out`.
+/// Runs a body with one thread and returns the words at `%out`.
 pub fn words(body: &str) -> [u64; 8] {
     let out = launch(body, Grid::new(1, 1)).unwrap_or_else(|error| panic!("{error}\n{body}"));
     std::array::from_fn(|i| u64::from_le_bytes(out[8 * i..8 * i + 8].try_into().unwrap()))
 }
 
-/// `%r0` after a body.
+/// Returns `%r0` after a body.
 pub fn r(body: &str) -> u32 {
     let [word, ..] = words(&format!("{body} st.global.u32 [%out], %r0;"));
     u32::try_from(word).unwrap()
 }
 
-/// `%d0` after a body.
+/// Returns `%d0` after a body.
 pub fn d(body: &str) -> u64 {
     words(&format!("{body} st.global.u64 [%out], %d0;"))[0]
 }
 
-/// `%h0` after a body.
+/// Returns `%h0` after a body.
 pub fn h(body: &str) -> u16 {
     let [word, ..] = words(&format!("{body} st.global.u16 [%out], %h0;"));
     u16::try_from(word).unwrap()
 }
 
-/// `%p0` after a body.
+/// Returns `%p0` after a body.
 pub fn p(body: &str) -> bool {
     r(&format!("{body} selp.u32 %r0, 1, 0, %p0;")) == 1
 }
 
-/// An instruction's result in 32 bits, of sources of 32 bits: from registers and as numbers.
+/// Returns an instruction's 32-bit result for 32-bit sources, from registers and as numbers.
 pub fn r32(name: &str, sources: &[u32]) -> u32 {
     let registers: Vec<String> = (1..=sources.len()).map(|i| format!("%r{i}")).collect();
     let numbers: Vec<String> = sources.iter().map(u32::to_string).collect();
@@ -111,13 +111,13 @@ pub fn r32(name: &str, sources: &[u32]) -> u32 {
     from_registers
 }
 
-/// The same of 64 bits.
+/// The same with 64 bits.
 pub fn r64(name: &str, sources: &[u64]) -> u64 {
     let sources: Vec<String> = sources.iter().map(u64::to_string).collect();
     d(&format!("{name} %d0, {};", sources.join(", ")))
 }
 
-/// The same of 16 bits.
+/// The same with 16 bits.
 pub fn r16(name: &str, sources: &[u16]) -> u16 {
     let sources: Vec<String> = sources.iter().map(u16::to_string).collect();
     h(&format!("{name} %h0, {};", sources.join(", ")))
