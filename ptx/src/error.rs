@@ -100,7 +100,7 @@ pub enum RunError {
     /// A module that cannot be loaded.
     #[error("the module cannot be loaded: {why}")]
     Module {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The module has no such kernel.
