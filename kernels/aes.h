@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES by tables in local memory (FIPS 197; the tables are those of Daemen and Rijmen, "AES
-// Proposal: Rijndael", 5.2.1).
+// AES with tables in local memory (FIPS 197; the tables are from Daemen and Rijmen, "AES Proposal:
+// Rijndael", 5.2.1).
 //
-// A column is a word, its row r in bits 8 r to 8 r + 7. T0[x] is MixColumns of a column that
-// has S(x) in row 0 and zeros below; T_k is T0 with each word rotated left by 8 k. So a round
-// takes to each column
+// A column is a word, with row r in bits 8 r to 8 r + 7. T0[x] is MixColumns of a column with S(x)
+// in row 0 and zeros below; T_k is T0 with each word rotated left by 8 k. A round computes each
+// column as
 //
 //     T0[row 0 of a] ^ T1[row 1 of b] ^ T2[row 2 of c] ^ T3[row 3 of d] ^ round key
 //
-// a to d being the columns whose rows ShiftRows brings here. With four tables it is done so;
-// with one, three words are rotated; with two, T0 and T2, one rotation does for two words:
+// where a to d are the columns from which ShiftRows takes the rows. With four tables this is done
+// literally. With one table, three words are rotated. With two tables, T0 and T2, one rotation
+// serves two words:
 //
 //     T0[a] ^ T2[c] ^ rotate_left(T0[b] ^ T2[d] ^ key, 8)
 //
-// where `key` is the round key rotated right by 8: encryption keys come so. Decryption, by the
-// equivalent inverse cipher (5.3.5) and Td0, Td2, rotates the other half, to the right,
+// where `key` is the round key rotated right by 8; the host rotates the encryption keys.
+// Decryption, by the equivalent inverse cipher (5.3.5) with Td0 and Td2, rotates the other half, to
+// the right:
 //
 //     rotate_left(Td0[a] ^ Td2[c] ^ key, 24) ^ Td0[b] ^ Td2[d]
 //
-// which gives the column rotated right by 8, with the keys as they are; the next round takes
-// its rows one byte lower. Either way that is 16 loads, 16 addresses and 12 operations a round.
+// This gives the column rotated right by 8, with the keys unchanged; the next round takes its rows
+// one byte lower. Both ways take 16 loads, 16 addresses and 12 operations per round.
 //
-// The last round has no MixColumns. S(x) is in bytes 1 and 2 of T0[x]. Td0[x] is 0e, 09, 0d
-// and 0b times InvS(x), and their sum is 01: the sum of its bytes is InvS(x), so that no table
-// of the inverse S-box takes the place of Td2.
+// The last round has no MixColumns. S(x) is in bytes 1 and 2 of T0[x]. The bytes of Td0[x] are 0e,
+// 09, 0d and 0b times InvS(x), and these factors add up to 01. So the sum of the bytes is InvS(x),
+// and no table of the inverse S-box has to take the place of Td2.
 //
-// In memory, entry x of every table comes before entry x + 1 of any, and each word REPLICAS
-// times: the words of one lane lie in one bank if REPLICAS is 32.
+// In memory, entry x of every table comes before entry x + 1 of any table, and each word is stored
+// REPLICAS times. With 32 replicas, the words of one lane lie in one bank.
 
 #define ENTRY_WORDS (TABLES * REPLICAS)
 
 #define ENCRYPT 1
 #define DECRYPT 0
 
-// Fills the tables from T0 or TD0. All threads of the work-group must come here.
+// Fills the tables from T0 or TD0. All threads of the work-group must call it.
 INLINE void fill_tables(LOCAL u32 *tables, CONSTANT const u32 *table)
 {
     for (u32 i = THREAD; i < TABLE_WORDS; i += THREADS) {
@@ -43,15 +45,15 @@ INLINE void fill_tables(LOCAL u32 *tables, CONSTANT const u32 *table)
     BARRIER;
 }
 
-// Where a lane's copy lies in an entry; opaque to all but look_up.
+// The lane's copy within an entry. Only look_up interprets it.
 #define REPLICA (THREAD % REPLICAS)
 
-// Word `table` of the entry that byte `byte` of `column` names.
+// Returns word `table` of the entry that byte `byte` of `column` selects.
 INLINE u32 look_up(LOCAL const u32 *tables, u32 replica, u32 table, u32 column, u32 byte)
 {
 #if defined(__CUDACC__) && TABLES * REPLICAS == 64
-    // An entry has 256 bytes and the lane's place in it is less: one byte-permute puts them
-    // together.
+    // An entry has 256 bytes, and the lane's offset in it is less than that, so one byte-permute
+    // combines both.
     u32 at = __byte_perm(column, 4 * replica, 0x7604 | byte << 4);
     return *(const u32 *)((const u8 *)tables + at + table * REPLICAS * 4);
 #else
@@ -60,7 +62,8 @@ INLINE u32 look_up(LOCAL const u32 *tables, u32 replica, u32 table, u32 column, 
 #endif
 }
 
-// All rounds but the first key and the last round. `turned`: the columns are rotated right.
+// An inner round, without the first key and the last round. `turned`: the columns are rotated
+// right.
 INLINE void aes_round(int direction, LOCAL const u32 *tables, u32 replica, int turned,
                       CONSTANT const u32 *key, u32 *w)
 {
@@ -106,7 +109,7 @@ INLINE void aes_last_round(int direction, LOCAL const u32 *tables, u32 replica, 
         if (direction == ENCRYPT) {
             next[i] = bytes_of(bytes_of(a, b, 0x0051), bytes_of(c, d, 0x0051), 0x5410) ^ key[i];
         } else {
-            // Sums of two bytes of each, then of four.
+            // Sums of two bytes of each column, then of four.
             u32 ab = bytes_of(a, b, 0x5410) ^ bytes_of(a, b, 0x7632);
             u32 cd = bytes_of(c, d, 0x5410) ^ bytes_of(c, d, 0x7632);
             next[i] = bytes_of(ab, cd, 0x6420) ^ bytes_of(ab, cd, 0x7531) ^ key[i];
@@ -118,7 +121,7 @@ INLINE void aes_last_round(int direction, LOCAL const u32 *tables, u32 replica, 
     }
 }
 
-// A block under the schedule `key`, of 4 (rounds + 1) words in the order of use.
+// Processes a block with the schedule `key`, 4 (rounds + 1) words in the order of use.
 INLINE void aes(int direction, u32 rounds, LOCAL const u32 *tables, u32 replica,
                 CONSTANT const u32 *key, u32 *w)
 {

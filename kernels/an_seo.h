@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// XTS as S. An and S. C. Seo have it, "Designing a New XTS-AES Parallel Optimization
-// Implementation Technique for Fast File Encryption", IEEE Access 10, 2022: to be measured, not
-// to be used. `luxor bench an-seo-2022` is the host's part.
+// XTS as in S. An and S. C. Seo, "Designing a New XTS-AES Parallel Optimization Implementation
+// Technique for Fast File Encryption", IEEE Access 10, 2022. For measurements only.
+// `luxor bench an-seo-2022` is the host's part.
 //
-// The host multiplies by α, all tweaks one after the other (the paper's "naive GPU"), or every
-// 8th by its Algorithm 2, or every 128th by Algorithm 3. What lies between, the device fills in
-// memory, a thread a gap ("the first is the process of generating tweak values for all blocks");
-// then a thread takes a block and its tweak ("the second is the process of encrypting"). AES is
-// by T-box in local memory, which each work-group copies there 32 times (REPLICAS) to begin
-// with, and round keys are in constant memory. Whether the paper's T-box is one table or four is
-// not said; four copied 32 times do not fit the shared memory of its GPU, so TABLES is 1.
+// The host multiplies by α: all tweaks one after the other (the paper's "naive GPU"), every 8th by
+// its Algorithm 2, or every 128th by Algorithm 3. The device fills the gaps in memory with one
+// thread per gap ("the first is the process of generating tweak values for all blocks"). Then each
+// thread encrypts one block with its tweak ("the second is the process of encrypting"). AES uses a
+// T-box in local memory, which each work-group first copies there 32 times (REPLICAS); round keys
+// are in constant memory. The paper does not say whether its T-box is one table or four. Four
+// tables with 32 copies do not fit the shared memory of its GPU, so TABLES is 1.
 
 #if TABLES != 1
 #error "the paper's kernels have one table"
 #endif
 
-// tweaks[gap i + k] = starts[i] α^k for the gaps from `from` on, `count` of them.
+// tweaks[gap i + k] = starts[i] α^k for `count` gaps from number `from` on.
 KERNEL an_seo_fill(GLOBAL const Block *starts, GLOBAL Block *tweaks, u32 from, u32 count, u32 gap)
 {
     u32 i = GROUP * THREADS + THREAD;
@@ -31,7 +31,7 @@ KERNEL an_seo_fill(GLOBAL const Block *starts, GLOBAL Block *tweaks, u32 from, u
     }
 }
 
-// The blocks from `from` on, `count` of them. A thread each.
+// Encrypts `count` blocks from block `from` on, one thread per block.
 INLINE void an_seo_blocks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in,
                           GLOBAL Block *out, GLOBAL const Block *tweaks, u32 from, u32 count,
                           LOCAL const u32 *tables)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Counter mode (SP 800-38A, 6.5; the counter is all 128 bits, big-endian, appendix B.1) over
-// many messages, here called units as in XTS: of `len` bytes each, `pitch` blocks apart, the
-// first counters being the pieces' numbers. A warp walks a stretch.
+// Counter mode (SP 800-38A, 6.5; the counter is all 128 bits, big-endian, appendix B.1) on many
+// messages, called units as in XTS. Units have `len` bytes each and lie `pitch` blocks apart. The
+// pieces' numbers are their first counters. One warp processes a stretch.
 
 INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GLOBAL Block *out,
                 GLOBAL const Piece *pieces, u32 piece_count, u32 units, u32 len, u32 pitch,
@@ -43,7 +43,7 @@ INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GL
             } else {
                 GLOBAL const u8 *tail_in = (GLOBAL const u8 *)(in + at);
                 GLOBAL u8 *tail_out = (GLOBAL u8 *)(out + at);
-                // From the lowest byte up.
+                // Lowest byte first.
                 NO_UNROLL
                 for (u32 j = 0; j < tail; j++) {
                     tail_out[j] = tail_in[j] ^ (u8)w[0];

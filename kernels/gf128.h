@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Multiplication by powers of α in GF(2^128), as IEEE 1619-2007, 5.2 has it: bit n of a block,
-// counted from the lowest of its first byte, is the coefficient of α^n, and α^128 =
-// α^7 + α^2 + α + 1.
+// Multiplication by powers of α in GF(2^128), as in IEEE 1619-2007, 5.2: bit n of a block, counted
+// from the lowest bit of its first byte, is the coefficient of α^n, and α^128 = α^7 + α^2 + α + 1.
 
-// What has left at the top, `carry` times α^128, comes back at the bottom.
+// Adds the overflow `carry`, times α^128, at the bottom.
 INLINE void fold(u32 *t, u32 carry)
 {
     t[0] ^= carry ^ carry << 1 ^ carry << 2 ^ carry << 7;
     t[1] ^= carry >> 31 ^ carry >> 30 ^ carry >> 25;
 }
 
-// t * α^bits, bits being less than 32.
+// t * α^bits, with bits < 32.
 INLINE void times_alpha(u32 *t, u32 bits)
 {
 #if defined(__CUDACC__)
@@ -39,7 +38,7 @@ INLINE void times_alpha32(u32 *t)
     fold(t, carry);
 }
 
-// The low 16 bits of x, a zero before each.
+// Spreads the low 16 bits of x, with a zero before each.
 INLINE u32 spread(u32 x)
 {
     x = (x | x << 8) & 0x00ff00ff;
@@ -61,7 +60,7 @@ INLINE void square(u32 *t)
     t[2] = spread(t[1] & 0xffff);
     t[1] = spread(t[0] >> 16);
     t[0] = spread(t[0] & 0xffff);
-    // The highest first: it goes back to the lowest of these.
+    // Fold the highest word first, because its overflow goes into the lowest of these words.
     t[3] ^= high[3] ^ high[3] << 1 ^ high[3] << 2 ^ high[3] << 7;
     high[0] ^= high[3] >> 31 ^ high[3] >> 30 ^ high[3] >> 25;
     UNROLL
@@ -76,7 +75,7 @@ INLINE void times_alpha256(u32 *t, u32 n)
     if (n == 0) {
         return;
     }
-    // α^(256 n), a bit of n at a time from the highest that is set.
+    // α^(256 n), bit by bit from the highest bit set in n.
     u32 power[4] = {1, 0, 0, 0};
     u32 bit = 0x80000000;
     while (!(n & bit)) {
@@ -92,7 +91,7 @@ INLINE void times_alpha256(u32 *t, u32 n)
             }
         }
     }
-    // Their product, by Horner's rule.
+    // The product of t and the power, by Horner's rule.
     u32 product[4] = {0, 0, 0, 0};
     NO_UNROLL
     for (u32 i = 0; i < 128; i++) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernels' names and parameters. With SIZE defined, those of one key size only.
+// The kernels' names and parameters. If SIZE is defined, only those of one key size.
 //
-// `in` and `out` may be the same memory. Each kernel fills its tables and is a loop over what
-// there is to do, whatever the number of groups.
+// `in` and `out` may be the same memory. Each kernel fills its tables and then loops over its work,
+// so it runs correctly with any number of groups.
 
-// A buffer of OpenCL's has no address to which a host could add, so there each has a place in it
-// beside it, counted in its elements.
+// A host cannot add to the address of an OpenCL buffer. So in OpenCL each buffer is followed by an
+// offset, counted in its elements.
 #if defined(__OPENCL_VERSION__)
 #define AT(TYPE, NAME) GLOBAL TYPE *NAME, u32 NAME##_at
 #define HERE(NAME) NAME + NAME##_at

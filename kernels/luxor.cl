@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// All the kernels, as OpenCL C 1.2, CUDA or C++17. No file that is named here includes another:
-// a program without files, such as an OpenCL backend, has the same by putting their texts one
-// behind the other in this order.
+// All kernels, as OpenCL C 1.2, CUDA or C++17. The included files include no others. So a program
+// without files, such as the OpenCL backend, gets the same source by joining their texts in this
+// order.
 
 #include "portability.h"
 #include "tables.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // The numbers of data units, and 128-bit addition.
 
-// n + value, modulo 2^128; n has its lowest word first.
+// n + value modulo 2^128. n has its lowest word first.
 INLINE void add(u32 *n, u64 low, u32 high)
 {
     u64 n0 = (u64)n[1] << 32 | n[0];
@@ -14,11 +14,10 @@ INLINE void add(u32 *n, u64 low, u32 high)
     n[3] = (u32)(n1 >> 32);
 }
 
-// The number of data unit `unit`. The pieces are in the order of their `start`, the first of
-// which is 0.
+// The number of data unit `unit`. The pieces are sorted by `start`, and the first `start` is 0.
 INLINE void number_of(u32 *number, GLOBAL const Piece *pieces, u32 piece_count, u32 unit)
 {
-    // In [low, high) lies the last piece that does not start behind the unit.
+    // The last piece with `start` <= unit is in [low, high).
     u32 low = 0, high = piece_count;
     while (high - low > 1) {
         u32 middle = low + (high - low) / 2;

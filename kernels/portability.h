@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernels' words for what OpenCL C 1.2, CUDA (NVRTC) and C++17 on a host say differently.
+// Common names for what OpenCL C 1.2, CUDA (NVRTC) and C++17 on a host spell differently.
 //
-// The layout of the AES tables is chosen when the kernels are compiled:
-//   REPLICAS  copies of each word of a table, 1, 8 or 32: with 32, a lane reads from the bank
-//             of its own number only
+// The layout of the AES tables is chosen at compile time:
+//   REPLICAS  copies of each word of a table, 1, 8 or 32. With 32, a lane reads only from the
+//             bank with its own number
 //   TABLES    T-tables in local memory, 1, 2 or 4 (aes.h)
-//   THREADS   of a work-group (a block of CUDA's), a multiple of 32
+//   THREADS   threads of a work-group (a CUDA block), a multiple of 32
 
 #if !defined(REPLICAS) || !defined(TABLES) || !defined(THREADS)
 #error "REPLICAS, TABLES and THREADS are to be defined"
@@ -20,7 +20,7 @@
 #error "THREADS is a multiple of 32"
 #endif
 
-// Words of local memory that a kernel's tables take.
+// Words of local memory for a kernel's tables.
 #define TABLE_WORDS (256 * TABLES * REPLICAS)
 
 #if defined(__OPENCL_VERSION__)
@@ -61,7 +61,7 @@ typedef unsigned long long u64;
 #define UNROLL _Pragma("unroll")
 #define NO_UNROLL _Pragma("unroll 1")
 
-// A key is a slot of constant memory, that its words need no registers.
+// A key is a slot of constant memory, so its words need no registers.
 #define KEY_SLOTS 64
 extern "C" {
 __constant__ u32 luxor_keys[KEY_SLOTS][192];
@@ -92,7 +92,7 @@ struct alignas(16) uint4 {
     u32 x, y, z, w;
 };
 
-// Where a host thread is in a launch; whoever starts it says so.
+// The position of a host thread in a launch. The test that starts the thread sets it.
 struct HostThread {
     u32 thread, group, groups;
     void (*barrier)(void *);
@@ -120,11 +120,11 @@ inline thread_local HostThread host_thread;
 
 #endif
 
-// A block: its 16 bytes as four words, little-endian.
+// A block: its 16 bytes as four little-endian words.
 typedef uint4 Block;
 
-// Data units from index `start` on, up to the next piece's: they have the numbers
-// first + (index - start) * stride, modulo 2^128.
+// The numbers of data units from index `start` up to the next piece's: first + (index - start) *
+// stride, modulo 2^128.
 typedef struct {
     u32 first[4];
     u64 stride;
@@ -137,7 +137,8 @@ INLINE u32 rotate_left(u32 x, u32 bits)
     return x << (bits & 31) | x >> (-bits & 31);
 }
 
-// Four bytes of x (0 to 3) and y (4 to 7), the lowest digit of `selector` for the lowest byte.
+// Selects four bytes from x (0 to 3) and y (4 to 7). The lowest digit of `selector` selects the
+// lowest byte.
 INLINE u32 bytes_of(u32 x, u32 y, u32 selector)
 {
 #if defined(__CUDACC__)

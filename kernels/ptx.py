@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles the kernels to PTX, and checks what NVIDIA's assembler makes of it.
+"""Compiles the kernels to PTX, and checks the code that NVIDIA's assembler generates.
 
     ptx.py [--write]
 
-Without --write the PTX must be, byte for byte, what is committed in ptx/. It is assembled for
-each architecture of ARCHITECTURES. There, no kernel may spill registers or take more than a
-block of 1024 threads has; and the main loop of each kernel that walks stretches has exactly
-the shared loads that a block must have, 16 a round, and not more other instructions, nor of
-them for the integer unit, than in LIMITS.
+Without --write, the PTX must equal the committed files in ptx/ byte for byte. It is assembled for
+each of ARCHITECTURES. There, no kernel may spill registers or use more registers than a block of
+1024 threads has. The main loop of each kernel that processes stretches must have exactly 16 shared
+loads per round, and at most as many other instructions, and as many of these for the integer unit,
+as LIMITS allows.
 """
 
 import collections
@@ -29,33 +29,32 @@ NVDISASM = PACKAGES / "cu13/bin/nvdisasm"
 
 REPLICAS, TABLES, THREADS = 32, 2, 1024
 
-# The papers' kernels, which are compared with ours: their files, REPLICAS, TABLES and THREADS.
+# The papers' kernels, for comparison: their files, REPLICAS, TABLES and THREADS.
 PAPERS = {"an_seo": (32, 1, 1024), "sanida": (1, 1, 256)}
 TARGET = "compute_75"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
 
-# Of a multiprocessor's 65536, 1024 threads.
+# Registers per thread: a multiprocessor has 65536 registers for 1024 threads.
 REGISTERS = 64
 
 ROUNDS = {128: 10, 192: 12, 256: 14}
 
-# The instructions of a main loop, in SASS, beside the shared loads: for all rounds' first 16
-# addresses, 8 XORs and 4 rotations; a block's other instructions, and those of them that the
-# integer unit does.
+# The most SASS instructions of a main loop besides the shared loads and 28 per round (16 addresses,
+# 8 XORs and 4 rotations): all instructions, and those of the integer unit.
 LIMITS = {"xts_encrypt": (78, 26), "xts_decrypt": (104, 50), "ctr": (150, 49)}
 
-# What the integer unit does: no multiplications, memory, branches or uniform registers.
+# Instructions of the integer unit: not multiplications, memory, branches or uniform registers.
 INTEGER = re.compile(r"(PRMT|LOP3|SHF|IADD3|VIADD|LEA|ISETP|PLOP3|SEL|V?IMNMX|IABS)\b")
 
 
 def ours(size):
-    """The PTX of the kernels of one key size."""
+    """Returns the PTX of the kernels for one key size."""
     layout = (REPLICAS, TABLES, THREADS)
     return compile_ptx("luxor", layout, [f"-DSIZE={size}"], f"for AES-{size}")
 
 
 def compile_ptx(name, layout, more, words):
-    """The PTX of NAME.cl; the head says in words what it is."""
+    """Returns the PTX of NAME.cl. Its head describes it with these words."""
     replicas, tables, threads = layout
     nvrtc = ctypes.CDLL(str(NVRTC))
     program = ctypes.c_void_p()
@@ -83,7 +82,7 @@ def compile_ptx(name, layout, more, words):
         f"-DTABLES={tables}",
         f"-DTHREADS={threads}",
         *more,
-        # A header that NVRTC puts before every source; its constants would be in the PTX.
+        # Skips a header that NVRTC puts before every source; its constants would be in the PTX.
         "-D__NV_TARGET_H",
     ]
     source = (HERE / f"{name}.cl").read_bytes()
@@ -92,7 +91,7 @@ def compile_ptx(name, layout, more, words):
     array = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
     call("nvrtcCompileProgram", program, len(options), array)
     if log().strip():
-        sys.exit(f"NVRTC has something to say:\n{log()}")
+        sys.exit(f"NVRTC printed messages:\n{log()}")
     head = (
         "// SPDX-License-Identifier: MIT OR Apache-2.0\n"
         f"// The kernels {words}: REPLICAS {replicas}, TABLES {tables}, THREADS "
@@ -104,7 +103,7 @@ def compile_ptx(name, layout, more, words):
 
 
 def assemble(ptx, architecture, folder):
-    """The cubin, and per kernel its registers and bytes of spills."""
+    """Returns the cubin, and for each kernel its registers and bytes of stack and spills."""
     cubin = folder / f"{ptx.stem}.{architecture}.cubin"
     command = [PTXAS, "--verbose", f"--gpu-name={architecture}", "--output-file", cubin, ptx]
     output = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -122,7 +121,7 @@ def assemble(ptx, architecture, folder):
 
 
 def loops(lines, label, branch):
-    """The bodies of loops: from a label to a branch back to it, the shortest first."""
+    """Returns the bodies of loops, from a label to a branch back to it, the shortest first."""
     labels, code = {}, []
     for line in lines:
         if match := re.match(label, line):
@@ -142,7 +141,7 @@ def opcodes(body):
 
 
 def main_loop(loops_, load):
-    """The opcodes of the innermost loop with shared loads."""
+    """Returns the opcodes of the innermost loop with shared loads."""
     for body in loops_:
         count = opcodes(body)
         if any(load.match(op) for op in count):
@@ -169,7 +168,7 @@ def sass_loop(text, kernel):
 
 
 def check_loops(size, ptx, sass, architecture, complain):
-    """The main loops' counts; a line of the table for each."""
+    """Checks the counts of the main loops, and returns a line of the table for each."""
     rounds = ROUNDS[size]
     loads = 16 * rounds
     table = []
@@ -201,7 +200,7 @@ def check_loops(size, ptx, sass, architecture, complain):
 
 
 def keep(file, ptx, write, complaints):
-    """Writes what is committed, or compares."""
+    """Writes the committed file, or compares with it."""
     if write:
         file.parent.mkdir(exist_ok=True)
         file.write_text(ptx)
@@ -229,7 +228,7 @@ def main():
             ptx = compile_ptx(name, layout, [], "of a paper")
             file = HERE / f"ptx/{name}.ptx"
             keep(file, ptx, write, complaints)
-            # That they assemble; how well is the papers' affair.
+            # These only have to assemble. Their quality is the papers' business.
             fresh = folder / file.name
             fresh.write_text(ptx)
             for architecture in ARCHITECTURES:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The kernels of Sanida et al. (sanida.h), as luxor.cl puts together its own.
+// The kernels of Sanida et al. (sanida.h), assembled like luxor.cl.
 
 #include "portability.h"
 #include "tables.h"

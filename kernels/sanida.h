@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// CTR and XTS as T. Sanida, A. Sideris and M. Dasygenis have them, "Accelerating the AES
-// Algorithm using OpenCL", 2020: to be measured, not to be used. `luxor bench sanida-2020` is
-// the host's part.
+// CTR and XTS as in T. Sanida, A. Sideris and M. Dasygenis, "Accelerating the AES Algorithm using
+// OpenCL", 2020. For measurements only. `luxor bench sanida-2020` is the host's part.
 //
-// AES a byte at a time, SubBytes, ShiftRows, MixColumns and AddRoundKey one after the other. The
-// S-box and the state are in local memory and the round keys in constant memory. BYTES of a
-// block, 1, 4, 8 or 16, are a work-item's; where a block has several they meet at a barrier
-// after each step that another one's bytes go into.
+// AES processes one byte at a time: SubBytes, ShiftRows, MixColumns and AddRoundKey, one after the
+// other. The S-box and the state are in local memory, the round keys in constant memory. A
+// work-item processes BYTES bytes of a block: 1, 4, 8 or 16. If several share a block, they meet at
+// a barrier after each step whose bytes the others use.
 //
-// The paper does not say what becomes of α in XTS. Here a file is one data unit: the host
-// encrypts its number, and a block's first work-item multiplies that by the power of α.
+// The paper does not say how it handles α in XTS. Here a file is one data unit: the host encrypts
+// its number, and the first work-item of a block multiplies that by the power of α.
 
-// Bytes of local memory: the S-box; for each block its state, what ShiftRows makes of that, and
+// Bytes of local memory: the S-box; and for each block its state, its state after ShiftRows, and
 // its tweak.
 #define SANIDA_BOX 256
 #define SANIDA_BLOCK 48
@@ -24,14 +23,14 @@ INLINE u32 sanida_times_2(u32 x)
     return (x << 1 ^ (x >> 7) * 0x1b) & 0xff;
 }
 
-// Where the work-items of a block wait for each other, if there are several.
+// A barrier for the work-items of a block, if there are several.
 #define SANIDA_MEET           \
     if (bytes < 16) {         \
         BARRIER;              \
     }
 
-// The block in `state`, of which this work-item has written the bytes from `at` on. The key is
-// a schedule in the order of use; decryption is that of the equivalent inverse cipher (FIPS 197,
+// Processes the block in `state`, to which this work-item has written its bytes from `at` on. The
+// key is a schedule in the order of use. Decryption is the equivalent inverse cipher (FIPS 197,
 // 5.3.5), which has the steps in the same order.
 INLINE void sanida_aes(int direction, u32 rounds, u32 bytes, LOCAL const u8 *box, LOCAL u8 *state,
                        u32 at, CONSTANT const u32 *key)
@@ -55,7 +54,7 @@ INLINE void sanida_aes(int direction, u32 rounds, u32 bytes, LOCAL const u8 *box
                 u32 b = column[(i + 1) % 4], c = column[(i + 2) % 4], d = column[(i + 3) % 4];
                 u32 by_2 = sanida_times_2(a ^ b);
                 if (direction == DECRYPT) {
-                    // 8 (a + b + c + d) + 4 (a + c) is what it has more.
+                    // InvMixColumns adds 8 (a + b + c + d) + 4 (a + c).
                     by_2 ^= sanida_times_2(sanida_times_2(
                         sanida_times_2(a ^ b ^ c ^ d) ^ a ^ c));
                 }
@@ -67,8 +66,8 @@ INLINE void sanida_aes(int direction, u32 rounds, u32 bytes, LOCAL const u8 *box
     }
 }
 
-// `blocks` blocks. `first` is the first counter, as a number of four words with the lowest
-// first, or the data unit's encrypted number.
+// Processes `blocks` blocks. `first` is the first counter, a number of four words with the lowest
+// first, or the encrypted number of the data unit.
 INLINE void sanida(int mode, int direction, u32 rounds, u32 bytes, CONSTANT const u32 *keys,
                    GLOBAL const u8 *in, GLOBAL u8 *out, GLOBAL const Block *first, u32 blocks,
                    LOCAL u8 *local_memory)
@@ -76,7 +75,7 @@ INLINE void sanida(int mode, int direction, u32 rounds, u32 bytes, CONSTANT cons
     int inverse = mode == SANIDA_XTS && direction == DECRYPT;
     for (u32 i = THREAD; i < SANIDA_BOX; i += THREADS) {
         u32 word = inverse ? TD0[i] : T0[i];
-        // As in aes.h: a byte of T0, the sum of those of TD0.
+        // As in aes.h: a byte of T0, or the sum of the bytes of TD0.
         u32 sum = word ^ word >> 16;
         local_memory[i] = (u8)(inverse ? sum ^ sum >> 8 : word >> 8);
     }
@@ -128,7 +127,7 @@ INLINE void sanida(int mode, int direction, u32 rounds, u32 bytes, CONSTANT cons
                (LOCAL u8 *)tables);                                                              \
     }
 
-// Decryption in CTR is the same kernel.
+// In CTR, the same kernel encrypts and decrypts.
 #define SANIDA_BYTES(SIZE, ROUNDS, BYTES)                                                        \
     SANIDA_KERNEL(ctr, SANIDA_CTR, ENCRYPT, SIZE, ROUNDS, BYTES)                                 \
     SANIDA_KERNEL(xts_encrypt, SANIDA_XTS, ENCRYPT, SIZE, ROUNDS, BYTES)                         \

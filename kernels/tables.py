@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes tables.h from FIPS 197 alone; with --check, compares instead."""
+"""Writes tables.h, computed from FIPS 197 alone. With --check, only compares."""
 
 import pathlib
 import sys
@@ -9,7 +9,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 def times(a, b):
-    """The product in GF(2^8) (FIPS 197, 4.2)."""
+    """Returns the product in GF(2^8) (FIPS 197, 4.2)."""
     product = 0
     while b:
         product ^= a * (b & 1)
@@ -19,7 +19,7 @@ def times(a, b):
 
 
 def sbox():
-    """SubBytes (5.1.1): the inverse, then the affine transformation."""
+    """Returns SubBytes (5.1.1): the inverse, then the affine transformation."""
     box = []
     for x in range(256):
         inverse = next((y for y in range(256) if times(x, y) == 1), 0)

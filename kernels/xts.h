@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// XTS-AES (IEEE 1619-2007, clause 5) over many data units.
+// XTS-AES (IEEE 1619-2007, clause 5) on many data units.
 //
-// A stretch is up to 256 consecutive blocks of a data unit; a unit has `spu` of them, and units
-// lie `pitch` blocks apart. First xts_tweaks encrypts the units' numbers, and multiplies each by
-// α^256, α^512 and so on for the stretches behind the first. Then a warp walks each stretch:
+// A stretch is up to 256 consecutive blocks of a data unit. A unit has `spu` stretches, and units
+// lie `pitch` blocks apart. First, xts_tweaks encrypts the units' numbers, and multiplies each by
+// α^256, α^512 and so on for the later stretches. Then a warp processes each stretch:
 //
 //     lane l takes the blocks l, l + 32, l + 64 ... of it
 //     its first tweak is the stretch's times α^l: a shift by less than a word
-//     each next one is α^32 times that: a shift by a word
+//     each next tweak is α^32 times the previous one: a shift by a word
 //
-// so that a warp reads and writes 512 bytes at once, no tweak crosses from one lane to another,
-// and no table of tweaks comes from the host. Units * spu is less than 2^31.
+// So a warp reads and writes 512 bytes at once, no tweak crosses lanes, and the host provides no
+// table of tweaks. units * spu is less than 2^31.
 
 #define STRETCH 256
 #define WARP 32
 
-// The schedules in a key's words (192 in all; the rest is 0).
+// The schedules in a key's words (192 words in all; the rest are 0).
 #define DATA_ENCRYPTION 0
 #define DATA_DECRYPTION 60
 #define TWEAK_ENCRYPTION 120
 
-// tweaks[unit * spu + stretch]: a thread each.
+// Writes tweaks[unit * spu + stretch], one thread per tweak.
 INLINE void xts_tweaks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Piece *pieces,
                        u32 piece_count, u32 units, u32 spu, GLOBAL Block *tweaks,
                        LOCAL const u32 *tables)
@@ -34,8 +34,8 @@ INLINE void xts_tweaks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Piece 
     }
 }
 
-// The first `blocks` blocks of each unit: all of them, but for the last whole one of units that
-// have a part of a block behind it.
+// Processes the first `blocks` blocks of each unit: all blocks, or all but the last whole one if a
+// partial block follows it.
 INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
                        GLOBAL const Block *in, GLOBAL Block *out, GLOBAL const Block *tweaks,
                        u32 units, u32 blocks, u32 pitch, u32 spu, LOCAL const u32 *tables)
@@ -45,7 +45,7 @@ INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
     u32 replica = REPLICA;
     u32 warp = GROUP * (THREADS / WARP) + THREAD / WARP;
     u32 warps = GROUPS * (THREADS / WARP);
-    // Stepped, since a division each time would cost as much as two rounds.
+    // Stepped, because a division in each iteration would cost as much as two rounds.
     u32 unit = warp / spu, stretch = warp % spu;
     u32 unit_step = warps / spu, stretch_step = warps % spu;
     while (unit < units) {
@@ -82,9 +82,9 @@ INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
     }
 }
 
-// Ciphertext stealing (5.3.2, 5.4.2): the last whole block of each unit, index `blocks`, and
-// the `tail` bytes behind it, 1 to 15. A thread a unit. The bytes behind the tail are not
-// touched.
+// Ciphertext stealing (5.3.2, 5.4.2): the last whole block of each unit, at index `blocks`, and the
+// `tail` bytes after it, 1 to 15. One thread per unit. Bytes after the tail are neither read nor
+// written.
 INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
                       GLOBAL const Block *in, GLOBAL Block *out, GLOBAL const Block *tweaks,
                       u32 units, u32 blocks, u32 pitch, u32 spu, u32 tail,
@@ -95,7 +95,7 @@ INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
         u64 at = (u64)unit * pitch + blocks;
         GLOBAL const u8 *tail_in = (GLOBAL const u8 *)(in + at + 1);
         GLOBAL u8 *tail_out = (GLOBAL u8 *)(out + at + 1);
-        // The tweaks of the whole block's place and of the part's.
+        // The tweaks of the whole block and of the partial one.
         u32 whole[4], part[4];
         unpack(whole, tweaks[(u64)unit * spu + blocks / STRETCH]);
         NO_UNROLL
@@ -111,8 +111,8 @@ INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
 
         u32 w[4];
         unpack(w, in[at]);
-        // The first pass makes the tail's bytes, the second takes the tail's in their place.
-        // A loop, for there to be one copy of AES.
+        // The first pass produces the tail; the second replaces those bytes by the tail's input. A
+        // loop, so that there is only one copy of AES.
         NO_UNROLL
         for (int pass = 0; pass < 2; pass++) {
             u32 t[4];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs the papers' kernels (an_seo.h, sanida.h) on threads of the host and compares them with
-// the standards' vectors and with plain.h.
+// Runs the papers' kernels (an_seo.h, sanida.h) on host threads, and compares them with the
+// standards' vectors and with plain.h.
 //
-//     papers VECTORS      the folder of known answers; exit code 1 at the first difference
+//     papers VECTORS      VECTORS is the folder of known answers; exits with 1 at the first
+//     difference
 
 #include <cstdio>
 #include <cstdlib>
@@ -54,8 +55,8 @@ void wait(void *barrier)
     pthread_barrier_wait(static_cast<pthread_barrier_t *>(barrier));
 }
 
-// As many groups as there is work for, one behind the other, each with local memory of exactly
-// so many words.
+// Runs as many groups as the work needs, one after the other. Each has local memory of exactly
+// `local_words` words.
 void launch(u32 items, std::size_t local_words, const std::function<void(u32 *local)> &kernel)
 {
     const u32 groups = (items + THREADS - 1) / THREADS;
@@ -77,7 +78,7 @@ void launch(u32 items, std::size_t local_words, const std::function<void(u32 *lo
     pthread_barrier_destroy(&barrier);
 }
 
-// A key's 192 words, from its bytes: those of one table.
+// Returns a key's 192 words for one table.
 std::vector<u32> key_words(const Bytes &data_key)
 {
     std::vector<u32> words(192);
@@ -138,7 +139,7 @@ void an_seo(const Bytes &data_key, const Bytes &tweak_key, u128 number, const By
         }
         const u32 gaps = static_cast<u32>(starts.size());
         std::vector<Block> tweaks(gaps * gap), out(blocks);
-        // In two parts, as two streams have them.
+        // In two parts, as with two streams.
         const u32 part = (gaps + 1) / 2;
         for (u32 from = 0; from < gaps; from += part) {
             const u32 count = std::min(part, gaps - from);
@@ -273,7 +274,7 @@ int main(int argc, char **argv)
     for (std::size_t key_len : {16, 24, 32}) {
         const Bytes data_key = random_bytes(random, key_len);
         const Bytes tweak_key = random_bytes(random, key_len);
-        // Counters carry at 2^32 and 2^64 and wrap at 2^128; the last one passes α^256.
+        // Counters carry at 2^32 and 2^64 and wrap at 2^128; the last case goes beyond α^256.
         const struct {
             std::size_t blocks;
             u128 number;

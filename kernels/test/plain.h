@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES, XTS and CTR a byte at a time, after FIPS 197, IEEE 1619-2007 and SP 800-38A, with
-// nothing in common with the kernels: what these must answer.
+// AES, XTS and CTR, one byte at a time, from FIPS 197, IEEE 1619-2007 and SP 800-38A. The reference
+// for the kernels, with which it shares no code.
 
 #pragma once
 
@@ -53,7 +53,7 @@ inline const Box box;
 
 class Aes {
 public:
-    // 16, 24 or 32 bytes; the schedule after FIPS 197, 5.2.
+    // Keys have 16, 24 or 32 bytes. The schedule is that of FIPS 197, 5.2.
     explicit Aes(const Bytes &key) : rounds(static_cast<int>(key.size()) / 4 + 6), schedule(key)
     {
         const int words = static_cast<int>(key.size()) / 4;
@@ -113,7 +113,7 @@ public:
         add_key(s, 0);
     }
 
-    // MixColumns, or with 14, 11, 13, 9 InvMixColumns; without `really`, a copy.
+    // MixColumns, or InvMixColumns with 14, 11, 13, 9; a plain copy without `really`.
     static void mix(std::uint8_t *to, const std::uint8_t *from, bool really, int f0, int f1,
                     int f2, int f3)
     {
@@ -139,7 +139,7 @@ private:
     }
 };
 
-// A tweak times α (IEEE 1619-2007, 5.2).
+// Multiplies a tweak by α (IEEE 1619-2007, 5.2).
 inline void times_alpha(std::uint8_t *t)
 {
     int carry = 0;
@@ -151,7 +151,7 @@ inline void times_alpha(std::uint8_t *t)
     t[0] ^= carry ? 0x87 : 0;
 }
 
-// The tweak of a data unit's first block.
+// Returns the tweak of a data unit's first block.
 inline Bytes tweak(const Aes &tweak_key, u128 number)
 {
     Bytes t(16);
@@ -162,7 +162,7 @@ inline Bytes tweak(const Aes &tweak_key, u128 number)
     return t;
 }
 
-// One data unit of 16 bytes or more, in place (5.3.2 and 5.4.2).
+// Processes one data unit of at least 16 bytes in place (5.3.2 and 5.4.2).
 inline void xts(bool encrypt, const Aes &data_key, const Aes &tweak_key, u128 number,
                 std::uint8_t *unit, std::size_t len)
 {
@@ -193,7 +193,7 @@ inline void xts(bool encrypt, const Aes &data_key, const Aes &tweak_key, u128 nu
     }
 }
 
-// A message of any length, in place (SP 800-38A, 6.5).
+// Processes a message of any length in place (SP 800-38A, 6.5).
 inline void ctr(const Aes &key, u128 counter, std::uint8_t *message, std::size_t len)
 {
     for (std::size_t at = 0; at < len; at += 16, counter++) {

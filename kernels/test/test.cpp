@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Runs the kernels on threads of the host and compares them with the standards' vectors and
-// with plain.h. A work-group is THREADS threads with a barrier, and there are always two at
-// once. What the kernels may touch is memory of exactly that size, and bytes they must not read
-// are poisoned, for the address sanitizer; the thread sanitizer sees races between lanes.
+// Runs the kernels on host threads, and compares them with the standards' vectors and with plain.h.
+// A work-group is THREADS threads with a barrier, and two groups always run at once. The memory of
+// the kernels has exactly the needed size, and bytes that they must not read are poisoned, so the
+// address sanitizer finds wrong accesses. The thread sanitizer finds races between lanes.
 //
-//     test VECTORS      the folder of known answers; exit code 1 at the first difference
+//     test VECTORS      VECTORS is the folder of known answers; exits with 1 at the first
+//     difference
 
 #include <cstdio>
 #include <cstdlib>
@@ -61,7 +62,8 @@ void wait(void *barrier)
     pthread_barrier_wait(static_cast<pthread_barrier_t *>(barrier));
 }
 
-// The threads of all groups, which are started once: the sanitizers take long for that.
+// The threads of all groups. They are started only once, because starting them is slow with the
+// sanitizers.
 class Device {
 public:
     Device()
@@ -95,7 +97,7 @@ public:
         }
     }
 
-    // Runs a kernel to its end, with tables that are new.
+    // Runs a kernel to its end, with fresh tables.
     void launch(std::function<void(u32 *tables)> what)
     {
         for (auto &words : tables) {
@@ -121,7 +123,7 @@ void launch(std::function<void(u32 *tables)> kernel)
 
 // ---- Keys
 
-// A key's 192 words, from its bytes.
+// Returns a key's 192 words.
 std::vector<u32> key_words(const Bytes &data_key, const Bytes &tweak_key)
 {
     std::vector<u32> words(192);
@@ -196,8 +198,8 @@ Piece piece(u128 first, u64 stride, u32 start)
     return p;
 }
 
-// Units of `len` bytes, `pitch` blocks apart, as they lie on a device. The bytes between them
-// are a pattern, which must stay.
+// Units of `len` bytes, `pitch` blocks apart, as on a device. The bytes between them are a pattern,
+// which must not change.
 class Units {
 public:
     Units(u32 count, std::size_t len, u32 pitch)
@@ -208,7 +210,7 @@ public:
 
     u8 *unit(u32 i) { return reinterpret_cast<u8 *>(blocks.data()) + std::size_t{16} * i * pitch; }
 
-    // What is between the units becomes unreadable, or readable again.
+    // Makes the bytes between the units unreadable, or readable again.
     void seal(bool on)
     {
         for (u32 i = 0; i < count; i++) {
@@ -395,7 +397,7 @@ void known_xts(const std::string &path)
     }
 }
 
-// Of plain.h, so that it may say what is right; and of the kernel.
+// Checks plain.h, so that it may serve as the reference, and the kernel.
 void known_ctr(const std::string &path)
 {
     for (auto &record : records(path)) {
@@ -436,7 +438,7 @@ void known_blocks(const std::string &path)
     }
 }
 
-// The tweaks of every stretch of the longest unit, 16 MiB.
+// Checks the tweaks of all stretches of the longest unit, 16 MiB.
 void long_unit(std::mt19937 &random)
 {
     Case c = {random_bytes(random, 16), random_bytes(random, 16), {piece(7, 1, 0)}, 2, 1 << 24,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Known answers from the files of `vectors/`.
+// Known answers from the files in `vectors/`.
 
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace vectors {
 
-// The records of a file of `NAME = VALUE` lines, each beginning with COUNT; of its encryptions.
+// Returns the encryption records of a file of `NAME = VALUE` lines. Each record begins with COUNT.
 inline std::vector<std::map<std::string, std::string>> records(const std::string &path)
 {
     std::ifstream file(path);
