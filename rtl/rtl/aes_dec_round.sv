@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One round of the equivalent inverse cipher (FIPS-197, 5.3.5): InvSubBytes, InvShiftRows,
-// InvMixColumns (not in the LAST round), AddRoundKey. Registers and latency are those of
-// `aes_enc_round`; the keys of the rounds between the first and the last one have gone
-// through InvMixColumns.
+// InvMixColumns (not in the LAST round) and AddRoundKey. It has the same registers and latency as
+// `aes_enc_round`. The round keys between the first and the last one must already have gone through
+// InvMixColumns.
 `default_nettype none
 
 module aes_dec_round #(
@@ -23,7 +23,7 @@ module aes_dec_round #(
         .clk(clk), .inverse(1'b1), .x(state_in[32*c +: 32]), .y(sub[32*c +: 32])
     );
 
-    // InvShiftRows: row r comes from r columns back.
+    // InvShiftRows: row r comes from the column r places to the left.
     wire [31:0] shifted = {
       sub[32*((c+1)%4)+24 +: 8], sub[32*((c+2)%4)+16 +: 8],
       sub[32*((c+3)%4)+8 +: 8], sub[32*c +: 8]

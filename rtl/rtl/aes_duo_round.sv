@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A round of AES or of the equivalent inverse cipher, state by state: `inverse` is sampled with
-// state_in. Registers, latency and keys are those of `aes_enc_round` and `aes_dec_round`.
+// One round of AES or of the equivalent inverse cipher, selected per state: `inverse` is sampled
+// with state_in. Registers, latency and keys are as in `aes_enc_round` and `aes_dec_round`.
 //
-// States and keys are not in AES's order here: four rows of four bytes, row 0 in bits 31:0, so
-// that MixColumns adds whole rows. The byte of column c is at place c of its row; in states and
-// keys of the inverse cipher at place -c, so that columns 1 and 3 are swapped. A row that
-// InvShiftRows moves on then moves back, as ShiftRows does it, and both ciphers have the same
-// wires. The LAST round puts column c at place c before AddRoundKey: what it gives, and its key,
-// are rows of AES's order.
+// States and keys are not in the order of AES here, but are four rows of four bytes, with row 0 in
+// bits 31:0, so that MixColumns can add whole rows. The byte of column c is at place c of its row.
+// In states and keys of the inverse cipher it is at place -c (modulo 4), which swaps columns 1 and
+// 3. InvShiftRows then rotates each row in the same direction as ShiftRows, so both ciphers use the
+// same wires. The LAST round puts column c back to place c before AddRoundKey, so its output and
+// its key are the rows of the state in the order of AES.
 `default_nettype none
 
 module aes_duo_round #(
@@ -26,7 +26,7 @@ module aes_duo_round #(
       .clk(clk), .d(inverse), .q(inverse_sub)
   );
 
-  // ShiftRows, which is the same before and after SubBytes: row r moves by r places.
+  // ShiftRows rotates row r by r places. It can be done before SubBytes as well as after it.
   wire [127:0] shifted, sub;
   for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
     for (genvar c = 0; c < 4; c = c + 1) begin : gen_byte

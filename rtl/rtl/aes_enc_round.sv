@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One round of AES (FIPS-197, 5.1): SubBytes, ShiftRows, MixColumns (not in the LAST round),
-// AddRoundKey. A state each cycle; REGS_ROUND (1 to 4) registers from state_in to state_out:
-// all but the last one are in SubBytes. `key` is that of the state that comes out in the next
-// cycle.
+// One round of AES (FIPS-197, 5.1): SubBytes, ShiftRows, MixColumns (not in the LAST round) and
+// AddRoundKey. It takes one state per cycle. There are REGS_ROUND (1 to 4) registers from state_in
+// to state_out, all but the last of them in SubBytes. `key` must belong to the state that comes out
+// in the next cycle.
 `default_nettype none
 
 module aes_enc_round #(
@@ -23,7 +23,7 @@ module aes_enc_round #(
         .clk(clk), .inverse(1'b0), .x(state_in[32*c +: 32]), .y(sub[32*c +: 32])
     );
 
-    // ShiftRows: row r comes from r columns on.
+    // ShiftRows: row r comes from the column r places to the right.
     wire [31:0] shifted = {
       sub[32*((c+3)%4)+24 +: 8], sub[32*((c+2)%4)+16 +: 8],
       sub[32*((c+1)%4)+8 +: 8], sub[32*c +: 8]

@@ -7,15 +7,16 @@ module aes_inv_mix_column (
     input  wire  [31:0] x,
     output logic [31:0] y
 );
-  // Bit 7 leaves its byte when doubled, and comes back as 1b.
+  // Doubling shifts bit 7 out of its byte; it is fed back as the polynomial 1b.
   wire [31:0] two  = x ^ {x[7:0], x[31:8]};
   wire [31:0] over = (two >> 7) & 32'h01010101;
   wire [31:0] doubled = ((two << 1) & 32'hfefefefe)
                       ^ over ^ (over << 1) ^ (over << 3) ^ (over << 4);
 
-  // The last two terms are the same for rows 0 and 2, and for rows 1 and 3. They are added up in
-  // an order that gives two levels of LUT6, few of them for one bit alone. So sum[7:6] and sum[1]
-  // of bits 4 and 1, plus those of `mine`, are `theirs`, and sum[5] of bit 5 waits for y.
+  // The last two terms are the same for rows 0 and 2, and for rows 1 and 3. The order of the
+  // additions gives two levels of LUT6, with few LUTs for a single bit. For that, bits 4 and 1 use
+  // `theirs`, which is `mine` plus `sum`, in place of adding sum[7:6] and sum[1] to `mine`, and
+  // sum[5] is added to bit 5 only in y.
   wire [15:0] mine   = x[15:0] ^ x[31:16];
   wire [15:0] theirs = {mine[7:0], mine[15:8]};
   wire [7:0]  sum    = x[7:0] ^ x[15:8] ^ x[23:16] ^ x[31:24];

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES encryption by one round in a ring of STAGES (1 to 4) registers, STAGES blocks at once. A
-// block's first AddRoundKey takes a turn of its own, so that STAGES blocks take (ROUNDS + 1)·STAGES
-// cycles, ROUNDS being 14 for keys of 256 bits (req_short = 0), else 10.
+// AES encryption with one round in a ring of STAGES (1 to 4) registers, which holds STAGES blocks
+// at a time. The first AddRoundKey of a block takes one turn of its own, so STAGES blocks take
+// (ROUNDS + 1)·STAGES cycles. ROUNDS is 14 for keys of 256 bits (req_short = 0) and 10 otherwise.
 //
-// A request is taken in a cycle with req_valid and req_ready; its result comes
-// 2 + ROUNDS·STAGES cycles later with its tag, for one cycle. Results come in the order of
-// requests: one of another key size waits until the ring is empty, so req_ready depends on
-// req_short. req_short counts where both key sizes are built.
+// A request is taken in a cycle with req_valid and req_ready. Its result comes with its tag 2 +
+// ROUNDS·STAGES cycles later, for one cycle. Results come in the order of the requests: a request
+// of the other key size waits until the ring is empty, so req_ready depends on req_short. req_short
+// is used only if both key sizes are built.
 //
-// Keys: kw_valid with kind TWEAK writes kw_data to entry kw_round of slot kw_slot, for requests
-// two cycles later or more. Where both key sizes are built, rounds 1 to 10 of short keys are
-// entries 5 to 14. Keys of blocks under way must not be written.
+// Keys: kw_valid with kind TWEAK writes kw_data to entry kw_round of slot kw_slot. The new key
+// applies to requests at least two cycles later. If both key sizes are built, rounds 1 to 10 of
+// short keys are in entries 5 to 14. The keys of blocks in the ring must not be written.
 `default_nettype none
 
 module aes_iter #(
@@ -40,15 +40,15 @@ module aes_iter #(
   localparam logic [3:0] LAST  = KEY256 != 0 ? 4'd14 : 4'd10;
   localparam bit         SIZES = KEY128 != 0 && KEY256 != 0;
 
-  // What belongs to the block at AddRoundKey. `last` says that its round is the last one,
-  // `first` that it is a new one and comes from block_reg.
+  // The block that is at AddRoundKey. `last`: this is its last round. `first`: it is new and comes
+  // from block_reg.
   logic           valid_reg, first_reg, last_reg;
   logic [3:0]     round_reg;
   logic [1:0]     slot_reg;
   logic [TAG-1:0] tag_reg;
 
-  // That block's place in the ring is at AddRoundKey again STAGES cycles later: `old` is what
-  // was there STAGES - 1 cycles ago and comes back in the next cycle, unless it is finished.
+  // A place in the ring is at AddRoundKey once in STAGES cycles. `old` is what was at AddRoundKey
+  // STAGES - 1 cycles ago. It comes back in the next cycle unless it is finished.
   logic           old_valid, old_last, ring_empty;
   logic [3:0]     old_round;
   logic [1:0]     old_slot;
@@ -70,7 +70,7 @@ module aes_iter #(
   );
   wire stays = old_valid && !old_last;
 
-  // Requests of one key size at a time.
+  // The ring takes requests of one key size at a time.
   logic short_reg;
   if (SIZES) begin : gen_sizes
     always_ff @(posedge clk) begin
@@ -95,7 +95,7 @@ module aes_iter #(
     tag_reg   <= stays ? old_tag : req_tag;
   end
 
-  // Round keys: the one of the next cycle's AddRoundKey is read in this one.
+  // Round keys. The key for AddRoundKey in the next cycle is read in this cycle.
   logic         kw_we_reg;
   logic [5:0]   kw_address_reg;
   logic [127:0] kw_data_reg;
@@ -110,7 +110,7 @@ module aes_iter #(
     key_reg <= key_ram[{slot_new, round_new}];
   end
 
-  // The ring: state_reg, SubBytes with STAGES - 1 registers, and back.
+  // The ring: state_reg, then SubBytes with STAGES - 1 registers, then back.
   logic [127:0] block_reg, state_reg;
   wire  [127:0] sub;
   wire  [127:0] turn;
@@ -120,7 +120,7 @@ module aes_iter #(
     ) sub_word (
         .clk(clk), .inverse(1'b0), .x(state_reg[32*c +: 32]), .y(sub[32*c +: 32])
     );
-    // ShiftRows: row r comes from r columns on.
+    // ShiftRows: row r comes from the column r places to the right.
     wire [31:0] shifted = {
       sub[32*((c+3)%4)+24 +: 8], sub[32*((c+2)%4)+16 +: 8],
       sub[32*((c+1)%4)+8 +: 8], sub[32*c +: 8]

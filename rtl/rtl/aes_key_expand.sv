@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's key expansion (FIPS-197, 5.2), a word each four cycles. `start` is sampled together with
-// `key_long` (256-bit key, else 128; 256 only if KEY256). The key itself is asked for word by
-// word: `word` is to be word `word_index` of the cycle before.
+// The key expansion of AES (FIPS-197, 5.2), one word per four cycles. `start` is sampled together
+// with `key_long` (1: 256-bit key, only if KEY256; 0: 128-bit key). The module requests the key
+// word by word: `word` must be the word that `word_index` named in the cycle before.
 //
-// The round keys come in `rk`, sixteen cycles apart: in the cycles with rk_valid, and the one after
-// each, with their number in rk_index, 0 to 14 or 10. `rk[127:96]` is each word in turn, new in
-// the cycles with word_valid. `done` is high with the last round key; two cycles later nothing of
-// the key is left here. `start` while round keys come begins anew.
+// The round keys appear in `rk`, sixteen cycles apart: each in the cycle with rk_valid and in the
+// one after it, with its number in rk_index (0 to 14, or 0 to 10). `rk[127:96]` is the newest word;
+// it changes in the cycles with word_valid. `done` is 1 with the last round key, and two cycles
+// later the module holds nothing of the key any more. A `start` during an expansion begins a new
+// one.
 `default_nettype none
 
 module aes_key_expand #(
@@ -27,12 +28,12 @@ module aes_key_expand #(
 );
   localparam int WORDS = KEY256 != 0 ? 8 : 4;
 
-  // A word takes three cycles, in which the S-boxes work on the one before, and a fourth, in
-  // which it is made. Nothing waits for keys, so the S-boxes need no LUTs.
+  // A word takes four cycles: three in which the S-boxes work on the word before, and one in which
+  // it is computed. Nothing waits for keys, so the S-boxes can be in block RAM and take no LUTs.
   logic                  busy_reg, second_reg, third_reg, fourth_reg, long_reg, final_reg, ending_reg;
-  logic [5:0]            count_reg;   // words that are made
+  logic [5:0]            count_reg;   // words computed so far
   logic [7:0]            rcon_reg;
-  logic [32*WORDS-1:0]   window_reg;  // the newest words, the last one on top
+  logic [32*WORDS-1:0]   window_reg;  // the newest words, the last one in the highest bits
 
   wire [31:0] previous = window_reg[32*WORDS-32 +: 32];
   wire [31:0] sub;

@@ -6,8 +6,9 @@ module aes_mix_column (
     input  wire  [31:0] x,
     output logic [31:0] y
 );
-  // Bit 7 leaves its byte when doubled, and comes back as 1b. In the bits where that is more than
-  // itself, the other rows are taken as the sum of all, which is the same for each, and x_r.
+  // Doubling shifts bit 7 out of its byte; it is fed back as the polynomial 1b. In bits 1, 3 and 4,
+  // where the feedback adds a term, the other rows are computed as the sum of all four rows, which
+  // all rows share, plus x_r.
   localparam logic [31:0] MORE = 32'h1a1a1a1a;
   wire [31:0] two  = x ^ {x[7:0], x[31:8]};
   wire [31:0] over = (two >> 7) & 32'h01010101;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// MixColumns or, with INVERSE, InvMixColumns of a column (FIPS-197, 5.1.3 and 5.3.3), and
-// AddRoundKey. In one module, which is mapped to LUT6 by itself: 39 of them, INVERSE 63.
+// MixColumns or, if INVERSE, InvMixColumns of a column (FIPS-197, 5.1.3 and 5.3.3), and
+// AddRoundKey. It is a module of its own so that it is mapped to LUT6 separately: 39 of them, or 63
+// if INVERSE.
 `default_nettype none
 
 module aes_mix_key #(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// MixColumns (FIPS-197, 5.1.3) or its inverse (5.3.3) of a state that is four rows of four bytes:
-// rows 0 and 1 in x01, row 0 in its lower half, rows 2 and 3 in x23. In words of two rows, which
-// simulate faster than columns.
+// MixColumns (FIPS-197, 5.1.3) or its inverse (5.3.3) of a state stored as four rows of four bytes:
+// rows 0 and 1 in x01, with row 0 in the lower half, and rows 2 and 3 in x23. It works on words of
+// two rows, which simulate faster than columns.
 `default_nettype none
 
 module aes_mix_rows (
@@ -15,8 +15,9 @@ module aes_mix_rows (
 
   logic [63:0] sum, over, quad, s01, s23, s12, s30, pair01, pair23, carry01, carry23;
   always_comb begin
-    // The inverse first adds four times the sum of each row and the one two rows on: the same
-    // for rows 0 and 2, and for rows 1 and 3. `over` leaves its byte, and comes back as 1b.
+    // The inverse first adds, to each row, four times the sum of that row and the one two rows
+    // below it. This term is the same for rows 0 and 2, and for rows 1 and 3. The bits that are
+    // shifted out of a byte (`over`) are fed back as the polynomial 1b.
     s01  = x01;
     s23  = x23;
     sum  = x01 ^ x23;

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES, its inverse, or either of them block by block (CIPHER), fully pipelined: a block in and a
-// block out each cycle. out_block is that of in_block of FIRST + ROUNDS·STAGES cycles ago, ROUNDS
-// being 14 where keys of 256 bits are built, else 10, STAGES (1 to 4) the registers of a round, and
-// FIRST those before the first round: 2 where STAGES is 3 or 4, else 1. It never stalls; what is
-// in the pipeline is its owner's business.
+// AES, its inverse, or either of them selected per block (CIPHER), fully pipelined: one block in
+// and one block out per cycle. out_block is the result for the in_block of FIRST + ROUNDS·STAGES
+// cycles ago. ROUNDS is 14 if keys of 256 bits are built, else 10; STAGES (1 to 4) is the number of
+// registers in a round; FIRST is the number of registers before the first round: 2 if STAGES is 3
+// or 4, else 1. The pipeline never stalls, and does not record which of its blocks are valid.
 //
-// With a block come the address of its round keys, in_key = {kind, slot}; in_inverse, which
-// counts for CIPHER_BOTH only; and in_short, which counts where both key sizes are built: such a
-// block, of a 128-bit key, waits while others are in rounds 1 to 4, then takes rounds 5 to 14.
+// Each block comes with the address of its round keys, in_key = {kind, slot}; with in_inverse,
+// which is used only for CIPHER_BOTH; and with in_short, which is used only if both key sizes are
+// built. A block with in_short has a 128-bit key: it waits in a delay line while other blocks are
+// in rounds 1 to 4, and then takes rounds 5 to 14.
 //
-// Each round has its own memory of keys. kw_valid writes kw_data to {kw_kind, kw_slot} in that
-// of round kw_round (0 to ROUNDS, others are ignored), for blocks that come two cycles later or
-// more. Keys of blocks under way must not be written. out_add is added to the block that comes
-// out in the next cycle.
+// Each round has a key memory of its own. kw_valid writes kw_data to entry {kw_kind, kw_slot} in
+// the memory of round kw_round (0 to ROUNDS; other numbers are ignored). The new key applies to
+// blocks at least two cycles later. The keys of blocks in the pipeline must not be written. out_add
+// is added to the block that comes out in the next cycle.
 `default_nettype none
 
 module aes_pipe #(
@@ -39,15 +40,15 @@ module aes_pipe #(
   localparam int FIRST   = STAGES > 2 ? 2 : 1;
   localparam int SKIPPED = KEY128 != 0 && KEY256 != 0 ? 4 : 0;
 
-  // in_inverse where it counts, and else what CIPHER says.
+  // in_inverse if it is used, otherwise the direction that CIPHER fixes.
   wire inverse_in = CIPHER == luxor_pkg::CIPHER_BOTH ? in_inverse : CIPHER == luxor_pkg::CIPHER_DEC;
 
-  // `aes_t_round` and `aes_duo_round` want states and keys of the inverse cipher with columns 1
-  // and 3 swapped, up to the last round, which swaps them back before its key; and the latter
-  // wants all of them as rows.
+  // `aes_t_round` and `aes_duo_round` expect states and keys of the inverse cipher with columns 1
+  // and 3 swapped, up to the last round, which swaps them back before its AddRoundKey.
+  // `aes_duo_round` also expects all states and keys as rows.
   wire [127:0] entering;
   wire [127:0] kw_ordered;
-  wire [127:0] leaving;  // what is added at the end
+  wire [127:0] leaving;  // what is added after the last round
   if (SBOX == luxor_pkg::SBOX_T_TABLE) begin : gen_swapped
     wire swap_key = kw_kind == luxor_pkg::KIND_DEC && kw_round != 4'(ROUNDS);
     for (genvar c = 0; c < 4; c = c + 1) begin : gen_column
@@ -87,8 +88,8 @@ module aes_pipe #(
 
   for (genvar r = 0; r <= ROUNDS; r = r + 1) begin : gen_round
     wire [127:0] state;    // after this round's AddRoundKey
-    wire         inverse;  // that of `state`
-    wire [3:0]   address;  // round 0: of the key; others: of that of the next cycle
+    wire         inverse;  // the direction of `state`
+    wire [3:0]   address;  // round 0: of this cycle's key; others: of the next cycle's key
     wire [127:0] key_read;
     key_ram keys (
         .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg), .write_data(kw_data_reg),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's substitution tables as FIPS-197 prints them (figures 7 and 14): row by row, the entry
-// of 00 first, so that the entry of x is bits 8·(255 - x) + 7 to 8·(255 - x).
+// The substitution tables of AES as FIPS-197 prints them (figures 7 and 14): row by row, beginning
+// with the entry for 00, so the entry for x is bits 8·(255 - x) + 7 to 8·(255 - x).
 `default_nettype none
 
-// No module uses all of them.
+// No module uses all of these constants.
 /* verilator lint_off UNUSEDPARAM */
 package aes_pkg;
   localparam logic [2047:0] SBOX = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's S-box or its inverse: y is that of x of REGS cycles ago, REGS 0 to 3 (SBOX_BRAM: 1 to
-// 3). `inverse` counts for CIPHER_BOTH only, and is sampled with x. In the forms in LUTs the
-// registers have no reset.
+// The S-box of AES or its inverse. y belongs to the x of REGS cycles ago; REGS is 0 to 3
+// (SBOX_BRAM: 1 to 3). `inverse` is used only for CIPHER_BOTH, and is sampled with x. In the
+// variants made of LUTs the registers have no reset.
 `default_nettype none
 
 module aes_sbox #(

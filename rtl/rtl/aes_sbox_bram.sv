@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Two S-boxes in one block RAM with two ports: y0 is the S-box of x0 of one cycle ago, y1 that
-// of x1. With CIPHER_BOTH the table has both directions, and `inverse`, sampled with x0 and x1,
-// is the address's highest bit.
+// Two S-boxes in one block RAM with two ports: y0 is the S-box of the x0 of one cycle ago, and y1
+// that of x1. With CIPHER_BOTH the memory holds both tables, and `inverse`, sampled with x0 and x1,
+// is the highest address bit.
 `default_nettype none
 
 module aes_sbox_bram #(

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's S-box or its inverse in logic, REGS (0 to 3) registers from x to y, at places such that
-// about as many levels of LUTs lie before each, and few behind the last one. With CIPHER_BOTH
-// the inversion is shared; `inverse` is sampled with x.
+// The S-box of AES or its inverse as logic, with REGS (0 to 3) registers from x to y. The registers
+// are placed so that about the same number of LUT levels is before each of them, and few are after
+// the last one. With CIPHER_BOTH both directions share the inversion, and `inverse` is sampled with
+// x.
 `default_nettype none
 
 module aes_sbox_logic #(
@@ -20,7 +21,7 @@ module aes_sbox_logic #(
     wire unused = &{1'b0, inverse};
     aes_sbox_logic_dec #(.REGS(REGS)) sbox (.clk(clk), .x(x), .y(y));
   end else begin : gen_both
-    // The affine map of FIPS-197, 5.1.1, after the inversion, or its inverse before it.
+    // The affine map of FIPS-197, 5.1.1, follows the inversion; its inverse precedes it.
     wire        inverse_out;
     wire  [7:0] inverted;
     delay_line #(.WIDTH(1), .CYCLES(REGS)) line (.clk(clk), .d(inverse), .q(inverse_out));

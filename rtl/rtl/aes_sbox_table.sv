@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES's S-box (FIPS-197, 5.1.1) and its inverse (5.3.2) as a table in LUTs: y of x at once.
-// `inverse` counts for CIPHER_BOTH only.
+// The S-box of AES (FIPS-197, 5.1.1) and its inverse (5.3.2) as a table in LUTs, without a
+// register. `inverse` is used only for CIPHER_BOTH.
 `default_nettype none
 
 module aes_sbox_table #(
@@ -18,7 +18,7 @@ module aes_sbox_table #(
     assign index = {CIPHER == luxor_pkg::CIPHER_DEC ? 1'b1 : 1'b0, x};
   end
 
-  // As a case, since this is simulated as one table in memory.
+  // A `case` statement, because simulators turn it into one table in memory.
   always_comb begin
     case (index)
       9'h000: y = 8'h63; 9'h001: y = 8'h7c; 9'h002: y = 8'h77; 9'h003: y = 8'h7b;

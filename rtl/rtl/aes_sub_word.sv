@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Four S-boxes for the four bytes of a column, with the parameters and the latency of
-// `aes_sbox`. In block RAM they take two memories of two ports.
+// Four S-boxes for the four bytes of a column, with the parameters and the latency of `aes_sbox`.
+// In block RAM they take two memories with two ports each.
 `default_nettype none
 
 module aes_sub_word #(
@@ -23,7 +23,7 @@ module aes_sub_word #(
     end
     delay_line #(.WIDTH(32), .CYCLES(REGS - 1)) line (.clk(clk), .d(read), .q(y));
   end else if (SBOX == luxor_pkg::SBOX_TABLE && CIPHER == luxor_pkg::CIPHER_BOTH) begin : gen_both
-    // One memory of both tables with four ports simulates fastest. In LUTs it is four tables.
+    // One memory with both tables and four ports simulates fastest. In LUTs it becomes four tables.
     logic [7:0] rom [0:511];
     initial begin
       for (int i = 0; i < 256; i = i + 1) begin

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// SubBytes and MixColumns of a column, or their inverses, with a table for each row (Daemen and
-// Rijmen, "AES Proposal: Rijndael", 5.2.1): y is the sum of the four entries of x0 to x3, rows 0 to 3.
-// What is simulated fastest; in LUTs it would be far too large.
+// SubBytes and MixColumns of a column, or their inverses, with one table per row (Daemen and
+// Rijmen, "AES Proposal: Rijndael", 5.2.1): y is the sum of the four table entries for x0 to x3,
+// which are rows 0 to 3. This variant simulates fastest; in LUTs it would be far too large.
 `default_nettype none
 
 module aes_t_column (
@@ -12,9 +12,10 @@ module aes_t_column (
     input  wire  [7:0]  x3,
     output logic [31:0] y
 );
-  // The entry of {inverse, byte} in the table of row 0 is the byte's S-box times the first column
-  // of MixColumns's matrix; in those of the other rows it is rotated by as many bytes. As Icarus
-  // 11 takes it for a constant: without another function, and the S-boxes are arguments.
+  // The entry of {inverse, byte} in the table of row 0 is the S-box of the byte times the first
+  // column of the MixColumns matrix. In the table of row r it is rotated by r bytes. The function
+  // calls no other function, and takes the S-boxes as arguments, because otherwise Icarus 11 does
+  // not accept it in a constant expression.
   function automatic logic [16383:0] entries(
       input int row, input logic [2047:0] enc, input logic [2047:0] dec
   );
@@ -34,7 +35,8 @@ module aes_t_column (
     end
   endfunction
 
-  // Constants: of these Verilator has one for all instances, and of a memory one for each.
+  // Constants, because Verilator keeps one copy of a constant for all instances, but one copy of a
+  // memory for each instance.
   localparam logic [16383:0] ROW0 = entries(0, aes_pkg::SBOX, aes_pkg::INVERSE_SBOX);
   localparam logic [16383:0] ROW1 = entries(1, aes_pkg::SBOX, aes_pkg::INVERSE_SBOX);
   localparam logic [16383:0] ROW2 = entries(2, aes_pkg::SBOX, aes_pkg::INVERSE_SBOX);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A round of AES or of the equivalent inverse cipher, state by state, with the tables of
-// `aes_t_column`: `inverse` is sampled with state_in. Registers, latency and keys are those of
+// One round of AES or of the equivalent inverse cipher, selected per state, with the tables of
+// `aes_t_column`. `inverse` is sampled with state_in. Registers, latency and keys are as in
 // `aes_enc_round` and `aes_dec_round`.
 //
-// States and keys are in AES's order, but columns 1 and 3 are swapped in those of the inverse
-// cipher, so that both have the same ShiftRows (see `aes_duo_round`). The LAST round swaps them
-// back before AddRoundKey: what it gives, and its key, are in AES's order.
+// States and keys are in the order of AES, except that columns 1 and 3 are swapped in those of the
+// inverse cipher, so that both ciphers use the same ShiftRows (see `aes_duo_round`). The LAST round
+// swaps them back before AddRoundKey, so its output and its key are in the order of AES.
 `default_nettype none
 
 module aes_t_round #(

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An AXI4-Lite subordinate, 32 bits wide, for registers: turns transfers into writes of
-// one cycle and reads that wait for an answer. One of each at a time.
+// A 32-bit AXI4-Lite subordinate for registers. It turns transfers into writes that last one cycle
+// and reads that wait for an answer, one of each at a time.
 //
-// write     A write of write_data to the word write_addr, in this cycle.
-// read      A read of the word read_addr, until read_done, when read_data counts.
+// write     Write write_data to the word address write_addr, in this cycle.
+// read      Read the word address read_addr. Stays 1 until read_done; read_data is taken then.
 // hold      No write and no read begins while this is 1.
 //
-// Only whole words are written: other strobes change nothing and are answered SLVERR.
+// Only whole words can be written: a write with any other strobes changes nothing and is answered
+// with SLVERR.
 `default_nettype none
 
 module axi_lite #(
@@ -14,7 +15,7 @@ module axi_lite #(
 ) (
     input  wire                  clk,
     input  wire                  rst,
-    // The two lowest bits of addresses do not count: all accesses are to words.
+    // The two lowest address bits are ignored: all accesses are to words.
     /* verilator lint_off UNUSEDSIGNAL */
     input  wire [ADDR_WIDTH-1:0] s_axil_awaddr,
     input  wire [ADDR_WIDTH-1:0] s_axil_araddr,
@@ -44,7 +45,8 @@ module axi_lite #(
     input  wire                  read_done,
     input  wire [          31:0] read_data
 );
-  // An address and a word wait for one another, and both for the answer before.
+  // The address and the data of a write wait for each other, and both wait until the answer before
+  // was taken.
   logic                  awready_reg;
   logic                  wready_reg;
   logic [ADDR_WIDTH-3:0] awaddr_reg;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// q is the block d of CYCLES (2 to 17) cycles ago. In RAM in LUTs, where a line of registers
+// q is the block d of CYCLES (2 to 17) cycles ago. The blocks are in LUT RAM; a line of registers
 // would take 128·CYCLES of them.
 `default_nettype none
 
@@ -10,8 +10,8 @@ module block_delay #(
     input  wire  [127:0] d,
     output logic [127:0] q
 );
-  // A word is read just before it is written, CYCLES - 1 cycles after it was written; which
-  // place comes first does not matter, so that there is no reset.
+  // Each word is read just before it is overwritten, CYCLES - 1 cycles after it was written. The
+  // first place does not matter, so there is no reset.
   logic [3:0] place_reg = 4'd0;
   always_ff @(posedge clk) begin
     place_reg <= place_reg >= 4'(CYCLES - 2) ? 4'd0 : place_reg + 4'd1;

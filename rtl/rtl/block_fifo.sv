@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A queue in block RAM whose oldest entry, `head`, lies in a register, and the next one in
-// another. One of DEPTH - 1 places behind them.
+// A queue in block RAM. Its oldest entry, `head`, is in a register, and the next entry is in
+// another register. The RAM behind them has DEPTH - 1 usable places.
 //
-// An entry is seen three cycles after its push; `more` says that another one will be seen in the
-// cycle after a pop. Nothing may be pushed but in a cycle with `room`, or by one who counts, and
-// nothing popped that is not `valid`.
+// An entry becomes visible three cycles after its push. `more` says that after a pop another entry
+// is visible in the next cycle. Push only in a cycle with `room`, or if the caller counts the
+// entries itself. Pop only when `valid`.
 `default_nettype none
 
 module block_fifo #(
@@ -29,7 +29,7 @@ module block_fifo #(
   assign valid = valid_reg;
   assign more  = read_valid_reg;
 
-  // A pop, which is known late, goes to the RAM's enables only.
+  // `pop` comes late in the cycle, so it goes only to the enables of the RAM.
   wire moving = !valid_reg || pop;
   wire reading = !read_valid_reg || moving;
   wire there = read_reg != write_reg;
@@ -66,7 +66,8 @@ module block_fifo #(
       advanced_reg <= reading && there;
       count_reg <= count_reg
           + {{DEPTH_LOG2{advanced_reg && !pushed_reg}}, advanced_reg != pushed_reg};
-      // Three pushes come before it is seen that there is no room, and one place stays free.
+      // Up to three more pushes can follow before the missing room is seen, and one place always
+      // stays free.
       room_reg <= count_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
     end
   end

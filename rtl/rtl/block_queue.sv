@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A queue in block RAM, for entries that are wanted at a time known beforehand.
+// A queue in block RAM, for entries whose time of use is known in advance.
 //
-// `data` is the oldest entry in the third cycle after that of its `pop`, and else zero. Who
-// pushes counts the room himself; an entry can be popped from the cycle after its push on.
+// `data` is the oldest entry in the third cycle after that of its `pop`, and zero at other times.
+// The module that pushes must itself count the room. An entry can be popped from the cycle after
+// its push on.
 `default_nettype none
 
 module block_queue #(
@@ -35,7 +36,8 @@ module block_queue #(
       .move(1'b1),
       .data(moved)
   );
-  // Copies for half the entry each. They start differently, or Yosys takes them for one.
+  // One copy for each half of the entry. The initial values differ, because Yosys would merge the
+  // copies otherwise.
   localparam int HALF = WIDTH / 2;
   logic low_idle_reg = 1'b0;
   logic high_idle_reg = 1'b1;

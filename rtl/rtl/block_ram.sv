@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A block RAM with one port to write and one to read, and the two registers that such a RAM has
-// on its way out: `data` is what `read_address` had in the last cycle but one. The first is
-// loaded with `read`, the second with `move`. What is read of an entry in the cycle in which it is
-// written is not defined.
+// A block RAM with one write port and one read port, and the two output registers that such a RAM
+// has: `data` is what `read_address` selected two cycles ago. `read` loads the first register and
+// `move` the second. Reading an entry in the cycle in which it is written gives an undefined value.
 //
-// The second lies in the RAM where the device has it there: rtl/syn has this module for those
-// whose tools do not see it.
+// The second register is inside the RAM if the device has it there. For tools that do not find it
+// by themselves, rtl/syn has another version of this module.
 `default_nettype none
 
 module block_ram #(

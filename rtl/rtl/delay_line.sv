@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// q is d of CYCLES cycles ago; 0: q is d. Without reset, so that FPGAs take shift-register
-// LUTs where they have them.
+// q is d of CYCLES cycles ago; if CYCLES is 0, q is d. There is no reset, so that FPGAs can use
+// shift-register LUTs.
 `default_nettype none
 
 module delay_line #(

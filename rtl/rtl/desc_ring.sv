@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The ring of descriptors: a memory of 32 places of 16 words that the host writes, the
-// reader that offers one descriptor after the other, and what became of each.
+// The ring of descriptors: a memory of 32 places of 16 words that the host writes, a reader that
+// offers the descriptors one by one, and the status of each descriptor.
 //
-// write_*, read_*  The host's side, by words {place, word}; a read waits for read_done.
-//          Word 15 is the status {done, 27'd0, code}: writes to it change nothing.
-// tail     Descriptors submitted since reset. At most 32 beyond `head`, and never back:
-//          xts_regs sees to it.
-// taken, head  Descriptors taken, and done, since reset. Descriptor k has place k mod 32.
-// desc_*   The descriptor that is offered; 11 cycles from one to the next at best.
+// write_*, read_*  The host's access to words {place, word}; a read waits for read_done.
+//          Word 15 is the status {done, 27'd0, code}: writes do not change it.
+// tail     Descriptors submitted since reset. At most 32 more than `head`, and it never
+//          decreases: xts_regs makes sure of both.
+// taken, head  Descriptors taken, and done, since reset. Descriptor k is at place k mod 32.
+// desc_*   The descriptor that is offered; at least 11 cycles from one to the next.
 // done_*   Descriptors are done in the order in which they were taken.
 `default_nettype none
 
@@ -43,7 +43,7 @@ module desc_ring (
   localparam logic [1:0] WAIT = 2'd0;
   localparam logic [1:0] FETCH = 2'd1;
   localparam logic [1:0] OFFER = 2'd2;
-  localparam logic [1:0] NEXT = 2'd3;  // until pending_reg has followed
+  localparam logic [1:0] NEXT = 2'd3;  // waits until pending_reg is up to date
 
   logic [ 1:0] state_reg;
   logic [ 3:0] word_reg;
@@ -53,8 +53,8 @@ module desc_ring (
   assign taken = taken_reg;
   assign head  = head_reg;
 
-  // The memory has one port for each direction; the fetch goes before the host, which
-  // gets in at the latest between two descriptors.
+  // The memory has one port for each direction. The fetch has priority over the host's reads, which
+  // are served at the latest between two descriptors.
   logic [31:0] memory[0:511];
   logic [31:0] word_out_reg;
   initial for (int i = 0; i < 512; i++) memory[i] = 32'd0;
@@ -66,7 +66,7 @@ module desc_ring (
     word_out_reg <= memory[memory_addr];
   end
 
-  // Word 0 comes first and ends up lowest. Of word 8 only the low bits count.
+  // Word 0 is shifted in first and ends up lowest. Of word 8 only the low bits are used.
   logic         shift_reg;
   /* verilator lint_off UNUSEDSIGNAL */
   wire  [287:0] desc;
@@ -104,7 +104,7 @@ module desc_ring (
         if (word_reg == LAST_WORD) state_reg <= OFFER;
       end
       OFFER: begin
-        // The last word is shifted in in the first cycle here.
+        // The last word is shifted in during the first cycle of this state.
         valid_reg <= !takes;
         if (takes) state_reg <= NEXT;
       end

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A queue in distributed RAM whose head can be seen.
+// A queue in distributed RAM that shows its oldest entry.
 //
-// `head` is the oldest entry when `valid`. Who pushes counts the room himself: a push into
-// a full queue and a pop from an empty one are errors of the design. An entry is seen one
-// cycle after its push.
+// `head` is the oldest entry if `valid`. The module that pushes must itself count the room: a push
+// into a full queue and a pop from an empty one are errors in the design. An entry becomes visible
+// one cycle after its push.
 `default_nettype none
 
 module fifo #(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// 16 words of 128 bits: written with the clock, read at once. For RAM in LUTs, which FPGAs have
-// in this shape.
+// 16 words of 128 bits, written on the clock edge and read without a register: the shape of LUT RAM
+// in FPGAs.
 `default_nettype none
 
 module key_ram (

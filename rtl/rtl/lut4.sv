@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Any function of four bits: y is bit x of TABLE.
+// An arbitrary function of four bits: y is bit x of TABLE.
 `default_nettype none
 
 module lut4 #(

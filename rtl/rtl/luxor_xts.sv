@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The XTS-AES core as a peripheral: registers and a ring of descriptors over AXI4-Lite
-// (their map is at the head of xts_regs.sv), data over AXI4-Stream (xts_axis.sv), and an
-// interrupt. Descriptors are made in the order of the ring; each that owns bytes takes one
-// packet from s_axis and gives one to m_axis.
+// The XTS-AES core as a peripheral: registers and a ring of descriptors over AXI4-Lite (their map
+// is at the top of xts_regs.sv), data over AXI4-Stream (xts_axis.sv), and an interrupt. Descriptors
+// are processed in the order of the ring. Each descriptor that has data takes one packet from
+// s_axis and sends one to m_axis.
 //
-// rst is to be 1 for 2 cycles at least.
+// rst must be 1 for at least 2 cycles.
 //
 // TWEAK, CIPHER, SBOX  see luxor_pkg
-// KEY128, KEY256       1: keys of this size are built
-// STAGES               registers in a round, 1 to 4; with S-boxes in block RAM 2 to 4
-// LANES                blocks in a beat: 1, 2 or 4
-// PERMIT_EQUAL         1: equal data and tweak keys are taken; for known answers only
+// KEY128, KEY256       1: keys of this size are supported
+// STAGES               registers per round, 1 to 4; with S-boxes in block RAM 2 to 4
+// LANES                blocks per beat: 1, 2 or 4
+// PERMIT_EQUAL         1: accepts equal data and tweak keys; only for tests with known answers
 `default_nettype none
 
 module luxor_xts #(
@@ -54,7 +54,7 @@ module luxor_xts #(
     input  wire                 m_axis_tready,
     output wire                 irq
 );
-  // Cycles of a block from xts_core's input register to the result.
+  // The latency of a block in cycles, from the input register of xts_core to the result.
   localparam int LATENCY = (STAGES > 2 ? 3 : 2) + (KEY256 != 0 ? 14 : 10) * STAGES;
 
   logic         core_rst;

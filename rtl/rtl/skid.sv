@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// A slice for a stream with valid and ready: every output comes from a register, so that
-// no path goes through it in either direction. One word a cycle; a cycle of latency. A
-// second register takes the word that is under way when out_ready falls.
+// A register slice for a stream with valid and ready. Every output comes from a register, so no
+// combinational path goes through it in either direction. It takes one word per cycle and has a
+// latency of one cycle. A second register takes the word that arrives when out_ready has just
+// become 0.
 `default_nettype none
 
 module skid #(

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The core with AXI4-Stream's names on its data, and a register slice on its output.
+// The core with AXI4-Stream signal names for its data, and a register slice at its output.
 //
-// s_axis_*  Each data unit begins on a new beat, and its last beat is padded; lengths come
-//           from the descriptors, so there is no tkeep. tlast ends a descriptor's packet.
-// m_axis_*  Likewise; tkeep marks the bytes that are part of a unit, the others are 0.
-//           tuser on a packet's last beat: the descriptor failed.
+// s_axis_*  Each data unit begins on a new beat, and its last beat is padded. The lengths come
+//           from the descriptors, so there is no tkeep. tlast ends the packet of a descriptor.
+// m_axis_*  The same layout. tkeep marks the bytes that belong to a unit; the others are 0.
+//           tuser on the last beat of a packet: the descriptor failed.
 // beat_out  A beat was taken from m_axis in the cycle before.
-// done_*    After the descriptor's last beat was taken from m_axis.
-// The other ports are xts_core's. At most 32 descriptors are under way.
+// done_*    The descriptor is done, and its last beat was taken from m_axis.
+// The other ports are those of xts_core. At most 32 descriptors are taken and not done.
 `default_nettype none
 
 module xts_axis #(
@@ -61,11 +61,11 @@ module xts_axis #(
   localparam int KEEP = 16 * LANES;
   localparam int FLIGHT_LOG2 = 5;
 
-  // A beat that came during a reset would be lost: nothing is taken meanwhile.
+  // A beat that comes during a reset would be lost, so none is taken then.
   wire in_ready;
   assign s_axis_tready = in_ready && !rst;
 
-  // The core registers what comes in. What goes out gets a slice.
+  // The core has input registers. The output gets a register slice.
   logic out_valid, out_ready, out_last, out_error;
   logic [DATA-1:0] out_data;
   logic [KEEP-1:0] out_keep;
@@ -90,13 +90,14 @@ module xts_axis #(
   end
   assign beat_out = beat_out_reg;
 
-  // A descriptor is done when its last beat has left the slice, too. The core tells in the
-  // cycle after that beat went into it; for a descriptor without a packet none did.
+  // A descriptor is done when its last beat has also left the slice. The core reports a descriptor
+  // in the cycle after its last beat went into the slice. A descriptor without a packet has no such
+  // beat.
   logic core_done_valid;
   logic [3:0] core_done_status;
   logic waiting_valid, waiting_packet;
   logic [3:0] waiting_status;
-  logic [FLIGHT_LOG2:0] packets_reg;  // that left, of descriptors that wait
+  logic [FLIGHT_LOG2:0] packets_reg;  // packets of waiting descriptors that have left the slice
   wire done_now = waiting_valid && (!waiting_packet || packets_reg != '0);
   fifo #(
       .WIDTH(5),
@@ -122,7 +123,7 @@ module xts_axis #(
   assign done_valid  = done_valid_reg;
   assign done_status = done_status_reg;
 
-  // So many descriptors are under way that the queue has room for all.
+  // Limits the descriptors that are taken and not done, so that the queue has room for all of them.
   logic [FLIGHT_LOG2:0] flight_reg;
   logic core_desc_valid, core_desc_ready;
   wire may_take = !flight_reg[FLIGHT_LOG2];

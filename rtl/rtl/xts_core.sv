@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// XTS-AES over descriptors of data units: a beat of LANES blocks a cycle.
+// XTS-AES for descriptors of data units: one beat of LANES blocks per cycle.
 //
-// A descriptor (`desc_*`) is a run of data units of one length: key slot, first data unit
-// number, stride, unit length in bytes (16 to 2^24), unit count, direction, and whether it
-// is ECB. Its data come in one packet (`in_*`, `in_last` on the last beat) and leave in one;
-// each unit begins on a new beat, the rest of its last beat does not count. `out_error` goes
-// with `out_last`. A descriptor that is refused swallows its packet and gives a beat with
-// no data; one of no bytes owns no packet. `done_*` tells, in order, what became of each
-// after its last beat was taken, and cannot be refused.
+// A descriptor (`desc_*`) is a run of data units of equal length. It has a key slot, the first data
+// unit number, a stride, the unit length in bytes (16 to 2^24), the number of units, the direction,
+// and a flag for ECB. Its data come in one packet (`in_*`, with `in_last` on the last beat) and
+// leave in one packet. Each unit begins on a new beat, and the rest of its last beat is ignored.
+// `out_error` is valid with `out_last`. A descriptor that is refused consumes its packet and sends
+// one beat without data; a descriptor without bytes has no packet. `done_*` reports the result of
+// each descriptor, in order, after its last beat was taken. It cannot be held back.
 //
-// Keys are loaded into one of four slots and cleared by `key_*`: see xts_keys. `rst` is to be 1
-// for 2 cycles at least, and at the first edge of the clock.
+// `key_*` loads keys into one of four slots and clears slots: see xts_keys. `rst` must be 1 for at
+// least 2 cycles, and at the first clock edge.
 //
 //     desc ─ xts_front ─┬─ xts_tweaks ── (the pipeline, or aes_iter) ──┐
 //                       └─ records ─ xts_issue ── aes_pipe ── xts_exit ── out
 //     in ──────────────────────────────┘  └───── second passes ───┘
 //
-// A block takes L = 2 + 10 or 14 rounds of STAGES cycles, and one more where STAGES is more than
-// 2, from the registers before the pipeline to the one before the output's buffer: 22 for AES-128
-// and two registers a round.
+// The latency of a block is L = 2 + ROUNDS·STAGES cycles, and one more if STAGES is more than 2,
+// from the registers before the pipeline to the register before the output buffer. ROUNDS is 10 or
+// 14. For AES-128 with two registers per round it is 22 cycles.
 `default_nettype none
 
 module xts_core #(
@@ -29,7 +29,7 @@ module xts_core #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
-    parameter int PERMIT_EQUAL = 0  // for tests: data key = tweak key, as in IEEE's vector 1
+    parameter int PERMIT_EQUAL = 0  // for tests: allows data key = tweak key
 ) (
     input wire clk,
     input wire rst,
@@ -69,7 +69,7 @@ module xts_core #(
     output wire         key_done,
     output wire [  3:0] key_result,
     output wire [  7:0] slot_state,
-    output wire         wiping,  // after reset, for some cycles: key commands wait
+    output wire         wiping,  // for some cycles after reset; key commands wait
 
     output wire busy
 );
@@ -77,7 +77,7 @@ module xts_core #(
 
   localparam int ROUNDS = KEY256 != 0 ? 14 : 10;
   localparam int DELAY = (STAGES > 2 ? 2 : 1) + ROUNDS * STAGES;  // of aes_pipe
-  // A block with a second pass is in the buffer for two delays.
+  // A block with a second pass stays in the buffer for two latencies.
   localparam int PLACES_LOG2 = 2 * DELAY <= 50 ? 6 : 2 * DELAY <= 110 ? 7 : 8;
   localparam int UNITS_LOG2 = 5;
   localparam int TAILS_LOG2 = 5;
@@ -96,7 +96,7 @@ module xts_core #(
   wire [3:0] kw_round;
   wire [127:0] kw_data;
   wire keys_busy;
-  wire unused_keys = &{1'b0, keys_busy};  // who loads a key waits for key_done
+  wire unused_keys = &{1'b0, keys_busy};  // whoever loads a key waits for key_done
   xts_keys #(
       .CIPHER(CIPHER),
       .KEY128(KEY128),
@@ -130,7 +130,7 @@ module xts_core #(
   wire [3:0] taken_slot;
   wire front_valid, front_ready;
   wire [luxor_pkg::RECORD_BITS-1:0] front_rec;
-  /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
+  /* verilator lint_off UNUSEDSIGNAL */  // other modules use the other fields
   record_t front;
   /* verilator lint_on UNUSEDSIGNAL */
   assign front = front_rec;
@@ -163,7 +163,8 @@ module xts_core #(
       .gen_stride
   );
 
-  // Six of them at most, and one at work: fewer than there are ids.
+  // At most six descriptors are in the queue and one is being processed, which is fewer than there
+  // are ids.
   wire rec_valid, rec_pop, records_more;
   wire [luxor_pkg::RECORD_BITS-1:0] rec;
   wire unused_records = &{1'b0, records_more};
@@ -292,7 +293,8 @@ module xts_core #(
       .busy(issue_busy)
   );
 
-  // ---- The pipeline, and what goes beside it: g_step[k].step_reg is k + 1 cycles old.
+  // ---- The pipeline and the information that travels beside it: g_step[k].step_reg is k + 1
+  // cycles old.
   for (genvar l = 0; l < LANES; l++) begin : g_lane
     aes_pipe #(
         .CIPHER(CIPHER),
@@ -316,7 +318,7 @@ module xts_core #(
     );
   end
 
-  /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
+  /* verilator lint_off UNUSEDSIGNAL */  // other modules use the other fields
   step_t entering, moving, leaving;
   /* verilator lint_on UNUSEDSIGNAL */
   assign entering = step;
@@ -374,7 +376,7 @@ module xts_core #(
     assign res_id    = leaving.id;
   end
 
-  // Beats in the pipeline, those that leave it in the next two cycles no more.
+  // Counts the beats in the pipeline, without those that leave it in the next two cycles.
   assign moving = step2;
   logic [6:0] moving_reg;
   always_ff @(posedge clk) begin
@@ -385,7 +387,7 @@ module xts_core #(
   end
   assign drained = moving_reg == 0 && !entering.entry;
 
-  // ---- Out of it.
+  // ---- Out of the pipeline.
   wire done_counted;
   wire [1:0] done_slot;
   xts_exit #(
@@ -450,7 +452,7 @@ module xts_core #(
   end
   always_ff @(posedge clk) slot_used <= used | taken_slot;
 
-  // Descriptors taken and not done.
+  // Descriptors that are taken and not done.
   logic [UNDER_WAY-1:0] under_way_reg;
   logic taken_reg;
   always_ff @(posedge clk) begin

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What leaves the pipeline: puts blocks in their places, sends beats out. Gives the pipeline the
-// tweaks to add at its end.
+// Handles what leaves the pipeline: puts the blocks in their places in the buffer and sends the
+// beats. Also supplies the tweaks that are added at the end of the pipeline.
 //
-// `step0` belongs to `blocks`, `step2` to what leaves two cycles later, and so on; `add` belongs
-// to what leaves in the next cycle. The tweaks are made again, by doubling, from that of each
-// unit's first block (`unit_*`), so that none travels along.
+// `step0` belongs to `blocks`, `step2` to what leaves two cycles later, and so on; `add` belongs to
+// what leaves in the next cycle. The tweaks are computed again, by doubling, from the tweak of the
+// first block of each unit (`unit_*`), so no tweak travels through the pipeline.
 //
-// Beats' first passes end in the order in which places were given, so one pointer says how
-// far they are. A block that waits for its second pass holds the reader back at its place
-// while others go on behind it. Data that are not there (lanes behind a unit's end, the rest
-// of a part of a block) are zero.
+// The first passes of beats end in the order in which places were assigned, so one pointer says how
+// many have ended. A block that waits for its second pass stops the reader at its place; later
+// beats still enter the buffer behind it. Bytes without data (lanes after the end of a unit, and
+// the rest of a partial block) are zero.
 `default_nettype none
 
 module xts_exit #(
@@ -57,7 +57,7 @@ module xts_exit #(
     output wire                 out_last,
     output wire                 out_error,
 
-    // A descriptor is done, after its last beat was taken.
+    // A descriptor is done, and its last beat was taken.
     output wire       done_valid,
     output wire [3:0] done_status,
     output wire       done_counted,
@@ -67,7 +67,7 @@ module xts_exit #(
 
   localparam int LOG = LANES > 1 ? $clog2(LANES) : 1;
 
-  /* verilator lint_off UNUSEDSIGNAL */  // the other fields are others' business
+  /* verilator lint_off UNUSEDSIGNAL */  // other modules use the other fields
   step_t s0, s1, s2, s3, s4, s6;
   /* verilator lint_on UNUSEDSIGNAL */
   assign s0 = step0;
@@ -104,10 +104,10 @@ module xts_exit #(
     if (s3.entry) chain_reg <= s3.first ? unit_head : stepped;
   end
 
-  // ---- Two cycles before: the tweaks of all lanes, and that of the second pass to come.
-  wire [127:0] second;  // the tweak of the second pass that leaves in the next cycle, or zero
+  // ---- Two cycles before: the tweaks of all lanes, and the tweak for the second pass.
+  wire [127:0] second;  // of the second pass that leaves in the next cycle, or zero
   logic [127:0] second1_reg, second0_reg;
-  wire [128*(LANES+1)-1:0] powers;  // chain times α^0 … α^LANES
+  wire [128*(LANES+1)-1:0] powers;  // chain_reg times α^0 … α^LANES
   for (genvar l = 0; l <= LANES; l++) begin : g_power
     xts_alpha #(
         .STEPS(l)
@@ -116,7 +116,7 @@ module xts_exit #(
         .y(powers[128*l+:128])
     );
   end
-  logic other_reg;  // s2 is none of a beat
+  logic other_reg;  // s2 does not belong to a beat
   always_ff @(posedge clk) other_reg <= s3.again || s3.tweak;
   for (genvar l = 0; l < LANES; l++) begin : g_tweak
     wire swapped = s2.steal && s2.decrypt && s2.lane == l;
@@ -135,8 +135,8 @@ module xts_exit #(
 
   // ---- The blocks.
   wire [luxor_pkg::TAIL_BITS-1:0] tail_bits;
-  // The parts that wait for the next block and for this one, and which bytes they have.
-  /* verilator lint_off UNUSEDSIGNAL */  // of the first only its length
+  // The partial blocks for the next block and for this one, and which bytes each has.
+  /* verilator lint_off UNUSEDSIGNAL */  // only the length of the first
   tail_t waiting_part, left;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [luxor_pkg::TAIL_BITS-1:0] left_reg;
@@ -144,7 +144,7 @@ module xts_exit #(
   assign waiting_part = tail_bits;
   assign left = left_reg;
   wire steal1 = s1.entry && s1.steal;
-  logic steal0;  // a whole block that is stolen from leaves
+  logic steal0;  // a block whose ciphertext is stolen from leaves
   block_queue #(
       .WIDTH(luxor_pkg::TAIL_BITS),
       .DEPTH_LOG2(TAILS_LOG2)
@@ -163,8 +163,8 @@ module xts_exit #(
     in_part_reg <= in_waiting_part[14:0];
   end
 
-  // ---- Their places.
-  // `exit_reg`: behind the last beat whose first pass is over.
+  // ---- The places of the blocks.
+  // `exit_reg`: one past the last beat whose first pass is over.
   logic [PLACES_LOG2-1:0] exit_reg, limit_reg, read_reg, give_reg;
   wire [PLACES_LOG2-1:0] held;
   wire held_valid;
@@ -192,7 +192,7 @@ module xts_exit #(
     end
   end
 
-  // The whole block's ciphertext: its first bytes go out, the others go through again.
+  // The ciphertext of the whole block: its first bytes are sent, the others enter the second pass.
   wire [127:0] stolen_from;
   if (LANES == 1) begin : g_stolen_one
     assign stolen_from = blocks;
@@ -200,7 +200,7 @@ module xts_exit #(
     assign stolen_from = blocks[128*s0.lane[LOG-1:0]+:128];
   end
 
-  // A register is written only when it counts, here for the simulation's sake.
+  // A register is written only when its value is used, because that simulates faster.
   logic again_valid_reg, again_inverse_reg, again_short_reg;
   logic [127:0] again_block_reg;
   logic [3:0] again_key_reg;
@@ -244,8 +244,8 @@ module xts_exit #(
   wire reading, moving;
   logic [128*LANES-1:0] data;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
-    // The part of a block: in the next lane, or, at the last one, in its next place. What it
-    // and the others have is known before.
+    // The partial block goes to the next lane, or, after the last lane, to the next place of that
+    // lane. Which bytes it has, and which the other blocks have, is known in advance.
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
     logic part_mine_reg, whole_reg;
     logic [15:0] blank_reg;
@@ -286,18 +286,18 @@ module xts_exit #(
     );
   end
 
-  // ---- What is sent out. What leaves the buffer goes straight out, so the bytes that count are
-  // marked before they go in.
+  // ---- Output. Data go straight from the buffer to the output, so the mask of valid bytes is
+  // computed before they enter the buffer.
   localparam int PLACE_WIDTH = 16 * LANES + luxor_pkg::PLACE_BITS;
   logic [PLACE_WIDTH-1:0] place_in_reg;
-  /* verilator lint_off UNUSEDSIGNAL */  // of each only some fields
+  /* verilator lint_off UNUSEDSIGNAL */  // only some fields of each
   place_t given, out;
   /* verilator lint_on UNUSEDSIGNAL */
   assign given = place;
   wire [16*LANES-1:0] beyond = {16 * LANES{1'b1}} << given.keep_m1 << 1;
   logic place_push_reg, read_valid_reg, present_reg, place_pop_reg;
   wire there = read_reg != limit_reg;
-  // One that is silent waits for nobody, but is not seen to be so until the next cycle.
+  // A silent place does not wait for out_ready. silent_reg says so one cycle late.
   logic silent_reg;
   wire taken = present_reg && (out_ready || silent_reg);
   assign moving = !present_reg || taken;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Takes descriptors, checks them, and works out how their units lie on beats.
+// Takes descriptors, checks them, and computes how their units are divided into beats.
 //
-// Each descriptor becomes one record for xts_issue (`rec_*`, in a cycle with `rec_ready`), and
-// each sound one in XTS mode also starts xts_tweaks (`gen_*`, the same cycle). Sound XTS
-// descriptors are numbered by `rec_id`, so that left-over tweaks of one that was cut short
-// can be told from those of the next. Three cycles a descriptor.
+// Each descriptor becomes one record for xts_issue (`rec_*`, in a cycle with `rec_ready`). Each
+// valid descriptor in XTS mode also starts xts_tweaks (`gen_*`, in the same cycle). Valid XTS
+// descriptors are numbered with `rec_id`, so that tweaks that are left over from a descriptor that
+// was cut short can be told from those of the next one. A descriptor takes three cycles.
 `default_nettype none
 
 module xts_front #(
@@ -25,7 +25,7 @@ module xts_front #(
     input  wire         desc_ecb,
 
     input  wire [7:0] slot_state,
-    output logic [3:0] taken_slot,  // the slot of a descriptor that is being checked, a cycle late
+    output logic [3:0] taken_slot,  // the slot of the descriptor being checked, one cycle late
 
     output wire                rec_valid,
     input  wire                rec_ready,
@@ -45,7 +45,7 @@ module xts_front #(
   logic [31:0] units_reg;
   logic [7:0] slot_reg;
   logic decrypt_reg, ecb_reg;
-  // Which step the descriptor is at: 0 none, 1 taken and its blocks counted, 2 ready.
+  // The step of the descriptor: 0 none, 1 taken and its blocks counted, 2 ready.
   logic [1:0] step_reg;
 
   logic no_data_reg, too_short_reg, too_long_reg, no_slot_reg, one_unit_reg;
@@ -68,7 +68,7 @@ module xts_front #(
     taken_slot <= {4{step_reg != 2'd0 && slot_reg < 8'd4}} & (4'd1 << slot_reg[1:0]);
   end
 
-  // Step 1: is it sound?
+  // Step 1: is it valid?
   wire [1:0] state = slot_state[2*slot_reg[1:0]+:2];
   logic [3:0] status_new;
   always_comb begin
@@ -84,13 +84,13 @@ module xts_front #(
     else status_new = luxor_pkg::DONE_OK;
   end
 
-  // How a unit lies on beats: its last block, whole or not, unless a part of one has a beat of
-  // its own.
+  // The beats of a unit: which lane the last block is in, whole or not, unless a partial block has
+  // a beat of its own.
   wire steal = tail_reg != 0;
   localparam int LOG = $clog2(LANES);
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
-  // Beats of a unit: full ones, and one for the rest.
+  // The number of beats of a unit: full ones, and one for the rest.
   wire [20:0] full = whole_reg >> LOG;
   wire rest = (whole_reg[1:0] & LAST_LANE) != 2'd0;
   wire one_beat = full == 21'(!rest);
@@ -129,7 +129,7 @@ module xts_front #(
       two_beats_reg <= two_beats;
       lane_reg <= whole_lane;
       keep_m1_reg <= {last_lane, tail_reg - 4'd1};
-      // When the part of a block lies in a beat of its own, the one before is full.
+      // If the partial block is in a beat of its own, the beat before it is full.
       last_lanes_reg <= split ? 4'hf : {last_lane >= 2'd3, last_lane >= 2'd2, last_lane != 0, 1'b1};
     end
     if (rst) begin

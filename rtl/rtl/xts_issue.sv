@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Chooses, cycle by cycle, what enters the pipeline.
+// Chooses in each cycle what enters the pipeline.
 //
-// In this order: the second pass of a block whose ciphertext was stolen from (`again_*`), a
-// data unit number (`req_*`, unless TWEAK_DEDICATED), a beat of data. What enters is in
-// `x`, tweak and all, `key`, `inverse`, `short_key` and `step` in the next cycle. The
-// pipeline never stalls: whatever enters has its places behind it, for
-// which `*_pop` give the room back.
+// The choices, by priority: the second pass of a block whose ciphertext was stolen from
+// (`again_*`), a data unit number (`req_*`, unless TWEAK_DEDICATED), a beat of data. What was
+// chosen appears in the next cycle in `x` (with the tweak already added), `key`, `inverse`,
+// `short_key` and `step`. The pipeline never stalls: everything that enters already has places
+// reserved after the pipeline, and the `*_pop` inputs free them again.
 //
-// A unit that ends in a part of a block (IEEE 1619-2018, 5.3.2 and 5.4.2): the whole block
-// before it goes through first, with the unit's last tweak but one to encrypt and its last
-// to decrypt. The part waits in the queue `tail_*`, and takes no cycle of the pipeline of
-// its own, so that the second pass finds one. If it lies in a beat of its own, the block
-// waits until that is there; nothing else could come between.
+// A unit that ends in a partial block (IEEE 1619-2018, 5.3.2 and 5.4.2): the whole block before it
+// enters first, with the last tweak of the unit but one when encrypting and the last one when
+// decrypting. The partial block waits in the queue `tail_*`. It takes no cycle of the pipeline, and
+// the second pass takes that cycle. If the partial block is in a beat of its own, the whole block
+// waits until that beat arrives; nothing else can come between the two.
 //
-// What depends on what goes in this cycle is worked out beforehand for each case, and chosen
-// at last, so that few levels of logic lie behind it.
+// Signals that depend on what enters in this cycle are computed in advance for each case and
+// selected last, so that few levels of logic follow the decision.
 //
-// The rest of a packet that is too long, or whose descriptor was refused, is dropped, a beat in two
-// cycles. A packet that ends early leaves a hollow place behind its last one; a descriptor that was
-// refused leaves nothing else.
+// The rest of a packet that is too long, or whose descriptor was refused, is dropped at one beat
+// per two cycles. A packet that ends early leaves a hollow place after its last one. A descriptor
+// that was refused leaves only a hollow place.
 `default_nettype none
 
 module xts_issue #(
     parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
     parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
     parameter int LANES = 1,
-    parameter int PLACES_LOG2 = 6,  // places in the output's buffer
+    parameter int PLACES_LOG2 = 6,  // places in the output buffer
     parameter int UNITS_LOG2 = 5,   // units in the pipeline
-    parameter int TAILS_LOG2 = 5    // units in it that end in a part of a block
+    parameter int TAILS_LOG2 = 5    // units in it that end in a partial block
 ) (
     input wire clk,
     input wire rst,
 
     input  wire                              rec_valid,
-    input  wire [luxor_pkg::RECORD_BITS-1:0] rec,  // a register
+    input  wire [luxor_pkg::RECORD_BITS-1:0] rec,  // comes from a register
     output wire                              rec_pop,
 
     input  wire                 in_valid,
@@ -41,7 +41,7 @@ module xts_issue #(
     input  wire [128*LANES-1:0] in_data,
     input  wire                 in_last,
 
-    input  wire         tw_soon,  // with its `tw_id`; the tweak itself is there in the next cycle
+    input  wire         tw_soon,  // with its `tw_id`; the tweak follows in the next cycle
     input  wire [127:0] tw_tweak,
     input  wire [  2:0] tw_id,
     output wire         tw_pop,
@@ -54,8 +54,8 @@ module xts_issue #(
     input  wire [  2:0] req_id,
 
     input wire         again_valid,
-    input wire         again_soon,  // again_valid in the next cycle
-    input wire [127:0] again_block,  // the tweak added
+    input wire         again_soon,  // again_valid will be 1 in the next cycle
+    input wire [127:0] again_block,  // with the tweak added
     input wire [  3:0] again_key,
     input wire         again_inverse,
     input wire         again_short,
@@ -66,7 +66,7 @@ module xts_issue #(
     output wire                            short_key,
     output wire [luxor_pkg::STEP_BITS-1:0] step,
 
-    // The tweak of a unit's first block.
+    // The tweak of the first block of a unit.
     output wire         unit_push,
     output wire [127:0] unit_tweak,
     input  wire         unit_pop,
@@ -79,7 +79,7 @@ module xts_issue #(
     output wire [luxor_pkg::PLACE_BITS-1:0] place,
     input  wire                             place_pop,
 
-    input  wire       drained,  // no beat is in the pipeline: TWEAK_PAPER waits for that
+    input  wire       drained,  // no beat is in the pipeline; TWEAK_PAPER waits for this
     output wire       cut,      // the descriptor `cut_id` needs no more tweaks
     output wire [2:0] cut_id,
     output wire       busy
@@ -88,38 +88,39 @@ module xts_issue #(
 
   localparam logic [5:0] FULL = 6'(16 * LANES - 1);
 
-  // The descriptor that is at work, and the next one. States: `idle`, `run`, `swallow` the rest
-  // of a packet, or `hollow`, when a hollow place is to be left.
-  /* verilator lint_off UNUSEDSIGNAL */  // units are counted in units_reg
+  // The current descriptor and the next one. States: `idle`, `run`, `swallow` (drops the rest of a
+  // packet) and `hollow` (is about to leave a hollow place).
+  /* verilator lint_off UNUSEDSIGNAL */  // units_reg counts the units
   record_t cur_reg, next;
   /* verilator lint_on UNUSEDSIGNAL */
   assign next = rec;
   logic idle_reg, run_reg, swallow_reg, hollow_reg;
-  logic loaded_reg;  // the next descriptor came to be at work, and is still seen as the next
+  logic loaded_reg;  // the next descriptor became the current one, but is still seen as next
 
-  // Of the beat at hand: it is the unit's first; its last; with a part of a block to come; with
-  // none; one before the last; that part itself.
+  // Flags of the current beat: the first of its unit; the last of its unit; the last, with a
+  // partial block in the next beat; the last, without one; the one before the last; the beat of
+  // that partial block itself.
   logic first_beat_reg, last_beat_reg, at_split_reg, ends_reg, before_last_reg, tail_reg;
   logic last_unit_reg;
-  logic [31:0] units_reg;  // counted up: minus those left, less 1
-  logic [19:0] beats_reg;  // likewise, that this unit has after the one at hand
+  logic [31:0] units_reg;  // counts up: minus the units left, less 1
+  logic [19:0] beats_reg;  // likewise, the beats of this unit after the current one
   logic tweak_valid_reg;
-  logic [127:0] tweak_reg;  // of the beat at hand
+  logic [127:0] tweak_reg;  // of the current beat
   logic room_reg;
-  // The beat at hand goes; a beat may go; a data unit number goes.
+  // The current beat enters; a beat may enter; a data unit number enters.
   logic go_reg = 1'b0;
   logic free_reg, go_tweak_reg;
-  // A copy, for the beats' queue, where one may be taken that does not go, too. It starts
-  // differently, or Yosys takes both for one.
+  // A copy of go_reg that pops the queue of beats. pop_too_reg pops a beat that does not enter. The
+  // copy has another initial value, because Yosys would merge the two otherwise.
   logic pop_reg = 1'b1;
   logic pop_too_reg;
-  logic other_reg;  // no beat does: `again_valid` or go_tweak_reg
+  logic other_reg;  // something else enters: `again_valid` or go_tweak_reg
 
-  // What the build fixes.
+  // Values that some builds fix.
   wire decrypt = CIPHER == luxor_pkg::CIPHER_BOTH ? cur_reg.decrypt : CIPHER == luxor_pkg::CIPHER_DEC;
   wire [1:0] lane = LANES == 1 ? 2'd0 : cur_reg.lane;
 
-  // The beat at hand, which is the packet's last, and whether there is one behind it.
+  // The current beat, whether it is the last of its packet, and whether a beat follows it.
   wire [128*LANES-1:0] beat;
   wire beat_valid, last, follows;
 
@@ -132,14 +133,14 @@ module xts_issue #(
     assign may_tweak = TWEAK == luxor_pkg::TWEAK_SHARED;
     wire unused = &{1'b0, drained};
   end
-  // Who goes is settled in the cycle before.
+  // What enters is decided one cycle ahead.
   wire go_tweak_new = req_valid && may_tweak && !again_soon && !go_tweak_reg;
   wire free_new = room_reg && !again_soon && !go_tweak_new;
-  wire go_tweak = go_tweak_reg && req_valid;  // unless it was cut meanwhile
+  wire go_tweak = go_tweak_reg && req_valid;  // unless a cut removed the request
   assign req_ready = go_tweak_reg;
 
   wire go_data = go_reg;
-  // In a drop the part of a block that should follow is not in the packet.
+  // A beat whose partial block should be in the next beat is dropped if the packet ends here.
   wire go_beat = go_data && !(at_split_reg && last);
   wire go_hollow = hollow_reg && free_reg;
   wire go_swallow = swallow_reg && pop_too_reg;
@@ -148,7 +149,7 @@ module xts_issue #(
   wire final_beat = unit_done && last_unit_reg;
   wire excess = final_beat && !last;
   wire cut_now = last && (go_data || tail_reg) && !final_beat;
-  // Where there is no next descriptor, garbage comes to be at work, idle.
+  // If no next descriptor exists, cur_reg takes an undefined value, and the state is idle.
   wire closes = idle_reg || (unit_done && last_unit_reg && last);
   wire next_valid = rec_valid && !loaded_reg;
   wire load = next_valid && closes;
@@ -164,8 +165,8 @@ module xts_issue #(
     cut_id_reg <= cur_reg.id;
   end
 
-  // ---- The descriptor, its units, its beats. At a unit's end all is made ready for the next
-  // unit, of this descriptor or of the next one, whether it is there or not.
+  // ---- The descriptor, its units and its beats. At the end of a unit everything is prepared for
+  // the next unit, of this descriptor or of the next one, whether that is there or not.
   wire to_next = idle_reg || last_unit_reg;
   wire one_whole = to_next ? next.one_whole : cur_reg.one_whole;
   wire tail_new = go_beat && at_split_reg;
@@ -211,7 +212,7 @@ module xts_issue #(
     end
   end
 
-  // ---- The tweak of the beat at hand.
+  // ---- The tweak of the current beat.
   wire [127:0] stepped;
   xts_alpha #(
       .STEPS(LANES)
@@ -220,10 +221,10 @@ module xts_issue #(
       .y(stepped)
   );
 
-  // Whose the oldest tweak is: this descriptor's, the next one's, or left over from one that was
-  // cut. It is looked at in the cycle before, so that not in each cycle one can be taken.
+  // The owner of the oldest tweak: the current descriptor, the next one, or one that was cut. The
+  // owner is checked one cycle ahead, so a tweak cannot be taken in every cycle.
   wire head_cur, head_stale;
-  logic next_ok_reg;  // the next descriptor can go on when this one ends, and its packet
+  logic next_ok_reg;  // the next descriptor can start when this one and its packet end
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_at_once
     assign head_cur   = tw_soon && tw_id == cur_reg.id;
     assign head_stale = tw_soon && tw_id != cur_reg.id;
@@ -231,7 +232,7 @@ module xts_issue #(
       next_ok_reg <= !rst && !load && next_valid && next.sound && next.ecb;
   end else begin : g_before
     logic head_cur_reg, head_stale_reg;
-    // More often than the head or the descriptors move, in fewer levels of logic.
+    // 1 more often than the head or the descriptors change, which takes fewer levels of logic.
     wire moved = rst || tw_pop || idle_reg || unit_done
         || (waits && !cur_reg.ecb && (head_cur || head_stale));
     always_ff @(posedge clk) begin
@@ -244,7 +245,7 @@ module xts_issue #(
     assign head_stale = head_stale_reg;
   end
 
-  // At a unit's end: whether the next one can go on at once. Else it waits for its tweak.
+  // At the end of a unit: whether the next unit can start at once. If not, it waits for its tweak.
   wire same_ok = !last && (cur_reg.ecb || head_cur);
   wire then_ok = last_unit_reg ? last && next_ok_reg : same_ok;
   wire then_ecb = last_unit_reg ? next.ecb : cur_reg.ecb;
@@ -252,7 +253,7 @@ module xts_issue #(
   wire takes = waits && (cur_reg.ecb || head_cur);
   wire tw_take = unit_done ? then_ok && !then_ecb
       : waits && !cur_reg.ecb && (head_cur || head_stale);
-  // Popped in the next cycle, and until then not looked at.
+  // The tweak is popped in the next cycle, and the head is ignored until then.
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_pop_at_once
     assign tw_pop = tw_take;
   end else begin : g_pop_late
@@ -261,7 +262,8 @@ module xts_issue #(
     assign tw_pop = tw_pop_reg;
   end
 
-  // After the tweak of the beat at hand comes a unit's first one; also while there is none.
+  // 1: the next value of tweak_reg is the tweak of the first beat of a unit. Also 1 while there is
+  // no tweak.
   logic other_unit_reg;
   always_ff @(posedge clk) begin
     if (go_data || tail_reg || !tweak_valid_reg) tweak_reg <= other_unit_reg ? tw_tweak : stepped;
@@ -272,8 +274,9 @@ module xts_issue #(
         && (unit_done ? then_ok : takes || (tweak_valid_reg && !(go_data && last)));
   end
 
-  // Whether the beat that will be at hand could go: after a unit's end, after another beat, and
-  // after neither. One with a part of a block behind it waits until that is there.
+  // Whether the beat that will be the current one may enter: after the end of a unit, after another
+  // beat, and after neither. A beat whose partial block is in the next beat waits until that is
+  // there.
   wire unit_ok = then_ok && follows
       && !(last_unit_reg ? next.one_split : cur_reg.one_split);
   wire beat_ok = !at_split_reg && !last && follows && !(before_last_reg && cur_reg.split);
@@ -334,7 +337,7 @@ module xts_issue #(
         .y(following)
     );
     wire swapped = steal_now && decrypt && lane == l;
-    // Zero where something else enters, so that the sum of all is what enters.
+    // Zero if something else enters, so that the sum of all sources is what enters.
     logic [127:0] beat_x_reg, tweak_x_reg;
     always_ff @(posedge clk) begin
       if (other_reg) begin
@@ -384,7 +387,7 @@ module xts_issue #(
     step_reg.tweak <= !rst && go_tweak;
   end
 
-  // ---- What it leaves behind for the way out. One cycle later, too.
+  // ---- What the exit needs to know of it, one cycle later.
   logic unit_push_reg, tail_push_reg, place_push_reg;
   logic [127:0] unit_tweak_reg;
   tail_t tail_out_reg;
@@ -404,7 +407,8 @@ module xts_issue #(
   if (LANES == 1) begin : g_part_one
     assign part = beat[119:0];
   end else begin : g_part_more
-    // The part is in the lane after the whole block's, or in lane 0 of the next beat.
+    // The partial block is in the lane after that of the whole block, or in lane 0 of the next
+    // beat.
     localparam int LOG = $clog2(LANES);
     wire [LOG-1:0] part_lane = cur_reg.split ? '0 : lane[LOG-1:0] + 1'b1;
     assign part = beat[128*part_lane+:120];
@@ -412,7 +416,7 @@ module xts_issue #(
 
   always_ff @(posedge clk) begin
     unit_tweak_reg <= cur_reg.ecb ? '0 : tweak_reg;
-    // A part comes of a descriptor that has parts.
+    // Written only for descriptors whose units end in a partial block.
     if (cur_reg.steal) begin
       tail_out_reg.key <= {
         decrypt ? luxor_pkg::KIND_DEC : luxor_pkg::KIND_ENC, cur_reg.slot
@@ -436,7 +440,8 @@ module xts_issue #(
     place_push_reg <= !rst && push_place;
   end
 
-  // ---- Room. The counts are two cycles behind, and what is made of them is four.
+  // ---- Room. The counts are two cycles late, and the decisions that use them are four cycles
+  // late.
   localparam int MARGIN = 7;
   logic [PLACES_LOG2:0] places_reg;
   logic [UNITS_LOG2:0] units_out_reg;
@@ -448,7 +453,7 @@ module xts_issue #(
       tails_reg <= '0;
       room_reg <= 1'b0;
     end else begin
-      // One adder each: plus 1, minus 1 or as it is.
+      // Written so that each is one adder: plus 1, minus 1 or plus 0.
       places_reg <= places_reg
           + {{PLACES_LOG2{place_pop && !place_push_reg}}, place_pop != place_push_reg};
       units_out_reg <= units_out_reg

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Key slots: runs key commands, expands keys, and writes and wipes the round keys.
+// Key slots: executes key commands, expands keys, and writes and wipes the round keys.
 //
-// cmd_*    A command: load a key into a slot, or clear the slot. It is to stay as it is
-//          while cmd_valid is 1, up to the cycle of cmd_ready, when it is done: the keys
-//          are not copied. A key of 128 bits (cmd_long = 0) is in bits 127:0.
-// res_*    res_valid is cmd_ready; res_code (KEY_*) says what became of the command.
-// slot_state  Two bits a slot, SLOT_*. A slot is empty from when a command takes it until
-//          its last round key is written; descriptors look here.
-// slot_used   Whether descriptors of a slot are under way. It may follow slot_state by
-//          up to 3 cycles: a command first makes its slot empty, so that no more come,
-//          then waits, then looks whether there are any.
-// kw_*     A write into the memories of round keys: kind and slot are the address, the
-//          round chooses the memory. Round j of a key is at 0 for j = 0 and else at j, or
-//          at j + 4 for a short key in a build with both sizes, where short keys skip
-//          rounds 1 to 4. KIND_DEC has the round keys in the order of the equivalent
-//          inverse cipher (FIPS 197, 5.3.5).
-// busy     A command is at work, or all is being wiped.
-// wiping   After reset every entry of every slot is written with zeros; commands wait.
-// rst      1 for 2 cycles at least: the expansion is reset a cycle late.
+// cmd_*    A command: load a key into a slot, or clear the slot. It must not change while
+//          cmd_valid is 1, up to the cycle of cmd_ready, when it is done: the keys are not
+//          copied. A key of 128 bits (cmd_long = 0) is in bits 127:0.
+// res_*    res_valid is cmd_ready; res_code (KEY_*) is the result of the command.
+// slot_state  Two bits per slot, SLOT_*. A slot is empty from the time a command takes it
+//          until its last round key is written. Descriptors check this state.
+// slot_used   Whether descriptors that use a slot are not done. It may be up to 3 cycles later
+//          than slot_state: a command first makes its slot empty, so that no descriptor can
+//          start to use it, then waits, then checks whether any still uses it.
+// kw_*     A write into the memories of round keys: kind and slot are the address, and round
+//          selects the memory. Round key j goes to memory j. In a build with both sizes,
+//          short keys skip rounds 1 to 4: their round key j goes to memory j + 4, but key 0
+//          to memory 0. The keys of KIND_DEC are in the order of the equivalent inverse
+//          cipher (FIPS 197, 5.3.5).
+// busy     A command is being executed, or everything is being wiped.
+// wiping   After a reset every entry of every slot is set to zero; commands wait.
+// rst      1 for at least 2 cycles: the expansion is reset one cycle later.
 //
-// Every command that takes its slot wipes it: nothing is left of a long key where a short
-// one replaces it.
+// Every command that takes its slot wipes it, so nothing is left of a long key that a short one
+// replaces.
 `default_nettype none
 
 module xts_keys #(
     parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
     parameter int KEY128 = 1,
     parameter int KEY256 = 1,
-    parameter int SBOX = luxor_pkg::SBOX_BRAM,  // of the key expansion
-    parameter int PERMIT_EQUAL = 0  // 1 for vector 1 of IEEE 1619, Annex B, and nothing else
+    parameter int SBOX = luxor_pkg::SBOX_BRAM,  // for the key expansion
+    parameter int PERMIT_EQUAL = 0  // 1 only for vector 1 of IEEE 1619, Annex B
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -53,22 +53,22 @@ module xts_keys #(
 );
   localparam bit HAS_DEC = CIPHER != luxor_pkg::CIPHER_ENC;
   localparam bit HAS_BOTH_SIZES = KEY128 != 0 && KEY256 != 0;
-  // Longer than slot_used takes, and than a round key takes to be written.
+  // Longer than the delay of slot_used, and than the time to write a round key.
   localparam logic [5:0] PAUSE = 6'd5;
 
-  localparam logic [3:0] WIPE_ALL = 4'd0;  // after reset: entry count_reg of slot_reg
+  localparam logic [3:0] WIPE_ALL = 4'd0;  // after reset: wipes entry count_reg of slot_reg
   localparam logic [3:0] IDLE = 4'd1;
   localparam logic [3:0] CHECK = 4'd2;
-  localparam logic [3:0] TAKE = 4'd3;      // the slot is empty; a pause
-  localparam logic [3:0] WIPE = 4'd4;      // entry count_reg
+  localparam logic [3:0] TAKE = 4'd3;      // the slot is empty; waits
+  localparam logic [3:0] WIPE = 4'd4;      // wipes entry count_reg
   localparam logic [3:0] START = 4'd5;
   localparam logic [3:0] EXPAND = 4'd6;
-  localparam logic [3:0] SETTLE = 4'd7;    // a pause
+  localparam logic [3:0] SETTLE = 4'd7;    // waits
   localparam logic [3:0] REPORT = 4'd8;
 
   logic [3:0] state_reg;
   logic [5:0] count_reg;
-  logic       last_entry_reg, paused_reg;  // it is 63; it is PAUSE
+  logic       last_entry_reg, paused_reg;  // count_reg is 63; count_reg is PAUSE
   logic [1:0] slot_reg;
   logic [3:0] code_reg;
   logic       ready_reg;
@@ -87,9 +87,9 @@ module xts_keys #(
   wire has_size = cmd_long ? KEY256 != 0 : KEY128 != 0;
   wire is_long = HAS_BOTH_SIZES ? cmd_long : KEY256 != 0;
 
-  // The keys word by word: over and over while the slot is wiped, to be compared, and then as
-  // the expansion asks for them.
-  logic        tweak_reg;  // the tweak key's turn
+  // The keys word by word: repeatedly while the slot is wiped, to compare them, and later as the
+  // expansion requests them.
+  logic        tweak_reg;  // the expansion works on the tweak key
   logic [31:0] data_word_reg, tweak_word_reg;
   logic        differs_reg, equal_reg;
   wire  [2:0]  expand_index;
@@ -108,7 +108,7 @@ module xts_keys #(
   wire         rk_valid;
   wire [  3:0] rk_index;
   wire [127:0] rk;
-  logic rst_reg;  // a cycle late, for what is not started until all is wiped
+  logic rst_reg;  // one cycle late, for parts that start only after the wipe
   always_ff @(posedge clk) rst_reg <= rst;
   aes_key_expand #(
       .SBOX(SBOX),
@@ -141,7 +141,7 @@ module xts_keys #(
       IDLE: begin
         slot_reg  <= cmd_slot[1:0];
         tweak_reg <= 1'b0;
-        // With ready_reg it is still the command that was done.
+        // While ready_reg is 1, the command is still the one that was just done.
         if (cmd_valid && !ready_reg) begin
           state_reg <= CHECK;
           if (cmd_slot[7:2] != 6'd0) code_reg <= luxor_pkg::KEY_NO_SLOT;
@@ -165,7 +165,7 @@ module xts_keys #(
       if (paused_reg) begin
         count_reg <= 6'd0;
         state_reg <= WIPE;
-        // One that came before the slot was empty.
+        // A descriptor started to use the slot just before it was made empty.
         if (in_use) begin
           slots_reg[slot_bit+:2] <= state_before_reg;
           code_reg <= luxor_pkg::KEY_IN_USE;
@@ -209,8 +209,8 @@ module xts_keys #(
     end
   end
 
-  // The decryption's key is written a cycle after the encryption's, which is still there. Its
-  // words were mixed one by one as they came.
+  // The decryption key is written one cycle after the encryption key, while that is still
+  // available. InvMixColumns was applied to each word as it came.
   logic       held_valid_reg;
   logic [3:0] held_index_reg;
   always_ff @(posedge clk) begin

@@ -1,36 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The registers of the core as software sees them, over AXI4-Lite: 32 bits wide, byte
-// addresses, words only. Unmapped addresses read 0, and writes to them change nothing.
+// The registers of the core as software sees them, over AXI4-Lite: 32 bits wide, with byte
+// addresses. Only whole words can be accessed. Unmapped addresses read as 0, and writes to them
+// change nothing.
 //
 // 000 ID           0x4C585453
 // 004 VERSION      0x00010000
 // 008 CONFIG       {latency[31:24], ring_log2[19:16], stages[14:12], tweak[9:8], dec[7],
 //                  enc[6], key256[5], key128[4], lanes[3:0]}
-// 00C CONTROL      bit 0 ENABLE: descriptors are taken from the ring. bit 1 RESET, reads
-//                  0: the core and all registers become as after rst
-// 010 STATUS       bit 0 BUSY: descriptors under way; bit 1 KEY_BUSY: a key command is;
-//                  bit 2 ZEROISING: keys are wiped after a reset
-// 014 IRQ_ENABLE   a bit for each of IRQ_STATUS
-// 018 IRQ_STATUS   bit 0: a descriptor is done, bit 1: a key command is; 1 clears
-// 020 TAIL         descriptors submitted since reset, modulo 2^32; the doorbell. A number
-//                  that is less than before, or more than HEAD + 32, changes nothing
+// 00C CONTROL      bit 0 ENABLE: takes descriptors from the ring. bit 1 RESET, reads
+//                  as 0: the core and all registers are reset as by rst
+// 010 STATUS       bit 0 BUSY: descriptors are not done; bit 1 KEY_BUSY: a key command runs;
+//                  bit 2 ZEROISING: keys are being wiped after a reset
+// 014 IRQ_ENABLE   one bit for each bit of IRQ_STATUS
+// 018 IRQ_STATUS   bit 0: a descriptor is done; bit 1: a key command is done; write 1 to clear
+// 020 TAIL         descriptors submitted since reset, modulo 2^32; the doorbell. A value
+//                  less than the present one, or more than HEAD + 32, changes nothing
 // 024 HEAD         descriptors done since reset
-// 030 KEY_COMMAND  write only: {long[16], slot[15:8], op[1:0]}, op 1 loads, 2 clears;
-//                  during a command it and the keys cannot be written
+// 030 KEY_COMMAND  write only: {long[16], slot[15:8], op[1:0]}, op 1 loads, op 2 clears;
+//                  cannot be written during a command, nor can the keys
 // 034 KEY_STATUS   {result[7:4], busy[0]}
-// 038 SLOT_STATE   2 bits a slot
+// 038 SLOT_STATE   2 bits per slot
 // 040 KEY_DATA     write only: 8 words, byte 0 of the key in bits 7:0 of the first
-// 060 KEY_TWEAK    likewise; both are zeroed after a command
-// 080 CYCLES       64 bits since reset: reading the low word keeps the high one
+// 060 KEY_TWEAK    likewise; both are set to zero after a command
+// 080 CYCLES       64 bits, since reset; reading the low word latches the high one
 // 088 BEATS_OUT    64 bits, likewise: beats that left the core
-// 800 RING         32 descriptors of 64 bytes; descriptor k since reset has place k mod 32.
+// 800 RING         32 descriptors of 64 bytes; descriptor k since reset is at place k mod 32.
 //                  Words 0 to 3 number, 4 and 5 stride, 6 unit_len (bytes), 7 unit_count,
 //                  8 {ecb[9], decrypt[8], slot[7:0]}; 15 {done[31], code[3:0]}, read only,
 //                  cleared when the core takes the descriptor
 //
-// core_rst follows rst, which is to be 1 for 2 cycles at least, and a RESET. It lasts for
-// 64 cycles more, which is more than the pipeline is long; accesses wait that long.
-// Key commands go out as xts_keys wants them: stable until key_done.
+// core_rst follows rst, which must be 1 for at least 2 cycles, and RESET. It stays 1 for 64 more
+// cycles, which is longer than the pipeline, and accesses wait for that time. Key commands go out
+// as xts_keys requires: stable until key_done.
 `default_nettype none
 
 module xts_regs #(
@@ -85,8 +86,8 @@ module xts_regs #(
     input  wire         key_done,
     input  wire [  3:0] key_result,
     input  wire [  7:0] slot_state,
-    input  wire         busy,     // the core has something to do
-    input  wire         wiping,   // keys are wiped after a reset
+    input  wire         busy,     // the core has work to do
+    input  wire         wiping,   // keys are being wiped after a reset
     input  wire         beat_out  // a beat left the core
 );
   localparam logic [31:0] ID = 32'h4C58_5453;
@@ -162,8 +163,8 @@ module xts_regs #(
   wire writes_ring = write && write_addr[9];
   wire reads_ring = read && read_addr[9];
 
-  // Only the bus is not reset by it. It is on before the first edge of the clock, so that
-  // nothing else sees that one without reset.
+  // RESET resets everything but the bus. core_rst_reg starts as 1, so that nothing sees the first
+  // clock edge without a reset.
   initial core_rst_reg = 1'b1;
   logic [6:0] reset_left_reg;
   always_ff @(posedge clk) begin
@@ -186,7 +187,7 @@ module xts_regs #(
     if (core_rst_reg) enable_reg <= 1'b0;
   end
 
-  // A new tail is judged in the cycle after its write.
+  // A new tail is checked in the cycle after its write.
   logic [31:0] tail_reg;
   logic [31:0] taken, head;
   logic [31:0] tail_new_reg;
@@ -304,7 +305,7 @@ module xts_regs #(
     end
   end
 
-  // A register is read in the cycle after it was asked for.
+  // A register is read in the cycle after the request.
   logic        answers_reg;
   logic [31:0] answer_reg;
   always_ff @(posedge clk) begin

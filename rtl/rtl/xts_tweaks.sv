@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Has the data unit numbers of a descriptor encrypted, units ahead, and keeps the tweaks.
+// Requests the encryption of the data unit numbers of a descriptor, several units ahead, and stores
+// the tweaks.
 //
-// `gen_*` starts a descriptor of `gen_units` units; requests go out by `req_*`, at most one
-// in two cycles, and no more than there is room for what comes back by `res_*`, in order.
-// `tw_*` is the oldest tweak, from the cycle after `tw_soon` on; whose it is, `tw_id`, is there
-// with `tw_soon`. `cut` ends the descriptor `cut_id` where it is; what was requested up to the
-// next cycle comes all the same, with its `tw_id`.
+// `gen_*` starts a descriptor of `gen_units` units. Requests go out on `req_*`, at most one in two
+// cycles, and only as many as there is room for the results, which come back on `res_*` in order.
+// `tw_*` is the oldest tweak, from the cycle after `tw_soon` on. `tw_id`, the descriptor that it
+// belongs to, is valid together with `tw_soon`. `cut` stops the descriptor `cut_id`. Tweaks that
+// were requested up to the cycle after the cut still come, with their `tw_id`.
 //
-// With TWEAK_PAPER one tweak is under way at a time, and it goes to `tw_*` unbuffered, in the
-// cycle of `tw_soon`: who asked for it must be waiting.
+// With TWEAK_PAPER only one tweak is requested at a time, and it goes to `tw_*` without a buffer,
+// in the cycle of `tw_soon`. The module that requested it must be waiting.
 `default_nettype none
 
 module xts_tweaks #(
@@ -46,17 +47,17 @@ module xts_tweaks #(
     input wire       cut,
     input wire [2:0] cut_id
 );
-  logic active_reg;  // there are units to ask for
-  logic may_reg;  // there are, and there is room for the next one's tweak
-  logic valid_reg;  // and the number is the next one's
+  logic active_reg;  // there are tweaks left to request
+  logic may_reg;  // there are, and there is room for the next tweak
+  logic valid_reg;  // and number_reg is the number of the next unit
   logic [127:0] number_reg;
-  // Of what it will be: the lower half with its carry, and the upper one if that is 1. So a carry
-  // chain lies between registers, and the upper half is a cycle late.
+  // The parts of the next number: the lower half with its carry, and the upper half for a carry of
+  // 1. So the carry chain is between registers, and the upper half is one cycle late.
   logic [64:0] lower_reg;
   logic [63:0] upper_reg;
   logic carry_reg;
   logic [63:0] stride_reg;
-  logic [31:0] units_reg;  // counted up: minus those left, less 1
+  logic [31:0] units_reg;  // counts up: minus the units left, less 1
   logic last_reg;
   logic [1:0] slot_reg;
   logic short_reg;
@@ -71,7 +72,7 @@ module xts_tweaks #(
 
   wire asked = req_valid && req_ready;
   logic asked_reg;
-  // A cycle late. No other descriptor has begun by then.
+  // One cycle late. No other descriptor can have started by then.
   logic cut_reg;
   wire cut_here = cut_reg && active_reg;
 
@@ -109,15 +110,15 @@ module xts_tweaks #(
       valid_reg <= 1'b0;
     end else begin
       active_reg <= active_new;
-      // Not before what the number will be is there; then until it is granted, so that no cycle
-      // is granted in vain but after a cut. Where the pipeline is shared, only one who asks is answered.
+      // A request starts when its number is ready and stays until it is granted, so no grant is
+      // wasted, except after a cut. In a shared pipeline only a module that requests gets a grant.
       valid_reg <= (may_reg || valid_reg) && !cut_reg
           && !(TWEAK == luxor_pkg::TWEAK_DEDICATED ? asked : req_ready);
     end
   end
 
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
-    logic out_reg;  // one was asked for and not taken
+    logic out_reg;  // a tweak was requested and not yet taken
     wire out_new = asked || (out_reg && !tw_pop);
     always_ff @(posedge clk) begin
       out_reg  <= !rst && out_new;
@@ -126,8 +127,8 @@ module xts_tweaks #(
     assign tw_soon  = res_valid;
     assign {tw_id, tw_tweak} = {res_id, res_tweak};
   end else begin : g_ahead
-    // Asked for and not taken, as of two cycles ago; three may be asked for before it is seen
-    // that there is no room.
+    // The tweaks requested and not yet taken, as of two cycles ago. Up to three more can be
+    // requested before the missing room is seen.
     logic [DEPTH_LOG2:0] out_reg;
     logic popped_reg;
     always_ff @(posedge clk) begin
@@ -137,7 +138,7 @@ module xts_tweaks #(
       may_reg <= !rst && active_new && out_reg < (DEPTH_LOG2 + 1)'((1 << DEPTH_LOG2) - 4);
     end
 
-    // Whose they are is seen before the tweaks are there.
+    // The owner of a tweak is visible before the tweak itself.
     wire id_valid, tweaks_room;
     wire unused = &{1'b0, id_valid, tweaks_room};
     fifo #(
