@@ -1,26 +1,28 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes rtl/rtl/aes_sbox_logic_{enc,dec,inv}.sv: AES's S-box, its inverse, and the inversion
+"""Writes rtl/rtl/aes_sbox_logic_{enc,dec,inv}.sv: the S-box of AES, its inverse, and the inversion
 alone, in few levels of 4-input LUTs.
 
-K = GF(2^8) as in FIPS-197, F = GF(2^4) in it, that is the z of K with z^16 = z. tr is the trace
-of K, trf that of F, both onto GF(2), and tr(z) = tr(z^16), tr(f·z) = trf(f·(z + z^16)) for f of
-F. Every linear function of z with values in GF(2) is tr(w·z) for one w of K.
+K is GF(2^8) as in FIPS-197, and F is the GF(2^4) in it: the elements z of K with z^16 = z. tr is
+the trace of K and trf the trace of F, both onto GF(2). tr(z) = tr(z^16), and for f in F,
+tr(f·z) = trf(f·(z + z^16)). Every linear function of z with values in GF(2) is tr(w·z) for
+exactly one w in K.
 
-An S-box is y = B(z^-1) + b with z = P(x) + p: B, P linear, b, p constant. Three steps:
+An S-box is y = B(z^-1) + b with z = P(x) + p, where B and P are linear, and b and p are constant.
+It is computed in three steps:
 
 1. n = z^17 = z·z^16 is in F. Both factors are linear in z, so trf(c·n) is a quadratic form of
-   the bits of x for any c of F. Some of the 15 forms have so few terms that three or four
-   functions of four bits of x each make them. Four such forms, with independent c, are n.
-2. d = 1/n is a function of these four bits, so every trf(e·d) is one LUT, e of F.
-3. z^-1 = z^16/n = z^16·d. Bit i of B(z^-1) is tr(u·z^16·d) for one u of K. With a basis f_j of
-   F and the dual basis e_j, d is the sum of trf(e_j·d)·f_j, and so the bit is the sum of the
-   four products trf(e_j·d) · tr(u·f_j·z^16) = trf(e_j·d) · tr(u^16·f_j·z), the second factor
-   being linear in x. Each bit may have a basis of its own. They are chosen such that no linear
+   the bits of x for any c in F. Some of the 15 forms have so few terms that each is the sum of
+   three or four functions of four bits of x. Four such forms with independent c determine n.
+2. d = 1/n is a function of these four bits, so trf(e·d) is one LUT for every e in F.
+3. z^-1 = z^16/n = z^16·d. Bit i of B(z^-1) is tr(u·z^16·d) for some u in K. With a basis f_j of
+   F and the dual basis e_j, d is the sum of trf(e_j·d)·f_j. So the bit is the sum of the four
+   products trf(e_j·d) · tr(u·f_j·z^16) = trf(e_j·d) · tr(u^16·f_j·z), in which the second factor
+   is linear in x. Each bit may have its own basis. The bases are chosen so that no linear
    function has more than four bits of x, and few different ones are needed.
 
-So there are two levels of LUTs to n, one to d, one to two products each, and one to the sum of
-two of these; MixColumns and AddRoundKey take two more. Registers (CUTS below) divide these seven
+So there are two levels of LUTs for n, one for d, one for pairs of products, and one for the sum
+of two pairs. MixColumns and AddRoundKey take two more. Registers (CUTS below) divide these seven
 levels into 4 and 3, into 3, 2 and 2, or into 2, 2, 1 and 2.
 """
 
@@ -89,11 +91,11 @@ IDENTITY = list(range(256))
 AFFINE = [affine(v) for v in range(256)]
 UNAFFINE = [AFFINE.index(v) for v in range(256)]
 
-# What stands before and after the inversion.
+# The functions before and after the inversion.
 KINDS = {
-    "enc": ("AES's S-box", IDENTITY, AFFINE),
-    "dec": ("The inverse of AES's S-box", UNAFFINE, IDENTITY),
-    "inv": ("Inversion in AES's field, with 1/0 = 0", IDENTITY, IDENTITY),
+    "enc": ("The S-box of AES", IDENTITY, AFFINE),
+    "dec": ("The inverse of the S-box of AES", UNAFFINE, IDENTITY),
+    "inv": ("Inversion in the field of AES, with 1/0 = 0", IDENTITY, IDENTITY),
 }
 
 
@@ -127,7 +129,7 @@ class Sbox:
     # Step 1.
 
     def form(self, c):
-        """The terms of trf(c·n) as sets of bits of x: the algebraic normal form."""
+        """The terms of trf(c·n), as sets of bits of x (the algebraic normal form)."""
         t = [trf(mul(c, POWER17[self.before[x]])) for x in range(256)]
         for i in range(8):
             for x in range(256):
@@ -173,7 +175,7 @@ class Sbox:
     # Step 3.
 
     def linear(self, w):
-        """The bits of x in tr(w·z), and the constant."""
+        """The bits of x in tr(w·z), and the constant term."""
         constant = tr(mul(w, self.before[0]))
         mask = sum((tr(mul(w, self.before[1 << i])) ^ constant) << i for i in range(8))
         return mask, constant
@@ -212,7 +214,8 @@ class Sbox:
                 second |= both[1]
             return first.bit_count() + second.bit_count()
 
-        # From random beginnings, one bit's basis after the other as long as that helps.
+        # From random starting points, improve the basis of one bit after the other while that
+        # helps.
         rng = random.Random(1)
         found = None
         for _ in range(100):
@@ -231,7 +234,7 @@ class Sbox:
         self.linears = sorted({l for pairs in found for _, l in pairs})
 
     def d_table(self, e):
-        """trf(e·d) for each value of n's four bits, the one for 0 lowest."""
+        """trf(e·d) for each value of the four bits of n, with the value for 0 lowest."""
         table = 0
         for n in [0] + F:
             index = sum(trf(mul(c, n)) << k for k, (c, _) in enumerate(self.forms))
@@ -272,8 +275,8 @@ def text(kind):
 
     lines = [
         "// SPDX-License-Identifier: MIT OR Apache-2.0",
-        "// Written by rtl/gen/sbox_logic.py, which derives it.",
-        f"// {s.what}, REGS registers from x to y.",
+        "// Generated by rtl/gen/sbox_logic.py, which explains the method.",
+        f"// {s.what}, with REGS registers from x to y.",
         "`default_nettype none",
         "",
         f"module {name} #(",
@@ -283,11 +286,11 @@ def text(kind):
         "    input  wire  [7:0] x,",
         "    output logic [7:0] y",
         ");",
-        "  // Where registers are: after n, after d, after the products, after their sum.",
+        "  // The places of registers: after n, after d, after the products, after their sum.",
         "  localparam bit [3:0] CUTS = REGS == 0 ? 4'b0000 : REGS == 1 ? 4'b0010",
         "                            : REGS == 2 ? 4'b0101 : 4'b1011;",
         "",
-        "  // Four bits of n, quadratic forms of x.",
+        "  // Four bits of n, which are quadratic forms of x.",
         f"  wire [{len(quads) - 1}:0] quad;",
     ]
     lines += [f"  assign quad[{q}] = {terms};" for q, terms in enumerate(quads)]
@@ -321,7 +324,7 @@ def text(kind):
         "      .clk(clk), .d({d, l_n}), .q({d_q, l_q})",
         "  );",
         "",
-        "  // Halves of y.",
+        "  // The two halves of the sum for each bit of y.",
         "  wire [7:0] a, b;",
     ]
     for i, pairs in enumerate(s.products):

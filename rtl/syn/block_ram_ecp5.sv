@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// rtl/block_ram.sv for Lattice's ECP5 (FPGA-TN-02204, pseudo dual-port RAM): 36 bits a DP16KD,
-// written by port A, read by port B, with its output register as the second one. Yosys infers
-// the RAM without that register, and from there to a register in logic is half a cycle.
+// rtl/block_ram.sv for Lattice ECP5 (FPGA-TN-02204, pseudo dual-port RAM): 36 bits per DP16KD,
+// written through port A and read through port B, with the output register of the RAM as the second
+// register. Yosys infers the RAM without that register, and then the path from the RAM to a
+// register in logic takes half a cycle.
 `default_nettype none
 
 module block_ram #(
@@ -42,7 +43,7 @@ module block_ram #(
         .CSA0(1'b0), .CSA1(1'b0), .CSA2(1'b0),
         .CLKB(clk), .CEB(read), .WEB(1'b0), .OCEB(move), .RSTB(1'b0),
         .CSB0(1'b0), .CSB1(1'b0), .CSB2(1'b0),
-        // Port A's low address bits are the byte enables.
+        // The low address bits of port A are the byte enables.
         .ADA0(1'b1), .ADA1(1'b1), .ADA2(1'b1), .ADA3(1'b1), .ADA4(1'b0),
         .ADA5(wa[0]), .ADA6(wa[1]), .ADA7(wa[2]), .ADA8(wa[3]), .ADA9(wa[4]),
         .ADA10(wa[5]), .ADA11(wa[6]), .ADA12(wa[7]), .ADA13(wa[8]),

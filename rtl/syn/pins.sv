@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The core with three pins, for place and route: what goes in comes from a shift register, what
-// comes out is taken into one. No path of the core ends at a pin.
+// The core with three pins, for place and route. The inputs come from a shift register and the
+// outputs go into one, so no path of the core ends at a pin.
 `default_nettype none
 
 module pins #(

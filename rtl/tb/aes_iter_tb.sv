@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_iter with each choice of key sizes, number of registers and form of S-box: requests at
-// once and with pauses, of all slots and both key sizes; results, their order, tags and latency;
-// the rate; no X once it is reset; a reset in between.
+// Tests aes_iter with different key sizes, numbers of registers and kinds of S-box. Sends requests
+// without and with pauses, for all slots and both key sizes. Checks the results, their order, tags
+// and latency, the rate, that there is no X after the reset, and a reset in the middle.
 // Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
 // The cocotb tests run these modules on Verilator.
 `default_nettype none
@@ -22,7 +22,7 @@ module aes_iter_tb;
   logic          start = 1'b0;
   int            finished = 0;
 
-  // A build is {KEY256, KEY128, SBOX, STAGES}, one, one, two and three bits.
+  // A build is {KEY256, KEY128, SBOX, STAGES}: one, one, two and three bits.
   localparam logic [7*BUILDS-1:0] CONFIGS = {
     7'b11_00_001, 7'b01_01_010, 7'b10_10_010, 7'b11_00_011, 7'b11_00_100
   };
@@ -71,7 +71,7 @@ module aes_iter_tb;
       kw_data  = data;
     endtask
 
-    // What is under way.
+    // The requests and the results so far.
     int            cycle = 0;
     int            sent = 0;
     int            received = 0;
@@ -106,14 +106,14 @@ module aes_iter_tb;
         for (int j = 1; j <= (is_long(s[1:0]) ? 14 : 10); j = j + 1) begin
           write(luxor_pkg::KIND_TWEAK, s[1:0], 4'(is_long(s[1:0]) ? j : j + ROUNDS - 10),
                 is_long(s[1:0]) ? longs[s][128*j +: 128] : shorts[s][128*j +: 128]);
-          // The data key's are not for it.
+          // aes_iter must ignore the keys of the data key.
           write(luxor_pkg::KIND_ENC, s[1:0], 4'(j), random_block());
         end
       end
       @(negedge clk);
       kw_valid = 1'b0;
 
-      // Requests without pauses in runs of one slot, then with pauses, then after a reset.
+      // First without pauses, in runs of one slot; then with pauses; then after a reset.
       for (int p = 0; p < 3; p = p + 1) begin
         rst = 1'b1;
         @(posedge clk);
@@ -152,7 +152,7 @@ module aes_iter_tb;
           @(negedge clk);
           if (req_valid && taken_at[sent-1] == cycle - 1) req_valid = 1'b0;
         end
-        // ROUNDS + 1 turns a block; changes of the key size empty the ring, three times.
+        // A block takes ROUNDS + 1 turns. A change of the key size empties the ring, three times.
         limit = REQUESTS * (ROUNDS + 1) + 4 * STAGES * (ROUNDS + 2);
         if (p == 0 && cycle - first_cycle > limit) begin
           $display("build %b: %0d cycles, not %0d", CONFIG, cycle - first_cycle, limit);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_key_expand with each form of S-box: the last words of FIPS-197's appendices A.1 and A.3,
-// random keys, starts at once, later and in the middle of another key; a round key each
-// sixteen cycles, and nothing left after the last one.
+// Tests aes_key_expand with each kind of S-box: the last words of FIPS-197, appendices A.1 and A.3,
+// and random keys, with the next start at once, later, or in the middle of another key. A round key
+// must come every sixteen cycles, and nothing may be left after the last one.
 `default_nettype none
 
 module aes_key_expand_tb;
@@ -19,10 +19,10 @@ module aes_key_expand_tb;
   logic         start = 1'b0;
   logic         key_long = 1'b0;
   logic [255:0] key = 256'd0;
-  logic [255:0] key_words = 256'd0;  // of the key at work
+  logic [255:0] key_words = 256'd0;  // of the key that is being expanded
   initial forever #5 clk = !clk;
 
-  // Cycles since start, and what then must come.
+  // The cycles since the start, and the round keys that must come.
   int            cycle = -1;
   logic          running_long;
   logic [1919:0] keys;
@@ -35,20 +35,20 @@ module aes_key_expand_tb;
     wire         done;
     wire         word_valid;
     wire [2:0]   word_index;
-    // The words of the key are asked for a cycle before; others are unknown.
+    // The words of the key are requested one cycle ahead; words that do not exist are X.
     logic [31:0] word;
     always @(posedge clk) word <= 32'(key_words >> (32 * word_index));
     aes_key_expand #(.SBOX(form)) dut (
         .clk(clk), .rst(rst), .start(start), .key_long(key_long),
         .word_index(word_index), .word(word), .word_valid(word_valid), .rk_valid(rk_valid), .rk_index(rk_index), .rk(rk), .done(done)
     );
-    // Before the next start is given.
+    // Checks before the next start is set.
     always @(posedge clk) if (!rst) begin
       if (cycle < 0 || cycle > 16 * last + 17) begin
         if (word_valid !== 1'b0 || rk_valid !== 1'b0 || done !== 1'b0) $fatal;
         if (dut.window_reg !== '0) $fatal;
       end else begin
-        // A word each four cycles, from cycle 4 on; a round key with each fourth one.
+        // One word every four cycles, from cycle 4 on; a round key with every fourth word.
         if (word_valid !== (cycle % 4 == 0 && cycle != 0)) $fatal;
         if (rk_valid !== (cycle % 16 == 0 && cycle != 0)) $fatal;
         if (done !== (cycle == 16 * last + 16)) $fatal;
@@ -89,7 +89,7 @@ module aes_key_expand_tb;
       cycle        = 0;
       if (i == 0 && keys[1280 +: 128] !== block_of(A1_LAST)) $fatal;
       if (i == 1 && keys[1792 +: 128] !== block_of(A3_LAST)) $fatal;
-      // Sometimes to the end, sometimes not, sometimes on and on.
+      // Sometimes to the end, sometimes not, and sometimes the next start follows at once.
       wait_cycles = i < 2 ? 280 : i % 3 == 0 ? 16 * (key_long ? 15 : 11) : 32'($urandom % 320);
       @(negedge clk);
       start    = 1'b0;

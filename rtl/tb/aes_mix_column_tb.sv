@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_mix_column and aes_inv_mix_column for every single bit, and random columns.
+// Tests aes_mix_column and aes_inv_mix_column with every single bit and with random columns.
 `default_nettype none
 
 module aes_mix_column_tb;

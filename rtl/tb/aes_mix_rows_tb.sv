@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_mix_rows in both directions, for every single bit and for random states.
+// Tests aes_mix_rows in both directions, with every single bit and with random states.
 `default_nettype none
 
 module aes_mix_rows_tb;
@@ -12,7 +12,7 @@ module aes_mix_rows_tb;
       .inverse(inverse), .x01(x[63:0]), .x23(x[127:64]), .y01(y[63:0]), .y23(y[127:64])
   );
 
-  // Columns as rows, or rows as columns.
+  // Turns columns into rows, and rows into columns.
   function automatic [127:0] transposed(input [127:0] block);
     for (int r = 0; r < 4; r = r + 1) begin
       for (int c = 0; c < 4; c = c + 1) transposed[32*r+8*c +: 8] = block[32*c+8*r +: 8];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// AES byte by byte, as FIPS-197's text has it, for the benches to compare with: nothing of it
-// is shared with the modules. Byte n of a block or key is in bits 8n + 7 to 8n.
+// AES byte by byte, as the text of FIPS-197 describes it. The benches compare with it, so it shares
+// nothing with the modules. Byte n of a block or key is in bits 8n + 7 to 8n.
 `default_nettype none
 
 package aes_model;
-  // The bytes of a standard's hexadecimal number, which begins with byte 0.
+  // The bytes of a hexadecimal number as a standard prints it, with byte 0 first.
   function automatic [127:0] block_of(input [127:0] printed);
     for (int n = 0; n < 16; n = n + 1) block_of[8*n +: 8] = printed[8*(15-n) +: 8];
   endfunction
@@ -19,7 +19,7 @@ package aes_model;
     end
   endfunction
 
-  // FIPS-197, 5.1.1: the inverse, found by trial, then the affine map bit by bit.
+  // FIPS-197, 5.1.1: the inverse, found by trial, then the affine map, bit by bit.
   function automatic [7:0] sbox_of(input [7:0] x);
     reg [7:0] v;
     v = 8'd0;
@@ -34,7 +34,7 @@ package aes_model;
   reg [7:0] inv_sbox [0:255];
   reg [7:0] product [0:4095];  // {a, x}: a·x, a to 15
 
-  // To be called before all that follow.
+  // Must be called before the functions below.
   task prepare;
     for (int x = 0; x < 256; x = x + 1) begin
       sbox[x] = sbox_of(x[7:0]);
@@ -53,7 +53,7 @@ package aes_model;
   endfunction
 
   function automatic [127:0] mix(input [127:0] s, input inverse);
-    reg [15:0] row;  // the matrix's first row, its first entry lowest
+    reg [15:0] row;  // the first row of the matrix, with its first entry lowest
     row = inverse ? 16'h9dbe : 16'h1132;
     mix = 128'd0;
     for (int r = 0; r < 4; r = r + 1) begin
@@ -66,7 +66,7 @@ package aes_model;
     end
   endfunction
 
-  // FIPS-197, 5.2: round key j of 14 or 10 in bits 128j + 127 to 128j.
+  // FIPS-197, 5.2: round key j, 0 to 14 or 0 to 10, is in bits 128j + 127 to 128j.
   function automatic [1919:0] expand(input [255:0] key, input is_long);
     reg [31:0] word;
     reg [7:0]  rcon;
@@ -89,7 +89,7 @@ package aes_model;
     if (!is_long) expand = {512'd0, expand[1407:0]};
   endfunction
 
-  // FIPS-197, 5.1 and 5.3 (the inverse cipher, not the equivalent one).
+  // FIPS-197, 5.1 and 5.3 (the inverse cipher, not the equivalent inverse cipher).
   function automatic [127:0] aes_cipher(
       input [1919:0] keys, input is_long, input inverse, input [127:0] block
   );
@@ -111,7 +111,7 @@ package aes_model;
     end
   endfunction
 
-  // FIPS-197, 5.3.5: position j of the equivalent inverse cipher's keys.
+  // FIPS-197, 5.3.5: key j of the equivalent inverse cipher.
   function automatic [127:0] inverse_key(input [1919:0] keys, input is_long, input int j);
     int rounds;
     rounds      = is_long ? 14 : 10;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_pipe with each cipher, choice of key sizes, number of registers and form of S-box: blocks
-// of random slots, kinds and directions, one each cycle, FIPS-197's examples first; then once
-// more with other keys in slot 3.
-// Icarus alone: what Verilator makes of nine pipelines is compiled for minutes. The cocotb tests
-// have one in each core, and aes_round_tb every form of a round, on Verilator.
+// Tests aes_pipe with different ciphers, key sizes, numbers of registers and kinds of S-box. Blocks
+// of random slots, kinds and directions enter in every cycle, the examples of FIPS-197 first. Then
+// all are repeated with another key in slot 3.
+// This bench runs only on Icarus, because Verilator takes minutes to compile nine pipelines. On
+// Verilator the cocotb tests have one pipeline in each core, and aes_round_tb has every variant of
+// a round.
 `default_nettype none
 
 module aes_pipe_tb;
@@ -23,8 +24,8 @@ module aes_pipe_tb;
   logic clk = 1'b0;
   initial forever #5 clk = !clk;
 
-  // What goes in, and the schedules of {kind, slot}. Slots 0 and 2 have long keys where both
-  // sizes are built.
+  // The blocks that go in, and the key schedules of {kind, slot}. If both sizes are built, slots 0
+  // and 2 have long keys.
   logic [127:0]  blocks [0:BLOCKS-1];
   logic [1:0]    slots [0:BLOCKS-1];
   logic          tweaks [0:BLOCKS-1];
@@ -34,7 +35,7 @@ module aes_pipe_tb;
   int            pass = 0;
   int            finished = 0;
 
-  // A build is {cipher, KEY256, KEY128, SBOX, STAGES}, two, one, one, two and three bits.
+  // A build is {cipher, KEY256, KEY128, SBOX, STAGES}: two, one, one, two and three bits.
   localparam logic [9*BUILDS-1:0] CONFIGS = {
     9'b00_01_01_010, 9'b00_10_00_001, 9'b00_11_10_010, 9'b01_11_00_011, 9'b10_01_00_100,
     9'b10_11_00_001, 9'b00_01_11_010, 9'b01_10_11_011, 9'b10_11_11_001

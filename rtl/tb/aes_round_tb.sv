@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// aes_enc_round, aes_dec_round and aes_duo_round with each form of S-box, and aes_t_round, each
-// with each number of registers, as last rounds and others: random states, keys and directions
-// each cycle.
+// Tests aes_enc_round, aes_dec_round and aes_duo_round with each kind of S-box, and aes_t_round, as
+// a last round and as another round, with different numbers of registers. Each cycle has a random
+// state, key and direction.
 // Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
 // The cocotb tests run these modules on Verilator.
 `default_nettype none
@@ -24,7 +24,7 @@ module aes_round_tb;
     swapped = {block[63:32], block[95:64], block[127:96], block[31:0]};
   endfunction
 
-  // aes_duo_round's order: rows.
+  // The order of aes_duo_round: rows.
   function automatic [127:0] rows(input [127:0] block);
     for (int r = 0; r < 4; r = r + 1) begin
       for (int c = 0; c < 4; c = c + 1) rows[32*r+8*c +: 8] = block[32*c+8*r +: 8];
@@ -37,7 +37,7 @@ module aes_round_tb;
   logic         start = 1'b0;
   int           finished = 0;
 
-  // A build is {SBOX, LAST, REGS_ROUND}, two, one and three bits.
+  // A build is {SBOX, LAST, REGS_ROUND}: two, one and three bits.
   localparam logic [6*BUILDS-1:0] CONFIGS = {
     6'b00_0_001, 6'b00_1_010, 6'b00_0_011, 6'b00_1_100, 6'b01_0_011, 6'b10_0_010
   };
@@ -94,7 +94,7 @@ module aes_round_tb;
         state   = n < STATES ? states[n] : 128'hx;
         turned_state = inverse ? swapped(state) : state;
         duo_state = rows(turned_state);
-        // The key comes with the last register.
+        // The key is given in the cycle of the last register.
         key     = n >= REGS - 1 ? keys[n-REGS+1] : 128'hx;
         turned_key = n >= REGS - 1 && inverses[n-REGS+1] && LAST == 0 ? swapped(key) : key;
         duo_key = rows(turned_key);

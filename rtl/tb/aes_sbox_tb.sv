@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Every S-box of every form, cipher and number of registers, for every input and direction.
+// Tests the S-box of every kind, cipher and number of registers for every input and direction.
 `default_nettype none
 
 module aes_sbox_tb;
@@ -10,7 +10,7 @@ module aes_sbox_tb;
   logic [7:0] x = 8'd0;
   initial forever #5 clk = !clk;
 
-  // What went in, the newest first.
+  // The inputs so far, the newest first.
   logic [8:0] inputs [0:3];
 
   function automatic [7:0] expected(input [8:0] from, input int cipher);
@@ -38,7 +38,7 @@ module aes_sbox_tb;
     end
   end
 
-  // The columns' S-boxes, whose block RAM has two ports.
+  // The S-boxes of a column, which use both ports of a block RAM.
   for (genvar form = 0; form < 3; form = form + 1) begin : gen_word
     wire [31:0] y;
     aes_sub_word #(.SBOX(form), .CIPHER(luxor_pkg::CIPHER_BOTH), .REGS(1)) dut (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// block_fifo, full and empty, with random pushes and pops: nothing is lost, doubled or out of
-// order; an entry is seen three cycles after its push; `more` is true; what streams through
-// streams without a gap.
+// Tests block_fifo, full and empty, with random pushes and pops. No entry may be lost, duplicated
+// or out of order. An entry must become visible three cycles after its push, `more` must be right,
+// and a stream must pass without a gap.
 `default_nettype none
 
 module block_fifo_tb;
@@ -26,7 +26,7 @@ module block_fifo_tb;
       .pop(pop), .valid(valid), .more(more), .head(head)
   );
 
-  // How many were pushed three cycles ago and before.
+  // The number of entries pushed at least one, two and three cycles ago.
   int old1 = 0, old2 = 0, old3 = 0;
   bit had_more = 1'b0;
   int streamed = 0;
@@ -42,7 +42,7 @@ module block_fifo_tb;
         often_push = 32'($urandom % 4);
         often_pop  = 32'($urandom % 4);
       end
-      // What was seen at the last edge.
+      // The numbers as of the last edge.
       old3 = old2;
       old2 = old1;
       old1 = pushed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// block_queue, full and empty, with random pushes and pops: each entry comes in the second cycle
-// after its pop, and zero when there was none.
+// Tests block_queue, full and empty, with random pushes and pops: each entry comes in the third
+// cycle after that of its pop, and `data` is zero in all other cycles.
 `default_nettype none
 
 module block_queue_tb;

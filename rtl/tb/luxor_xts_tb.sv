@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The whole core with X wherever nothing is promised: on the inputs' data when they are not
-// valid, in the padding of units, and in every register before the reset. After it no control
-// output may ever be X, and no data output while it is valid. What comes out are known
-// answers: of IEEE 1619, Annex B, and of NIST's XTSGenAES256.
-// Icarus alone: Verilator has no X, and cocotb tests the whole on Verilator.
+// Tests the whole core with X wherever nothing is specified: on data inputs that are not valid, in
+// the padding of units, and in every register before the reset. After the reset no control output
+// may ever be X, and no data output while it is valid. The results are compared with known answers
+// of IEEE 1619, Annex B, and of NIST's XTSGenAES256.
+// This bench runs only on Icarus, because Verilator has no X. The cocotb tests run the whole core
+// on Verilator.
 `default_nettype none
 
 module luxor_xts_tb;
@@ -92,7 +93,7 @@ module luxor_xts_check #(
     end
   end
 
-  // The streams: beats to go in, with X where a unit has no bytes, and what came out.
+  // The streams: the beats to send, with X where a unit has no bytes, and the beats received.
   localparam int MAX = 64;
   logic [W-1:0] in_beats[0:MAX-1];
   logic in_lasts[0:MAX-1];
@@ -190,7 +191,7 @@ module luxor_xts_check #(
     while (head != submitted) read(12'h024, head);
     expect_read(12'(12'h800 + 64 * ((submitted - 1) % 32) + 60), {1'b1, 27'd0, code});
   endtask
-  // One unit of a packet.
+  // Sends one unit of a packet.
   task automatic send(input int len, input logic [511:0] text, input logic last);
     for (int b = 0; b * BYTES < len; b++) begin
       for (int i = 0; i < BYTES; i++)
@@ -220,7 +221,7 @@ module luxor_xts_check #(
     checked = checked + 1;
   endtask
 
-  // Both directions of a unit.
+  // Checks a unit in both directions.
   task automatic known_answer(input logic [127:0] number, input int len,
                               input logic [511:0] plain, input logic [511:0] cipher);
     if (CIPHER != luxor_pkg::CIPHER_DEC) begin
@@ -237,7 +238,7 @@ module luxor_xts_check #(
     end
   endtask
 
-  // The bytes of a number as it is printed, the first in bits 7:0.
+  // The bytes of a printed number, with the first byte in bits 7:0.
   function automatic logic [511:0] bytes(input int len, input logic [511:0] printed);
     bytes = 512'd0;
     for (int i = 0; i < len; i++) bytes[8*i+:8] = printed[8*(len-1-i)+:8];
@@ -248,7 +249,7 @@ module luxor_xts_check #(
       384'hc73256870cc2f4dd57acc74b5456dbd776912a128bc1f77d72cdebbf270044b7a43ceed29025e1e8be211fa3c3ed002d;
 
   task automatic all_there_is;
-    // Nothing has a key. The packet waits since the reset.
+    // No slot has a key yet. The packet has been waiting since the reset.
     submit(128'd7, 512, 1, 32'h000);
     expect_status(CIPHER == luxor_pkg::CIPHER_DEC ? luxor_pkg::DONE_NO_CIPHER : luxor_pkg::DONE_EMPTY_SLOT);
     expect_hollow;
@@ -260,7 +261,7 @@ module luxor_xts_check #(
              bytes(16, 128'hbfbebdbcbbbab9b8b7b6b5b4b3b2b1b0));
     known_answer(128'h123456789a, 17, bytes(17, 136'h000102030405060708090a0b0c0d0e0f10),
                  bytes(17, 136'h6c1625db4671522d3d7599601de7ca09ed));
-    // A packet that is cut before its second unit, one that is too long, and no data.
+    // A packet that ends before its second unit, one that is too long, and one without data.
     send(17, bytes(17, 136'h000102030405060708090a0b0c0d0e0f10), 1'b1);
     submit(128'h123456789a, 17, 2, 32'h000);
     expect_status(luxor_pkg::DONE_CUT);
@@ -291,7 +292,7 @@ module luxor_xts_check #(
     repeat (2) @(negedge clk);
     rst = 1'b0;
     send(48, 512'd5, 1'b1);
-    // The second time after a reset in the middle of a unit.
+    // The second turn comes after a reset in the middle of a unit.
     for (int turn = 0; turn < 2; turn++) begin
       write(12'h00c, 32'd1);
       expect_read(12'h020, 32'd0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Numbered words through the slice, with both sides stalling at random, one of them or
-// neither; with neither a word a cycle; a reset forgets what is inside.
+// Sends numbered words through the slice while both sides, one side or neither side stalls at
+// random. Without stalls, one word must pass per cycle. A reset must discard what is inside.
 `default_nettype none
 
 module skid_tb;
@@ -18,7 +18,7 @@ module skid_tb;
       .out_valid(out_valid), .out_ready(out_ready), .out_data(out_data)
   );
 
-  // Words taken by the slice, and words given by it.
+  // Words that the slice has taken, and words that it has sent.
   int sent = 0;
   int received = 0;
   logic held = 1'b0;
@@ -42,11 +42,11 @@ module skid_tb;
     if (^{in_ready, out_valid} === 1'bx && !rst) $fatal(1, "skid: X");
   end
 
-  // Runs with valid and ready in so many of 16 cycles.
+  // Runs with valid and ready in the given number of 16 cycles.
   task automatic run(input int valid_of_16, input int ready_of_16, input int cycles);
     for (int i = 0; i < cycles; i++) begin
       @(negedge clk);
-      // What was offered stays until it is taken.
+      // A word that is offered stays until it is taken.
       if (!in_valid || in_data != sent) begin
         in_valid = int'($urandom & 15) < valid_of_16;
         in_data  = in_valid ? sent : 32'hdead;

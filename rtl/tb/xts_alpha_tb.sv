@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// xts_alpha of 0 to 8 steps against IEEE 1619-2018, 5.2, byte by byte, for each single bit, all
-// bits, and random tweaks.
+// Compares xts_alpha for 0 to 8 steps with IEEE 1619-2018, 5.2, byte by byte, for each single bit,
+// all bits, and random tweaks.
 `default_nettype none
 
 module xts_alpha_tb;
   import aes_model::*;
 
-  // a_{k+1}[i] = 2·(a_k[i] mod 128) + a_k[i-1] / 128, and 135 more in byte 0 after a carry
-  // from byte 15.
+  // a_{k+1}[i] = 2·(a_k[i] mod 128) + a_k[i-1] / 128, and 135 is added to byte 0 after a carry out
+  // of byte 15.
   function automatic [127:0] next(input [127:0] a);
     reg carry;
     carry = 1'b0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One build of xts_core under random descriptors, with stalls on every side, or none; then
-// units of every length up to some beats, each way, with packets that are whole, cut after
-// each of their beats, and too long; then its cycles: 1 MiB of units of 512 bytes a lane without stalls, in descriptors of 1 to 16
-// units, with keys of three slots in turn, and one request of eight units of 512 bytes.
+// Tests one build of xts_core. First random descriptors, with and without stalls on every side.
+// Then units of every length up to a few beats, in each direction, with packets that are whole, cut
+// after each of their beats, or too long. Then it counts cycles: for 1 MiB of units of 512 bytes
+// per lane without stalls, in descriptors of 1 to 16 units with the keys of three slots in turn,
+// and for one request of eight units of 512 bytes.
 `default_nettype none
 
 module xts_core_bench #(
@@ -22,7 +23,7 @@ module xts_core_bench #(
   import aes_model::prepare;
   import aes_model::random_block;
 
-  // Icarus has a hundredth of Verilator's speed.
+  // Icarus is about a hundred times slower than Verilator.
 `ifdef __ICARUS__
   localparam int DESCRIPTORS = 6;
   localparam int RATE_BYTES = 1 << 13;
@@ -40,7 +41,7 @@ module xts_core_bench #(
 
   logic clk = 1'b0;
   logic rst = 1'b1;
-  // Builds that are done do not slow the others down.
+  // The clock stops when the build is done, so that it does not slow the others down.
   initial while (finished !== 1'b1) #1 clk = !clk;
 
   logic desc_valid = 1'b0;
@@ -84,7 +85,7 @@ module xts_core_bench #(
       .*
   );
 
-  // ---- What is to go in and to come out.
+  // ---- The inputs, and the outputs that are expected.
   logic [W-1:0] in_beats[0:MAX_BEATS-1];
   logic in_lasts[0:MAX_BEATS-1];
   logic [W-1:0] out_beats[0:MAX_BEATS-1];
@@ -100,10 +101,10 @@ module xts_core_bench #(
   logic d_decrypt[0:MAX_DESCRIPTORS-1];
   logic d_ecb[0:MAX_DESCRIPTORS-1];
   logic [3:0] d_status[0:MAX_DESCRIPTORS-1];
-  int stalls;  // per cent, on each side
+  int stalls;  // percent, on each side
 
-  // Marsaglia, "Xorshift RNGs", 2003. Of $urandom(seed) Verilator makes the same number
-  // each time, as the standard has it.
+  // Marsaglia, "Xorshift RNGs", 2003. $urandom(seed) is not used: in Verilator it gives the same
+  // number each time, as the standard requires.
   logic [31:0] random = 32'h9e37_79b9 ^ SEED;
   function automatic int pick(input int n);
     random = random ^ (random << 13);
@@ -111,7 +112,7 @@ module xts_core_bench #(
     random = random ^ (random << 5);
     pick = int'(random[31:1]) % n;
   endfunction
-  // Key schedules: of slot s the data key's at 2s, the tweak key's at 2s + 1.
+  // The key schedules: the data key of slot s at 2s, and its tweak key at 2s + 1.
   logic [1919:0] keys[0:7];
   logic longs[0:3];
   function automatic logic [127:0] model_aes(input int k, input logic decrypt,
@@ -130,7 +131,7 @@ module xts_core_bench #(
     if (carry[0]) model_alpha[7:0] = model_alpha[7:0] ^ 8'h87;
   endfunction
 
-  // The units of descriptor d, with `beats` beats of input sent (all, if it is sound).
+  // The units that descriptor d must give after `sent` beats of input (all of them if it is valid).
   task automatic expect_units(input int d, input int sent, input logic whole);
     logic [127:0] t, number, cc, pp, t_first, t_second;
     logic [127:0] p[0:511];
@@ -143,7 +144,7 @@ module xts_core_bench #(
     blocks = m + (tail != 0 ? 1 : 0);
     beats = (blocks + LANES - 1) / LANES;
     for (int u = 0; u < d_units[d] && sent > 0; u++) begin
-      // A unit may be cut short: what has been sent of it is looked at alone.
+      // A unit may be cut short: only the beats of it that were sent are used.
       for (int b = 0; b < blocks; b++) begin
         if (b / LANES < sent) p[b] = in_beats[ins-sent+b/LANES][128*(b%LANES)+:128];
         else p[b] = '0;
@@ -166,7 +167,8 @@ module xts_core_bench #(
         end
         t = model_alpha(t);
       end
-      // The last whole block waits for its part: in the next beat, it has no second pass.
+      // The last whole block waits for its partial block. If that should be in the next beat, and
+      // that beat was not sent, the beat of the whole block is lost.
       last = sent < beats ? sent : beats;
       if (last < beats && tail != 0 && m % LANES == 0 && last == beats - 1) last = last - 1;
       for (int b = 0; b < last; b++) begin
@@ -261,7 +263,7 @@ module xts_core_bench #(
     add_packet(d, total, sent);
   endtask
 
-  // Its packet has `total` beats when it is whole, and `sent` are sent.
+  // The whole packet has `total` beats, of which `sent` are sent.
   task automatic add_packet(input int d, input int total, input int sent);
     case (d_status[d])
       luxor_pkg::DONE_OK: begin
@@ -316,7 +318,7 @@ module xts_core_bench #(
   int next_desc, next_in, next_out, next_done, many;
   logic desc_hold, in_hold;
 
-  // Every input changes half a clock before it counts.
+  // Every input changes half a clock cycle before it is sampled.
   always @(negedge clk) begin
     if (!rst && next_desc < many && (desc_hold || pick(100) >= stalls)) begin
       desc_valid <= 1'b1;
@@ -363,7 +365,7 @@ module xts_core_bench #(
     end
   end
 
-  // A beat that is offered stays as it is until it is taken.
+  // A beat that is offered must not change until it is taken.
   logic out_held = 1'b0;
   logic [W+BYTES+1:0] out_was;
   always @(posedge clk) begin
@@ -396,8 +398,8 @@ module xts_core_bench #(
     if (busy) $fatal(1, "xts_core: busy with nothing");
   endtask
 
-  // A descriptor of `units` units of `unit_len` bytes, sound but that its packet has `more`
-  // beats than it should, or so many less.
+  // A descriptor of `units` units of `unit_len` bytes. It is valid, but its packet has `more` beats
+  // too many, or too few if `more` is negative.
   task automatic plain(input int units, input int unit_len, input logic decrypt, input int more);
     int total;
     total = units * ((unit_len + BYTES - 1) / BYTES);
@@ -414,7 +416,7 @@ module xts_core_bench #(
     many++;
   endtask
 
-  // From the first to the last beat out.
+  // Cycles from the first to the last output beat.
   function automatic int cycles_out();
     cycles_out = last_out - first_out + 1;
   endfunction
@@ -446,10 +448,10 @@ module xts_core_bench #(
              TWEAK, KEY256, STAGES, LANES, n, 512 * LANES, cycles, n / cycles,
              (n * 1000 / cycles) % 1000);
     if (TWEAK == luxor_pkg::TWEAK_DEDICATED && cycles != n) $fatal(1, "xts_core: not a beat each cycle");
-    // 32 of 33, but for the tweaks that go in before the first beat comes out.
+    // 32 of 33 cycles, except for the tweaks that enter before the first beat comes out.
     if (TWEAK == luxor_pkg::TWEAK_SHARED && n * 1000 < cycles * 969)
       $fatal(1, "xts_core: less than 0.969 of a beat each cycle");
-    // 32 of 32 + 2 L, and the last unit does not wait for the next.
+    // 32 of 32 + 2 L cycles; the last unit does not wait for a next one.
     if (TWEAK == luxor_pkg::TWEAK_PAPER && n * (32 + 2 * L) < cycles * 32)
       $fatal(1, "xts_core: less than the paper's design");
     restart();
@@ -458,7 +460,7 @@ module xts_core_bench #(
     cycles = last_out - started;
     $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: 4 KiB in eight units: %0d cycles, L = %0d",
              TWEAK, KEY256, STAGES, LANES, cycles, L);
-    // With more lanes the unit at the side is slower than the data of such units.
+    // With more lanes, the separate tweak unit is slower than the data of such units.
     if ((TWEAK == luxor_pkg::TWEAK_SHARED || TWEAK == luxor_pkg::TWEAK_DEDICATED && LANES == 1)
         && cycles > 256 / LANES + 8 + 2 * L + (LANES == 1 ? 4 : 6))
       $fatal(1, "xts_core: more than 264 + 2 L + 4 cycles");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// xts_core in the builds that differ most, against aes_model.
-// Icarus alone: what Verilator makes of three cores is compiled for many minutes. The cocotb tests
-// have these builds on Verilator.
+// Tests xts_core in the builds that differ most, against aes_model.
+// This bench runs only on Icarus, because Verilator takes many minutes to compile three cores. The
+// cocotb tests run these builds on Verilator.
 `default_nettype none
 
 module xts_core_tb;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Key commands: what is in every entry of the round keys' memories after each, and the
-// slots' states. Round keys are expected as FIPS 197 describes them (5.2, and 5.3.5 for
-// decryption), computed here byte by byte and anchored at Appendix A.1 and A.3.
+// Tests key commands: after each command, every entry of the round key memories and the states of
+// the slots. The expected round keys follow FIPS 197 (5.2, and 5.3.5 for decryption). They are
+// computed here byte by byte, and checked against Appendix A.1 and A.3.
 // Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
 // The cocotb tests run these modules on Verilator.
 `default_nettype none
@@ -13,7 +13,7 @@ module xts_keys_tb;
   xts_keys_check #(.NAME("long"), .KEY128(0), .CIPHER(luxor_pkg::CIPHER_DEC)) only_long (.done(done[2]));
   xts_keys_check #(.NAME("equal"), .PERMIT_EQUAL(1)) equal (.done(done[3]));
 
-  // AES's tables by their definition, before anything else happens.
+  // The AES tables, computed from their definition before anything else happens.
   logic [7:0] sbox[0:255];
   logic [7:0] by_09[0:255], by_0b[0:255], by_0d[0:255], by_0e[0:255];
   function automatic logic [7:0] times(input logic [7:0] a, input logic [7:0] b);
@@ -91,7 +91,7 @@ module xts_keys_check #(
       .kw_round(kw_round), .kw_slot(kw_slot), .kw_data(kw_data), .busy(busy), .wiping(wiping)
   );
 
-  // What the memories have, by {kind, slot, round}, and what they should have.
+  // The contents of the memories, by {kind, slot, round}, and the expected contents.
   logic [127:0] memory[0:255];
   logic [127:0] wanted[0:255];
   logic [  7:0] wanted_state;
@@ -133,7 +133,7 @@ module xts_keys_check #(
     return round != 0 && !is_long && KEY256 != 0 ? round + 4 : round;
   endfunction
 
-  // What the command that is given does.
+  // The expected effect of the given command.
   task automatic want_wiped(input logic [1:0] state);
     for (int i = 0; i < 64; i++) wanted[{i[5:4], cmd_slot[1:0], i[3:0]}] = '0;
     wanted_state[2*cmd_slot[1:0]+:2] = state;
@@ -164,8 +164,8 @@ module xts_keys_check #(
                i % 16, memory[i], wanted[i]);
   endtask
 
-  // Gives a command and takes its result; cmd_valid stays for one that follows at once. A
-  // process of its own, so that it is compiled once.
+  // Gives a command and takes its result. cmd_valid stays 1 if another command follows at once.
+  // This is a process of its own so that it is compiled only once.
   logic       go = 1'b0;
   logic [3:0] code = 4'd0;
   always begin
@@ -212,7 +212,7 @@ module xts_keys_check #(
     wanted_state = 8'd0;
   endtask
 
-  // Slot 3 is in use `late` cycles after it became empty, until it is full again.
+  // Slot 3 is in use from `late` cycles after it became empty until it is loaded again.
   int late = -1;
   int since = 0;
   always @(negedge clk)
@@ -233,7 +233,7 @@ module xts_keys_check #(
     for (int i = 0; i < 256; i++) memory[i] = '1;
     for (int i = 0; i < 8; i++) other[32*i+:32] = $urandom;
 
-    // A command right after reset waits until all is wiped.
+    // A command right after a reset waits until everything is wiped.
     reset;
     if (KEY128 != 0) begin
       command(1'b1, 8'd0, 1'b0, KEY_A1, other, luxor_pkg::KEY_OK);
@@ -245,11 +245,11 @@ module xts_keys_check #(
       command(1'b1, 8'd3, 1'b1, other, KEY_A3, luxor_pkg::KEY_OK);
     end else command(1'b1, 8'd3, 1'b1, KEY_A3, other, luxor_pkg::KEY_SIZE);
 
-    // A key over another one, of the other size where there is one.
+    // Loads a key over another one, of the other size if both are built.
     if (KEY128 != 0) command(1'b1, 8'd3, 1'b0, KEY_A1, other, luxor_pkg::KEY_OK);
     if (KEY256 != 0) command(1'b1, 8'd0, 1'b1, other, KEY_A3, luxor_pkg::KEY_OK);
 
-    // Slots that there are not, and slots in use.
+    // Slots that do not exist, and slots in use.
     command(1'b1, 8'd4, KEY256 != 0, KEY_A3, other, luxor_pkg::KEY_NO_SLOT);
     command(1'b0, 8'd128, 1'b0, KEY_A3, other, luxor_pkg::KEY_NO_SLOT);
     pause(1);
@@ -257,7 +257,7 @@ module xts_keys_check #(
     command(1'b0, 8'd3, 1'b0, KEY_A3, other, luxor_pkg::KEY_IN_USE);
     command(1'b1, 8'd3, KEY256 != 0, KEY_A3, other, luxor_pkg::KEY_IN_USE);
     slot_used = 4'b0000;
-    // Descriptors that came at the last moment.
+    // Descriptors that start to use the slot at the last moment.
     for (int i = 0; i < 4; i++) begin
       late = i;
       command(1'b0, 8'd3, 1'b0, KEY_A3, other, luxor_pkg::KEY_IN_USE);
@@ -265,7 +265,7 @@ module xts_keys_check #(
     late = -1;
     slot_used = 4'b0000;
 
-    // Equal keys; of short ones the upper half is nothing.
+    // Equal keys. The upper halves of short keys are ignored.
     if (PERMIT_EQUAL != 0) begin
       command(1'b1, 8'd2, KEY256 != 0, KEY_A3, KEY_A3, luxor_pkg::KEY_OK);
     end else begin
@@ -276,10 +276,10 @@ module xts_keys_check #(
         command(1'b1, 8'd2, KEY256 != 0, KEY_A3, KEY_A3 ^ (256'd1 << i), luxor_pkg::KEY_OK);
     end
 
-    // Clearing, full or empty.
+    // Clears a full and an empty slot.
     for (int i = 0; i < 2; i++) command(1'b0, 8'd3, 1'b1, KEY_A3, KEY_A3, luxor_pkg::KEY_OK);
 
-    // Reset in a command and at rest.
+    // Resets during a command and at rest.
     for (int cycles = 1; cycles < 150; cycles += 13) begin
       cmd_load = 1'b1;
       cmd_slot = 8'd1;

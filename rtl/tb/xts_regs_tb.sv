@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Registers and ring against a core that is played by the bench: it takes descriptors at
-// random moments, notes them, and reports statuses that follow from their numbers. Every
-// channel of AXI4-Lite stalls at random; addresses and words come in either order.
+// Tests the registers and the ring. The bench plays the core: it takes descriptors at random
+// moments, records them, and reports statuses that are computed from their numbers. Every channel
+// of AXI4-Lite stalls at random, and addresses and data come in either order.
 `default_nettype none
 
 module xts_regs_tb;
@@ -59,7 +59,7 @@ module xts_regs_tb;
       .beat_out(beat_out)
   );
 
-  // What is offered on a channel stays until it is taken, and nothing is X after reset.
+  // What is offered on a channel must stay until it is taken, and nothing may be X after a reset.
   logic held = 1'b0;
   logic [265:0] held_desc = '0;
   logic was_valid = 1'b0;
@@ -132,7 +132,7 @@ module xts_regs_tb;
     if (data !== expected) $fatal(1, "regs: %h reads %h, not %h", address, data, expected);
   endtask
 
-  // The core's side.
+  // The side of the core.
   localparam int MAX = 200;
   logic [265:0] seen[0:MAX-1];
   int taken = 0;
@@ -177,7 +177,7 @@ module xts_regs_tb;
   initial begin
     repeat (3) @(negedge clk);
     rst = 1'b0;
-    // What there is.
+    // The values after a reset.
     expect_read(12'h000, 32'h4C58_5453);
     expect_read(12'h004, 32'h0001_0000);
     expect_read(12'h008, {8'd31, 4'd0, 4'd5, 1'b0, 3'd3, 2'b0, 2'd2, 4'b0101, 4'd4});
@@ -197,13 +197,13 @@ module xts_regs_tb;
     busy = 1'b1;
     expect_read(12'h010, 32'd1);
     busy = 1'b0;
-    // Part words change nothing.
+    // Writes of less than a word change nothing.
     write(12'h014, 32'd3);
     write_strobed(12'h014, 32'd0, 4'b0111, 2'b10);
     write_strobed(12'h014, 32'd0, 4'b0000, 2'b10);
     expect_read(12'h014, 32'd3);
 
-    // A write waits until the answer of the one before it is taken.
+    // A write waits until the answer to the write before it is taken.
     awvalid = 1'b1;
     wvalid  = 1'b1;
     awaddr  = 12'h014;
@@ -225,7 +225,7 @@ module xts_regs_tb;
     expect_read(12'h014, 32'd2);
     write(12'h014, 32'd3);
 
-    // Nothing is taken without ENABLE.
+    // No descriptor is taken without ENABLE.
     submit(0);
     write(12'h020, 32'd1);
     write(12'h020, 32'd33);
@@ -236,7 +236,7 @@ module xts_regs_tb;
     write(12'h00c, 32'd1);
     expect_read(12'h00c, 32'd1);
 
-    // Ten rings' worth.
+    // Several times the size of the ring.
     submitted = 1;
     while (submitted < MAX) begin
       read(12'h024, data);
@@ -246,15 +246,15 @@ module xts_regs_tb;
         submitted++;
       end
       write(12'h020, 32'(submitted));
-      // Tails that cannot be.
+      // Invalid tails.
       write(12'h020, 32'(submitted) - 32'd1);
       write(12'h020, 32'(submitted) + 32'd33);
       expect_read(12'h020, 32'(submitted));
-      // The memory gives the host its words while descriptors are fetched.
+      // The host can read its words while descriptors are fetched.
       for (int i = 0; i < 9; i++) expect_read(ring_at(submitted - 1, i), word_of(submitted - 1, i));
       // The host cannot write a status.
       write(ring_at(submitted, 15), 32'h8000_0005);
-      // Statuses of what is done and has not been replaced.
+      // The status of a descriptor that is done and has not been replaced.
       read(12'h024, data);
       if (data != 0) expect_read(ring_at(int'(data) - 1, 15), {1'b1, 27'd0, status_of(int'(data) - 1)});
     end
@@ -350,7 +350,7 @@ module xts_regs_tb;
     repeat (100) @(negedge clk);
     expect_read(12'h084, low >= 32'hffff_fff0 ? 32'h0123_4567 : 32'h0123_4568);
 
-    // Reset by software: with a descriptor under way and a key command.
+    // A reset by software, with a descriptor taken and a key command running.
     for (int i = 0; i < 16; i++) write(12'(12'h040 + 4 * i), 32'hffff_ffff);
     write(12'h00c, 32'd3);
     repeat (40) @(negedge clk);

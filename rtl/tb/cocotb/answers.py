@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Expected bytes: the project's reference, and the standards' known answers."""
+"""Expected bytes, from the reference implementation and from the known answers of standards."""
 
 import os
 import subprocess
@@ -10,13 +10,13 @@ VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "xts"
 
 
 def ask(requests):
-    """What the reference (reference/examples/answers.rs) makes of
-    (descriptor, key, data) each: bytes."""
+    """The bytes that the reference implementation (reference/examples/answers.rs) returns for
+    each (descriptor, key, data)."""
     lines = []
     for descriptor, key, data in requests:
         mode = "ecb" if descriptor.ecb else "xts"
         direction = "decrypt" if descriptor.decrypt else "encrypt"
-        # ECB has the data key alone.
+        # ECB has only the data key.
         key = key[: len(key) // 2] if descriptor.ecb else key
         numbers = f"{descriptor.number} {descriptor.stride} {descriptor.unit_len}"
         lines.append(f"{mode} {direction} {key.hex()} {numbers} {data.hex()}\n")
@@ -42,7 +42,7 @@ class KnownAnswer:
 
 
 def known_answers(file):
-    """The records of a file of vectors/xts that are whole bytes."""
+    """The records in a file of vectors/xts whose data are whole bytes."""
     answers = []
     record = {}
     for line in (VECTORS / file).read_text().splitlines() + [""]:

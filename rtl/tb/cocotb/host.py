@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The core as a driver sees it: registers, the ring, and the two streams."""
+"""The core as a driver sees it: the registers, the ring and the two streams."""
 
 import os
 import random
@@ -31,7 +31,7 @@ SLOT_EMPTY, SLOT_128, SLOT_256, SLOT_EQUAL = range(4)
 
 @dataclass
 class Parameters:
-    """What the model was built with, from the environment."""
+    """The parameters that the model was built with, from the environment."""
 
     TWEAK: int = 1
     CIPHER: int = 2
@@ -48,17 +48,17 @@ class Parameters:
 
     @property
     def beat(self):
-        """The bytes of a beat."""
+        """The number of bytes in a beat."""
         return 16 * self.LANES
 
     @property
     def directions(self):
-        """Those that are built: False to encrypt, True to decrypt."""
+        """The directions that are built: False is encryption, True is decryption."""
         return {0: [False], 1: [True], 2: [False, True]}[self.CIPHER]
 
     @property
     def key_lengths(self):
-        """The bytes of data key and tweak key together."""
+        """The possible numbers of bytes of data key and tweak key together."""
         return [32] * bool(self.KEY128) + [64] * bool(self.KEY256)
 
 
@@ -73,7 +73,7 @@ class Descriptor:
     ecb: bool = False
 
     def words(self):
-        """As it lies in the ring."""
+        """The bytes of the descriptor in the ring."""
         return (
             self.number.to_bytes(16, "little")
             + self.stride.to_bytes(8, "little")
@@ -84,8 +84,8 @@ class Descriptor:
 
 
 class Ports:
-    """The model's ports, each got by its name. Verilator 5.006 has every port twice, and the
-    buses of cocotbext-axi would list the model's objects and find those that do nothing."""
+    """The ports of the model, each found by its name. Verilator 5.006 has every port twice;
+    the buses of cocotbext-axi list the objects of the model and would find the unused ones."""
 
     NAMES = """clk rst irq
         s_axil_awaddr s_axil_awvalid s_axil_awready s_axil_wdata s_axil_wstrb s_axil_wvalid
@@ -102,12 +102,12 @@ class Ports:
 
 
 class Host:
-    """Drives the top. All that waits is to be awaited by one task at a time, except for
-    `packets` and the streams."""
+    """Drives the top module. Only one task at a time may await its coroutines, except those
+    for `packets` and the streams."""
 
     def __init__(self, dut):
         self.dut = dut = Ports(dut)
-        # The buses tell every transfer, and what a reset cuts short.
+        # The bus models log every transfer, and what a reset interrupts.
         dut._log.setLevel("ERROR")
         self.built = Parameters.built()
         dut.rst.value = 1
@@ -118,7 +118,7 @@ class Host:
         self.forget()
 
     async def start(self, stalls=None):
-        """Clock, reset, and stalls (a random.Random) on every interface."""
+        """Starts the clock, resets, and lets every interface stall (stalls: a random.Random)."""
         cocotb.start_soon(Clock(self.dut.clk, CYCLE_NS, "ns").start())
         await self.reset()
         if stalls is not None:
@@ -133,7 +133,7 @@ class Host:
 
     async def reset_by_register(self):
         await self.write(CONTROL, RESET)
-        # The streams' other ends are reset by whoever resets the core.
+        # The other ends of the streams must be reset together with the core.
         for stream in (self.source, self.sink):
             stream.assert_reset()
         self.forget()
@@ -143,14 +143,14 @@ class Host:
             stream.clear()
         self.submitted = self.done = 0
         self.statuses = []
-        self.owners = []  # of each descriptor whether it owns a packet
+        self.owners = []  # for each descriptor, whether it has a packet
         self.packets = 0
 
     async def enable(self):
         await self.write(CONTROL, ENABLE)
 
     def stall(self, rng):
-        """Each interface stalls in bursts, at a rate of its own that changes."""
+        """Lets each interface stall in bursts, at its own changing rate."""
         self.stall_no_more()
         for channel in self.channels():
             own = random.Random(rng.random())
@@ -175,7 +175,7 @@ class Host:
         return int.from_bytes((await self.bus.read(address, 4)).data, "little")
 
     async def command_key(self, op, slot, key=b"\0" * 32):
-        """A key command, `key` the data key and the tweak key; its result."""
+        """Gives a key command (`key` is data key and tweak key) and returns its result."""
         half = len(key) // 2
         await self.bus.write(KEY_DATA, key[:half])
         await self.bus.write(KEY_TWEAK, key[half:])
@@ -185,7 +185,7 @@ class Host:
         return status >> 4
 
     async def submit(self, descriptor):
-        """Puts a descriptor into the ring when there is room."""
+        """Puts a descriptor into the ring as soon as there is room."""
         while self.submitted - self.done == PLACES:
             await self.look()
         self.owners.append(descriptor.unit_len * descriptor.unit_count > 0)
@@ -194,7 +194,7 @@ class Host:
         await self.write(TAIL, self.submitted)
 
     async def look(self):
-        """Reads how many descriptors are done, and what became of them."""
+        """Reads how many descriptors are done, and their statuses."""
         self.done = await self.read(HEAD)
         assert self.done <= self.submitted
         # A descriptor is done after its packet.
@@ -205,7 +205,7 @@ class Host:
             self.statuses.append(status & 0x7FFF_FFFF)
 
     async def finish(self, count=None):
-        """Until so many descriptors are done, or all that were submitted."""
+        """Waits until `count` descriptors are done, or all that were submitted."""
         while self.done < (self.submitted if count is None else count):
             await self.look()
 
@@ -215,20 +215,20 @@ class Host:
         self.source.send_nowait(AxiStreamFrame(packet))
 
     async def frame(self):
-        """The next packet as the bus has it."""
+        """The next packet as the bus received it."""
         frame = await self.sink.recv(compact=False)
         self.packets += 1
         return frame
 
     async def packet(self):
-        """The next packet: its bytes and whether each is kept, and whether it failed."""
+        """The next packet: its bytes, whether each byte is kept, and whether it failed."""
         frame = await self.frame()
         errors = frame.tuser[:: self.built.beat]
         assert not any(errors[:-1]), "tuser before the last beat"
         return bytes(frame.tdata), bytes(frame.tkeep), bool(errors[-1])
 
     async def assert_quiet(self, cycles=200):
-        """Nothing comes out, and nothing is under way."""
+        """Checks that nothing comes out and that the core has no work."""
         self.stall_no_more()
         for _ in range(cycles):
             await RisingEdge(self.dut.clk)
@@ -238,7 +238,7 @@ class Host:
 
 
 async def stall_in_bursts(channel, rng):
-    """A stall lasts some cycles, and so does what is between two: how many changes."""
+    """Stalls last some cycles, and so do the times between them. The lengths change."""
     while True:
         shortest = rng.choice([1, 1, 3])
         going, stalling = rng.choice([1, 4, 30]), rng.choice([1, 4, 30])

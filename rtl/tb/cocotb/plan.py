@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Descriptors with their packets, and what is to come of them."""
+"""Descriptors with their packets, and the results that are expected."""
 
 from dataclasses import dataclass, replace
 
@@ -14,8 +14,8 @@ LONG = 2**16
 
 @dataclass
 class Job:
-    """A descriptor: `packet` in (or None), `status`, and `out`, the packet that comes out as
-    (bytes, kept) without the null beat of a failed one, or None if there is no packet."""
+    """A descriptor, its input `packet` (or None), its expected `status`, and `out`: the output
+    packet as (bytes, kept) without the empty beat of a failure, or None without a packet."""
 
     descriptor: Descriptor
     packet: bytes
@@ -34,7 +34,7 @@ class KeyCommand:
 
 
 class Planner:
-    """Makes jobs for the keys that the slots have by then."""
+    """Makes jobs for the keys that the slots have at that time."""
 
     def __init__(self, built, rng):
         self.built = built
@@ -63,7 +63,7 @@ class Planner:
         return [slot for slot, key in enumerate(self.keys) if isinstance(key, bytes)]
 
     def descriptor(self, **fixed):
-        """A sound one, for a slot with a key."""
+        """A valid descriptor, for a slot with a key."""
         rng = self.rng
         ecb = fixed.pop("ecb", rng.random() < 0.15)
         lengths = [rng.choice(BOUNDARIES), rng.randrange(16, 200), rng.choice([511, 512, 513])]
@@ -83,7 +83,7 @@ class Planner:
         return Descriptor(**(fields | fixed))
 
     def beats(self, descriptor):
-        """How many beats its packet has."""
+        """The number of beats in the packet of a descriptor."""
         return -(-descriptor.unit_len // self.built.beat) * descriptor.unit_count
 
     def good(self, **fixed):
@@ -92,11 +92,11 @@ class Planner:
         return self.job(descriptor, packet)
 
     def job(self, descriptor, packet):
-        """The job of a sound descriptor; `out` is filled in by `fill`."""
+        """The job of a valid descriptor. `fill` sets its `out`."""
         return Job(descriptor, packet, host.DONE_OK, None, self.keys[descriptor.slot])
 
     def refused(self, status, beats=None, **fixed):
-        """One that is refused with its packet, if it owns bytes."""
+        """A job that is refused, with a packet if its descriptor has bytes."""
         descriptor = self.descriptor(**fixed)
         if descriptor.unit_len * descriptor.unit_count == 0:
             return Job(descriptor, None, status, None)
@@ -111,7 +111,7 @@ class Planner:
         return job
 
     def cut(self, beats=None, **fixed):
-        """The packet ends with a unit, but not the last, or within one."""
+        """A job whose packet ends too early: within a unit, or after one that is not the last."""
         while self.beats(descriptor := self.descriptor(**fixed)) < 2:
             pass
         beats = beats or self.rng.randrange(1, min(self.beats(descriptor), 100))
@@ -121,8 +121,8 @@ class Planner:
         return job
 
     def kinds(self):
-        """What can go wrong in this build with the keys that there are: functions that make
-        such a job."""
+        """Functions, each of which makes a job that fails in one way that this build and these
+        keys allow."""
         rng, refused = self.rng, self.refused
         kinds = [
             lambda: refused(host.NO_DATA, unit_count=0),
@@ -148,13 +148,13 @@ class Planner:
         return self.rng.choice(self.kinds())()
 
     def fill(self, jobs):
-        """Has the reference make what comes out."""
+        """Lets the reference compute the expected outputs."""
         jobs = [job for job in jobs if isinstance(job, Job) and job.out is None and job.packet]
         requests = []
         for job in jobs:
             descriptor = job.descriptor
             if descriptor.unit_len > LONG:
-                # Of a unit that is cut the first blocks are those of a shorter one.
+                # If a unit is cut, its first blocks are those of a shorter unit.
                 assert job.status == host.CUT and descriptor.unit_count == 1
                 descriptor = replace(descriptor, unit_len=len(job.packet))
             units = self.units(descriptor, job.packet)
@@ -163,22 +163,22 @@ class Planner:
             job.out = self.on_beats(job.descriptor, made, len(job.packet) // self.built.beat)
 
     def units(self, descriptor, packet):
-        """The units in a packet, without padding and excess; one that is cut ends with zeros."""
+        """The units in a packet without padding and excess, a cut unit filled up with zeros."""
         step = -(-descriptor.unit_len // self.built.beat) * self.built.beat
         count = min(-(-len(packet) // step), descriptor.unit_count)
         units = [packet[step * i :][: descriptor.unit_len] for i in range(count)]
         return b"".join(unit.ljust(descriptor.unit_len, b"\0") for unit in units)
 
     def on_beats(self, descriptor, data, sent):
-        """Units as they lie on beats, and which bytes are theirs, when `sent` beats came."""
+        """The beats that units are divided into, and which bytes count, if `sent` beats came."""
         beat, unit_len = self.built.beat, descriptor.unit_len
         padding = bytes(-unit_len % beat)
         units = [data[at : at + unit_len] for at in range(0, len(data), unit_len)]
         laid = b"".join(unit + padding for unit in units)
         kept = (b"\1" * unit_len + padding) * len(units)
         of_unit = (unit_len + len(padding)) // beat
-        # A block waits for the part of one that steals from it: if that is to come in the
-        # next beat, which does not come, the block's beat is lost.
+        # A block waits for the partial block that steals from it. If that should come in the next
+        # beat, and the packet has no next beat, the beat of the block is lost.
         if unit_len % 16 and unit_len % beat < 16 and sent % of_unit == of_unit - 1:
             if sent < of_unit * descriptor.unit_count:
                 sent -= 1

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Builds the core in one configuration by Verilator and tests it by cocotb.
+"""Builds the core in one configuration with Verilator and tests it with cocotb.
 
     run.py CONFIGURATION --folder BUILD --answers PROGRAM [--test NAME]
     run.py --list
 
 PROGRAM is the example `answers` of the package luxor-reference. `cargo xtask rtl` runs this
-for every configuration, with the Python that has what requirements.txt lists. All tests
-share one seed, which is printed and which LUXOR_TEST_SEED (decimal, or hexadecimal after
-0x) replaces.
+for every configuration, with a Python that has the packages of requirements.txt. All tests
+use one seed, which is printed. LUXOR_TEST_SEED sets another one (decimal, or hexadecimal
+after 0x).
 """
 
 import argparse
@@ -24,15 +24,15 @@ TOP = "luxor_xts"
 
 SEED = int(os.environ.get("LUXOR_TEST_SEED", "0x1619200701972001"), 0)
 
-# The slowest first. See luxor_pkg.sv for what the numbers mean.
+# The slowest configuration is first. See luxor_pkg.sv for the meaning of the numbers.
 CONFIGURATIONS = {
-    # All there is: both directions, both sizes, tweaks by the unit at the side.
+    # Everything: both directions, both key sizes, tweaks from the separate unit.
     "dedicated": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=2, LANES=1),
-    # Tweaks in the data's pipeline, beats of two blocks, equal keys taken.
+    # Tweaks in the pipeline of the data, beats of two blocks, equal keys allowed.
     "shared": dict(TWEAK=1, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, PERMIT_EQUAL=1),
-    # The widest, to decrypt alone, for one size.
+    # The widest, only for decryption and one key size.
     "wide": dict(TWEAK=2, CIPHER=1, KEY128=0, KEY256=1, STAGES=3, LANES=4),
-    # The paper's design.
+    # The design of the paper.
     "paper": dict(TWEAK=0, CIPHER=0, KEY128=1, KEY256=0, STAGES=2, LANES=1),
 }
 
@@ -67,7 +67,7 @@ def build(parameters, folder):
 
     libraries = Path(cocotb.config.libs_dir).resolve()
     main_cpp = Path(cocotb.config.share_dir).resolve() / "lib" / "verilator" / "verilator.cpp"
-    # Only the ports can be seen from Python: with all else public the model is slow.
+    # Only the ports are visible from Python: with more signals public, the model is slow.
     public = folder / "ports.vlt"
     public.parent.mkdir(parents=True, exist_ok=True)
     names = ["clk", "rst", "irq", "s_axil_*", "s_axis_*", "m_axis_*"]
@@ -115,7 +115,7 @@ def simulate(model, parameters, folder, options):
     print(f"LUXOR_TEST_SEED={SEED:#x}", flush=True)
     arguments = ["+verilator+rand+reset+2", f"+verilator+seed+{SEED % 2**31}"]
     subprocess.run([model, *arguments], cwd=folder, env=environment, check=True)
-    # A model that ends early leaves no results, and a failed test is no failed process.
+    # A model that ends early writes no results, and a failed test does not make the process fail.
     cases = list(ElementTree.parse(results).getroot().iter("testcase"))
     failed = [case.get("name") for case in cases if len(case)]
     if failed or not cases:

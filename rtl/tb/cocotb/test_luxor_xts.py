@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The whole core, as a driver uses it, in the build that run.py made."""
+"""Tests the whole core as a driver uses it, in the build that run.py made."""
 
 import random
 
@@ -10,7 +10,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from host import Descriptor, Host
 from plan import Job, KeyCommand, Planner
 
-# In the build that has all, and in each of the three others: a thousand.
+# In the build that has everything, and in each of the three others: a thousand in total.
 RANDOM_DESCRIPTORS = 400, 200
 
 known_answer_files = [
@@ -27,7 +27,7 @@ def rng_of(test):
 
 
 def expected(job):
-    """The packet of a job: a failed one ends with a beat of no data, unless it is excess."""
+    """The output packet of a job. A failed one, except EXCESS, ends with a beat without data."""
     data, kept = job.out
     hollow = job.status not in (host.DONE_OK, host.EXCESS)
     beat = host.Parameters.built().beat
@@ -35,7 +35,7 @@ def expected(job):
 
 
 async def check_packets(core, jobs):
-    """The packets of these jobs, in order."""
+    """Checks the packets of these jobs, in order."""
     for number, job in enumerate(jobs):
         if job.out is None:
             continue
@@ -44,24 +44,24 @@ async def check_packets(core, jobs):
         what = f"descriptor {number}, {job.descriptor}"
         assert failed == want_failed, what
         assert kept == want_kept, f"{what}: {sum(kept)} bytes, not {sum(want_kept)}"
-        # The hollow beat's lanes are zero, as all that is not kept.
+        # The lanes of the hollow beat are zero, like all bytes that are not kept.
         assert data == want_data, f"{what}: {data.hex()}"
 
 
 async def run_jobs(core, steps, rng):
-    """Key commands and jobs in order, everything checked."""
+    """Runs key commands and jobs in order, and checks all results."""
     jobs = [step for step in steps if isinstance(step, Job)]
     core.checker = cocotb.start_soon(check_packets(core, jobs))
     last_use = {}
     for step in steps:
         if isinstance(step, KeyCommand):
-            # Other slots' descriptors go on meanwhile.
+            # Descriptors of other slots continue meanwhile.
             await core.finish(last_use.get(step.slot, 0))
             assert await core.command_key(step.op, step.slot, step.key) == step.result
             state = await core.read(host.SLOT_STATE)
             assert state >> 2 * step.slot & 3 == step.state
             continue
-        # The packet may come before its descriptor, or after.
+        # The packet may come before its descriptor, or after it.
         early = rng.random() < 0.5
         if step.packet and early:
             core.send(step.packet)
@@ -76,7 +76,7 @@ async def run_jobs(core, steps, rng):
 
 @cocotb.test()
 async def known_answers(dut):
-    """The standards' vectors, a slot after the other."""
+    """The vectors of the standards, using the slots in turn."""
     core = Host(dut)
     await core.start()
     records = []
@@ -118,7 +118,7 @@ async def known_answers(dut):
 
 @cocotb.test()
 async def random_descriptors(dut):
-    """Descriptors, keys and failures at random, with stalls on every interface."""
+    """Random descriptors, keys and failures, with stalls on every interface."""
     rng = rng_of("random_descriptors")
     core = Host(dut)
     await core.start(stalls=rng)
@@ -135,7 +135,7 @@ async def random_descriptors(dut):
 
 
 def latency(built):
-    """Cycles from the registers before the pipeline to the one before the output's buffer."""
+    """Cycles from the registers before the pipeline to the one before the output buffer."""
     return (3 if built.STAGES > 2 else 2) + (14 if built.KEY256 else 10) * built.STAGES
 
 
@@ -152,7 +152,7 @@ def change_key(planner, rng):
 
 @cocotb.test()
 async def every_failure(dut):
-    """Each kind of bad descriptor, between good ones, with and without stalls."""
+    """Each kind of invalid descriptor, between valid ones, with and without stalls."""
     rng = rng_of("every_failure")
     core = Host(dut)
     await core.start()
@@ -165,7 +165,7 @@ async def every_failure(dut):
             steps.append(planner.good(slot=0))
             steps += [planner.kinds()[kind]() for _ in range(rng.choice([1, 1, 2, 5]))]
             steps.append(planner.good(slot=3))
-    # As long as can be, and cut.
+    # The greatest possible lengths, cut.
     for beats in (1, 2, 40):
         for huge in (dict(unit_count=2**32 - 1, unit_len=32), dict(unit_len=2**24, unit_count=1)):
             steps.append(planner.cut(beats=beats, ecb=False, **huge))
@@ -179,7 +179,7 @@ async def every_failure(dut):
 
 @cocotb.test()
 async def keys_in_use(dut):
-    """A slot whose descriptors are under way keeps its key; others can be changed."""
+    """A slot keeps its key while descriptors use it; other slots can be changed."""
     rng = rng_of("keys_in_use")
     core = Host(dut)
     await core.start()
@@ -212,7 +212,7 @@ async def keys_in_use(dut):
 
 @cocotb.test()
 async def resets(dut):
-    """Resets by the wire and by the register at any moment: nothing outlives them."""
+    """Resets by the wire and by the register at any moment: nothing of before remains."""
     rng = rng_of("resets")
     core = Host(dut)
     await core.start(stalls=rng)
@@ -237,7 +237,7 @@ async def resets(dut):
         while await core.read(host.STATUS):
             pass
         await core.enable()
-    # Not a key is left, and not a beat.
+    # No key and no beat may be left.
     job = Planner(core.built, rng)
     job.keys = [bytes(core.built.key_lengths[0])] * 4
     steps = [job.refused(host.EMPTY_SLOT, slot=slot) for slot in range(4)]
@@ -247,7 +247,7 @@ async def resets(dut):
 
 @cocotb.test()
 async def registers(dut):
-    """What the registers tell, and the interrupt."""
+    """The values of the registers, and the interrupt."""
     rng = rng_of("registers")
     core = Host(dut)
     await core.start()
@@ -291,7 +291,7 @@ async def wait_for_irq(dut):
 
 @cocotb.test()
 async def full_speed(dut):
-    """A beat a cycle over units and descriptors, from the first to the last."""
+    """One beat per cycle from the first to the last, across units and descriptors."""
     rng = rng_of("full_speed")
     core = Host(dut)
     await core.start()
@@ -319,7 +319,7 @@ async def full_speed(dut):
     if core.built.TWEAK == 2:
         assert cycles == beats
     elif core.built.TWEAK == 1:
-        # Each unit's number takes a place in the pipeline.
+        # The number of each unit takes one place in the pipeline.
         assert cycles <= beats + 24
     else:
         assert cycles <= beats + 24 * (2 * latency(core.built) + 8)

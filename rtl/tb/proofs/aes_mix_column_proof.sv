@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What aes_mix_column.ys proves: aes_mix_column and aes_inv_mix_column are linear, and each
-// of the 32 columns of one bit becomes by them what FIPS-197, 5.1.3 and 5.3.3, says, and
-// itself again by the one after the other. Thus they do so to every column.
+// What aes_mix_column.ys proves: aes_mix_column and aes_inv_mix_column are linear; for each of the
+// 32 columns with one bit they give what FIPS-197, 5.1.3 and 5.3.3, says; and one after the other
+// they give back the same column. Because they are linear, this holds for every column.
 `default_nettype none
 
 module aes_mix_column_proof (
@@ -20,7 +20,7 @@ module aes_mix_column_proof (
   aes_inv_mix_column inv_of_sum (.x(a ^ b), .y(inv_sum));
   always_comb assert (inv_sum == (inv_a ^ inv_b));
 
-  // Times 2 in AES's field (FIPS-197, 4.2.1), and times what a row of the matrices has.
+  // Times 2 in the field of AES (FIPS-197, 4.2.1), and times the factors in a row of the matrices.
   function automatic [7:0] doubled(input [7:0] x);
     doubled = {x[6:0], 1'b0} ^ (x[7] ? 8'h1b : 8'h00);
   endfunction
@@ -41,8 +41,8 @@ module aes_mix_column_proof (
       assert (there_and_back == x);
       assert (back_and_there == x);
     end
-    // The one byte that is not 0 is in row i / 8; the matrices' first rows are 2 3 1 1 and
-    // e b d 9, each further row is the one above, turned by one place.
+    // The one byte that is not 0 is in row i / 8. The first rows of the matrices are 2 3 1 1 and e
+    // b d 9; each other row is the row above, rotated by one place.
     for (genvar r = 0; r < 4; r = r + 1) begin : gen_row
       localparam int PLACE = (i / 8 + 4 - r) % 4;
       wire [7:0] one = 8'd1 << (i % 8);

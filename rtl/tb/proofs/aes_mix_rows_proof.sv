@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What aes_mix_rows.ys proves, in each direction: aes_mix_rows is made of sums of bits alone,
-// and does to the states of no bit and of each one bit what aes_mix_column or
-// aes_inv_mix_column does to their columns. So it does it to every state, for those two are
-// linear as well.
+// What aes_mix_rows.ys proves, in each direction: aes_mix_rows consists only of sums of bits. For
+// the state of no bit and for each state of one bit, it gives the same columns as aes_mix_column or
+// aes_inv_mix_column. These two are linear as well, so it gives the same for every state.
 `default_nettype none
 
-// Nothing but sums may be left of this.
+// The synthesised netlist of this module may contain only sums.
 module aes_mix_rows_sums (
     input wire [127:0] x,
     output wire [127:0] mixed,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What aes_sbox.ys proves for every x: each form of S-box, for each choice of ciphers and with
-// each number of registers, is FIPS-197's table that many cycles late, and the inverse S-box
-// of the S-box of x is x.
+// What aes_sbox.ys proves for every x: each kind of S-box, for each choice of ciphers and each
+// number of registers, is the table of FIPS-197, that many cycles late; and the inverse S-box of
+// the S-box of x is x.
 `default_nettype none
 
 module aes_sbox_proof (
@@ -13,7 +13,7 @@ module aes_sbox_proof (
   wire [7:0] backward = aes_pkg::INVERSE_SBOX[{~x, 3'd0} +: 8];
   always_comb assert (aes_pkg::INVERSE_SBOX[{~forward, 3'd0} +: 8] == x);
 
-  // What belongs to the inputs of 0 to 3 cycles ago, for CIPHER_BOTH, DEC and ENC.
+  // The expected outputs for the inputs of 0 to 3 cycles ago, for CIPHER_BOTH, DEC and ENC.
   logic [71:0] line_reg;
   wire  [95:0] line = {line_reg, forward, backward, inverse ? backward : forward};
   always_ff @(posedge clk) line_reg <= line[71:0];
@@ -29,7 +29,7 @@ module aes_sbox_proof (
       end
     end
 
-    // The block RAM's other port.
+    // The other port of the block RAM.
     wire [7:0] y0;
     wire [7:0] y1;
     aes_sbox_bram #(.CIPHER(cipher)) bram (

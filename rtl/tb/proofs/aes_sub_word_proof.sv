@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What aes_sub_word.ys proves: with a register, aes_sub_word is four S-boxes, each of its own
-// byte, for each choice of ciphers. In gates it is four of aes_sbox.
+// What aes_sub_word.ys proves: with one register, aes_sub_word is four S-boxes, one for each byte,
+// for each choice of ciphers. Built of gates, it is four aes_sbox.
 `default_nettype none
 
 module aes_sub_word_proof (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What aes_t_column.ys proves, in each direction: for a column with one byte of any value and
-// three of 0, in each row, aes_t_column is aes_mix_column or aes_inv_mix_column of its
-// bytes' S-boxes. So it is for every column, for both are sums of a function of each byte.
+// What aes_t_column.ys proves, in each direction: for a column with any byte in one row and 0 in
+// the other three rows, aes_t_column is aes_mix_column or aes_inv_mix_column of the S-boxes of its
+// bytes. Both are sums of one function of each byte, so this holds for every column.
 `default_nettype none
 
 module aes_t_column_proof (

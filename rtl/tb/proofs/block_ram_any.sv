@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Takes block_ram's place in proofs for which its contents are of no account: each word that is
-// read is any whatever. What was read stays for as long as block_ram holds it.
+// Replaces block_ram in proofs that do not depend on its contents: each word that is read is
+// arbitrary. A word that was read stays as long as in block_ram.
 `default_nettype none
 
 module block_ram #(
@@ -16,7 +16,7 @@ module block_ram #(
     input  wire                   move,
     output wire  [     WIDTH-1:0] data
 );
-  wire [WIDTH-1:0] word;  // driven by nothing, so that the solver chooses it in each cycle
+  wire [WIDTH-1:0] word;  // has no driver, so the solver chooses it in each cycle
   logic [WIDTH-1:0] read_reg, data_reg;
   assign data = data_reg;
   always_ff @(posedge clk) begin

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fifo.sv is to be, as simple as can be: a queue that moves up by one place with each pop.
-// FIFO_MODEL is the module's name: with that of fifo.sv it takes its place in other proofs.
+// The specification of fifo.sv, as simple as possible: a queue that moves up by one place with each
+// pop. FIFO_MODEL is the name of the module. With the name `fifo` it replaces fifo.sv in other
+// proofs.
 `default_nettype none
 
 module `FIFO_MODEL #(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fifo.ys proves: fifo is the queue of fifo_model, for every user who pushes into a full
-// queue only with a pop, and pops from none that is empty. Then it never holds more than its
-// depth. What is said of the registers carries the induction.
+// What fifo.ys proves: fifo is equal to the queue of fifo_model, for every user that pushes into a
+// full queue only together with a pop, and never pops from an empty queue. It then never holds more
+// than its depth. The statements about the registers are needed for the induction.
 `default_nettype none
 
 module fifo_proof #(
@@ -24,7 +24,7 @@ module fifo_proof #(
       .clk, .rst, .push, .push_data, .pop, .valid(model_valid), .head(model_head)
   );
 
-  // `hierconn`: flatten joins them to the wires of the instances that have their names.
+  // `hierconn`: `flatten` connects these wires to the wires of that name in the instances.
   (* hierconn *) wire [DEPTH-1:0] \dut.more_reg ;
   (* hierconn *) wire [DEPTH_LOG2-1:0] \dut.write_reg ;
   (* hierconn *) wire [DEPTH_LOG2-1:0] \dut.read_reg ;

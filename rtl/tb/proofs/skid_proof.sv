@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What skid.ys proves: skid is a queue of two words (fifo_model) for every user. No word is
-// lost, doubled or overtaken, one that waits stays, and it is ready whenever it has room, but
-// for the cycle after a reset. What is said of the registers carries the induction.
+// What skid.ys proves: skid is a queue of two words (fifo_model) for every user. No word is lost,
+// duplicated or reordered, and a word that waits does not change. It is ready whenever it has room,
+// except in the cycle after a reset. The statements about the registers are needed for the
+// induction.
 `default_nettype none
 
 module skid_proof (
@@ -22,7 +23,7 @@ module skid_proof (
       .clk, .rst, .push, .push_data(in_data), .pop, .valid(model_valid), .head(model_head)
   );
 
-  // `hierconn`: flatten joins them to the wires of the instances that have their names.
+  // `hierconn`: `flatten` connects these wires to the wires of that name in the instances.
   (* hierconn *) wire \dut.second_full_reg ;
   (* hierconn *) wire [1:0] \dut.second_reg ;
   (* hierconn *) wire [1:0] \model.count_reg ;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What xts_alpha.ys proves for every tweak: xts_alpha of 0 to 8 steps is IEEE 1619-2018, 5.2,
-// that many times.
+// What xts_alpha.ys proves for every tweak: xts_alpha of 0 to 8 steps is the multiplication of IEEE
+// 1619-2018, 5.2, done that many times.
 `default_nettype none
 
 module xts_alpha_proof (
     input wire [127:0] x
 );
-  // a_{k+1}[i] = 2·(a_k[i] mod 128) + a_k[i-1] / 128 of the bytes a_k[0] to a_k[15], and 135
-  // more in byte 0 after a carry from byte 15.
+  // a_{k+1}[i] = 2·(a_k[i] mod 128) + a_k[i-1] / 128 for the bytes a_k[0] to a_k[15], and 135 is
+  // added to byte 0 after a carry out of byte 15.
   wire [127:0] a [0:8];
   assign a[0] = x;
   for (genvar k = 0; k < 8; k = k + 1) begin : gen_power

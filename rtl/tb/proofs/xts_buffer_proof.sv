@@ -1,29 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What xts_buffer.ys proves: xts_issue grants no place that there is not, in the output's
-// buffer and in the queues for units and for parts of blocks, whatever comes in and however
-// long the output waits. So what enters the pipeline is never lost behind it:
-// - no more places, units and parts are out than there are, and one place always stays free,
-//   without which a full buffer would look like an empty one,
-// - each place is written once after it was given, and before it is read, and never while it is,
-// - what was read is offered until it is taken, and nothing else is,
+// What xts_buffer.ys proves: xts_issue never grants a place that does not exist, in the output
+// buffer and in the queues for units and for partial blocks, whatever comes in and however long the
+// output waits. So nothing that enters the pipeline is lost after it:
+// - the places, units and partial blocks in use never exceed the existing ones, and one place
+//   always stays free, because a full buffer would otherwise look like an empty one;
+// - each place is written once after it was assigned, before it is read, and never while it is
+//   read;
+// - what was read is offered until it is taken, and nothing else is offered;
 // - no queue is popped while it is empty or pushed while it is full.
 //
-// xts_issue, xts_exit, block_fifo and block_queue are themselves, joined as in xts_core; fifo is
-// the model that fifo.ys proves equal to it; what block RAMs hold is any data whatever. Tweaks
-// and requests for tweaks come at any time. Of a record is assumed what xts_front.ys proves.
+// xts_issue, xts_exit, block_fifo and block_queue are the real modules, connected as in xts_core.
+// fifo is the model that fifo.ys proves equal to it. The contents of block RAMs are arbitrary.
+// Tweaks and requests for tweaks come at any time. About a record, the proof assumes what
+// xts_front.ys proves.
 //
-// Of the pipeline it is only taken for granted that what leaves it has entered it, at least two
-// cycles before it is `step6`: it may keep each step for as long as it likes, and may even give
-// them in another order. So what is proved holds for each length of 8 or more, and xts_core's
-// shortest is of 11.
+// About the pipeline, the proof assumes only that what leaves it has entered it, at least two
+// cycles before it is `step6`. The pipeline may keep each step for any time, and may even return
+// the steps in another order. So the result holds for each length of 8 or more; the shortest in
+// xts_core is 11.
 //
-// By induction: all that is said by HOLDS is assumed of one cycle, whatever the registers have
-// in it otherwise, and shown of the next; and shown of the one after a reset, whatever was
-// before. What is not in "What is to be shown" carries the induction. How far a place is from
-// what is read next is counted modulo the number of places, which is enough as one stays free.
+// The proof is by induction. Everything stated with HOLDS is assumed in one cycle, with any other
+// contents of the registers, and proved for the next; and it is proved for the cycle after a reset,
+// whatever was before. The statements outside "What is proved" are needed for the induction. The
+// distance of a place from what is read next is counted modulo the number of places, which is
+// sufficient because one place stays free.
 `default_nettype none
 
-// What a step gives and takes. `places` is 2 for a part of a block with a beat of its own.
+// What a step takes and frees. `places` is 2 for a partial block in a beat of its own.
 module xts_buffer_step (
     input  wire [luxor_pkg::STEP_BITS-1:0] bits,
     input  wire [1:0] last_lane,
@@ -52,7 +55,7 @@ module xts_buffer_step (
       && (!steal || (step.split ? lane == last_lane : lane <= last_lane));
 endmodule
 
-// `first`: the cycle of which things are assumed.
+// `first`: the cycle in which the conditions are assumed.
 module xts_buffer_holds (
     input wire first,
     input wire rst,
@@ -80,14 +83,14 @@ module xts_buffer_proof #(
     input wire req_valid,
     input wire [2:0] req_id,
     input wire drained,
-    input wire [luxor_pkg::STEP_BITS-1:0] emerging,  // what the pipeline gives
+    input wire [luxor_pkg::STEP_BITS-1:0] emerging,  // what comes out of the pipeline
     input wire out_ready
 );
   `include "luxor_types.svh"
 
   localparam int P = PLACES_LOG2;
   localparam int STEP = luxor_pkg::STEP_BITS;
-  localparam int N = P + 4;  // bits of sums: none comes near to as many
+  localparam int N = P + 4;  // bits of the sums, far more than any of them needs
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   localparam int PLACES = 1 << PLACES_LOG2;
   localparam int UNITS = 1 << UNITS_LOG2;
@@ -120,7 +123,7 @@ module xts_buffer_proof #(
       .place_push, .place, .place_pop, .drained
   );
 
-  logic [7*STEP-1:0] steps_reg;  // the last of the pipeline: that of step6 lowest
+  logic [7*STEP-1:0] steps_reg;  // the end of the pipeline, with step6 lowest
   always_ff @(posedge clk) begin
     steps_reg <= {steps_reg[6*STEP-1:0], emerging};
     if (rst) steps_reg <= '0;
@@ -141,7 +144,7 @@ module xts_buffer_proof #(
       .out_valid, .out_ready
   );
 
-  // `hierconn`: flatten joins them to the wires of the instances that have their names.
+  // `hierconn`: `flatten` connects these wires to the wires of that name in the instances.
   (* hierconn *) wire [P:0] \issue.places_reg ;
   (* hierconn *) wire [UNITS_LOG2:0] \issue.units_out_reg ;
   (* hierconn *) wire [TAILS_LOG2:0] \issue.tails_reg ;
@@ -216,8 +219,8 @@ module xts_buffer_proof #(
       && cur.one_whole == (cur.one_beat && !cur.split);
   always_comb assume (!rec_valid || next_sound);
 
-  // ---- The steps: the one that enters the pipeline, the one that leaves its opaque part, and
-  // those that are then step6 to step0.
+  // ---- The steps: the one that enters the pipeline, the one that leaves its unspecified part, and
+  // those after it, which are step6 to step0.
   wire [1:0] w_in;
   wire f_in, s_in, split_in, a_in, sound_in, f_out, s_out, a_out, sound_out;
   xts_buffer_step of_step (
@@ -241,8 +244,8 @@ module xts_buffer_proof #(
   end
   `HOLDS(steal_known, \exit.steal0 == s[0])
 
-  // What is in the opaque part: units, parts of blocks, second passes, and places; of these, what
-  // is in it and in what follows it, too, up to step0 and with it.
+  // The contents of the unspecified part: units, partial blocks, second passes and places. For
+  // places, also the contents of that part and the steps after it, up to and including step0.
   logic [8*N-1:0] left_reg;
   wire [N-1:0] places_left = left_reg[0+:N];
   wire [N-1:0] places_in = left_reg[7*N+:N];
@@ -266,7 +269,8 @@ module xts_buffer_proof #(
       agains_in_reg <= '0;
     end
   end
-  // What entered it in the last cycle and in the one before; it keeps each for a cycle.
+  // What entered in the last cycle and in the one before. The pipeline keeps each for at least one
+  // cycle.
   logic [1:0] in1_reg, in2_reg;
   always_ff @(posedge clk) {in2_reg, in1_reg} <= rst ? '0 : {in1_reg, w_in};
   `HOLDS(kept_one, N'(in1_reg) <= places_in)
@@ -280,16 +284,16 @@ module xts_buffer_proof #(
     assume (a_out <= agains_in_reg);
   end
 
-  // So no sum of them is too long for its bits.
+  // So no sum of them exceeds its bits.
   `HOLDS(units_in_bound, units_in_reg <= UNITS)
   `HOLDS(steals_in_bound, steals_in_reg <= TAILS)
   `HOLDS(agains_in_bound, agains_in_reg <= TAILS)
 
-  // ---- Distances from what is read next: behind the last place that was given, and with those
-  // that are on their way there; behind the last one of which the first pass is over; to what
-  // must not be read.
+  // ---- Distances from the place that is read next: to the one after the last assigned place,
+  // counting those about to be assigned; to the one after the last place whose first pass is over;
+  // and to the first place that must not be read.
   logic [P-1:0] give_ahead, exit_ahead, limit_ahead;
-  wire [P-1:0] oldest_ahead;  // of the places that wait for a second pass
+  wire [P-1:0] oldest_ahead;  // of the oldest place that waits for a second pass
   wire reads = \exit.reading && \exit.there ;
   always_ff @(posedge clk) begin
     give_ahead <= give_ahead + \exit.place_push_reg - reads;
@@ -317,7 +321,7 @@ module xts_buffer_proof #(
     end
   end
 
-  // ---- What is to be shown.
+  // ---- What is proved.
   `HOLDS(places_fit, \issue.places_reg < PLACES)
   `HOLDS(given_fit, given + tail_now < PLACES)
   `HOLDS(units_fit, \issue.units_out_reg <= UNITS)
@@ -344,7 +348,7 @@ module xts_buffer_proof #(
   `HOLDS(beats_not_empty, !\issue.beats.pop || \issue.beats.valid_reg )
   `HOLDS(records_not_empty, !rec_pop || rec_valid)
 
-  // ---- What xts_issue is at.
+  // ---- The state of xts_issue.
   `HOLDS(one_state, 3'(\issue.idle_reg ) + 3'(\issue.run_reg ) + 3'(\issue.swallow_reg )
          + 3'(\issue.hollow_reg ) == 1)
   `HOLDS(pop_copied, \issue.pop_reg == \issue.go_reg )
@@ -367,8 +371,9 @@ module xts_buffer_proof #(
   `HOLDS(entering_sound, sound_in)
   `HOLDS(tail_follows, \issue.tail_reg == split_in)
 
-  // ---- Room. What is left of it when room_reg is seen, of places and in the queues: no less
-  // than that does, and so these are the least that MARGIN can be.
+  // ---- Room. The room in places and in the queues that must be left when room_reg is seen.
+  // xts_issue leaves no less; smaller values are not sufficient, so these decide how small MARGIN
+  // can be.
   localparam int NEED = 4;
   localparam int NEED_QUEUED = 3;
   `HOLDS(room_places, !\issue.room_reg || \issue.places_reg <= PLACES - NEED)
@@ -378,7 +383,7 @@ module xts_buffer_proof #(
   wire [N-1:0] units_out = N'(\issue.units_out_reg ) + N'(unit_push);
   wire [N-1:0] tails_out = N'(\issue.tails_reg ) + N'(tail_push) + tail_now;
   `HOLDS(free_places, !\issue.free_reg || places_out <= PLACES - NEED + 2)
-  // A beat with a part of a block behind it never comes at once after another one.
+  // A beat with a partial block in the next beat never comes directly after another beat.
   `HOLDS(split_places, !(\issue.go_reg && \issue.at_split_reg )
          || places_out <= PLACES - NEED + 1)
   `HOLDS(free_units, !\issue.free_reg || units_out <= UNITS - NEED_QUEUED + 2)
@@ -387,7 +392,7 @@ module xts_buffer_proof #(
   `HOLDS(all_units, units_out <= UNITS - NEED_QUEUED + 3)
   `HOLDS(all_tails, tails_out <= TAILS - NEED_QUEUED + 3)
 
-  // ---- Places: given, in the pipeline, out of it, read.
+  // ---- Places: assigned, in the pipeline, out of it, read.
   `HOLDS(places_counted,
          N'(\issue.places_reg ) + N'(place_push) == given + N'(\exit.place_pop_reg ))
   `HOLDS(places_follow,
@@ -403,7 +408,7 @@ module xts_buffer_proof #(
   `HOLDS(units_same, units_queued_reg == N'(\issue.units_out_reg ))
   `HOLDS(units_follow, units_queued_reg == units_in_reg + N'(f[6]))
 
-  // ---- Parts of blocks: given, in the pipeline, waiting for their second pass, through it.
+  // ---- Partial blocks: queued, in the pipeline, waiting for the second pass, done with it.
   wire [N-1:0] steals_new = N'(s[4]) + N'(s[5]) + N'(s[6]);
   wire [N-1:0] steals_old = N'(s[0]) + N'(s[1]) + N'(s[2]) + N'(s[3]);
   wire [N-1:0] agains_new = N'(a[4]) + N'(a[5]) + N'(a[6]);
@@ -417,10 +422,9 @@ module xts_buffer_proof #(
          == agains_old + agains_new + agains_in_reg + N'(a_in) + N'(again_valid))
   `HOLDS(seconds_follow, seconds_queued_reg + agains_old == waiting_queued)
 
-  // ---- The places that wait for a second pass, in their order, the oldest first.
-  // One lane of one place, any, is watched: whether it is waiting, and where; whether it was
-  // written; whether it lies beside a part of a block that has a beat of its own, and so has no
-  // data.
+  // ---- The places that wait for a second pass, in order, the oldest first.
+  // An arbitrary lane of an arbitrary place is watched: whether it waits, and where; whether it was
+  // written; and whether it is next to a partial block in a beat of its own, and so has no data.
   logic [P-1:0] watched_reg;
   logic [1:0] watched_lane_reg;
   wire [P-1:0] watched_ahead = watched_reg - \exit.read_reg ;
@@ -451,7 +455,7 @@ module xts_buffer_proof #(
   assign oldest_ahead = held_ahead_reg[0+:P];
   `HOLDS(waiting_limit, waiting_queued == 0 || limit_ahead <= oldest_ahead)
 
-  // ---- Each write goes to a place that was given and is not yet read.
+  // ---- Each write goes to a place that was assigned and is not yet read.
   wire [LANES-1:0] we;
   wire [P*LANES-1:0] addresses;
   (* hierconn *) wire \exit.g_buffer[0].we_reg , \exit.g_buffer[1].we_reg ;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What xts_front.ys proves of each record that xts_front gives, on which xts_issue relies: a
-// part of a block has a beat of its own only if there is one and its block is in the last lane,
-// and that block is always in a lane that there is; and fields agree that say the same.
+// What xts_front.ys proves of each record from xts_front, as xts_issue requires: a partial block
+// has a beat of its own only if there is a partial block and the block before it is in the last
+// lane; that block is always in an existing lane; and fields with the same meaning agree.
 `default_nettype none
 
 module xts_front_proof #(
@@ -32,7 +32,7 @@ module xts_front_proof #(
   record_t record;
   assign record = rec;
 
-  // `hierconn`: flatten joins it to the wire of the instance that has its name. A record is
+  // `hierconn`: `flatten` connects this wire to the wire of that name in the instance. A record is
   // given in step 2.
   (* hierconn *) wire [1:0] \dut.step_reg ;
   logic started_reg = 1'b0;
