@@ -31,7 +31,7 @@ typedef struct packed {
 // The information that goes through the pipeline beside a beat.
 typedef struct packed {
   logic       entry;    // it has a place in the output buffer
-  logic       again;    // the second pass of a block whose ciphertext was stolen from
+  logic       again;    // the second pass of a block (ciphertext stealing)
   logic       tweak;    // a data unit number, in lane 0
   logic       first;    // the first beat of its unit
   logic       steal;    // a partial block waits for the block in `lane`

@@ -96,7 +96,7 @@ module xts_core #(
   wire [3:0] kw_round;
   wire [127:0] kw_data;
   wire keys_busy;
-  wire unused_keys = &{1'b0, keys_busy};  // whoever loads a key waits for key_done
+  wire unused_keys = &{1'b0, keys_busy};  // the sender of a key command waits for key_done
   xts_keys #(
       .CIPHER(CIPHER),
       .KEY128(KEY128),

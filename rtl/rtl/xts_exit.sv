@@ -144,7 +144,7 @@ module xts_exit #(
   assign waiting_part = tail_bits;
   assign left = left_reg;
   wire steal1 = s1.entry && s1.steal;
-  logic steal0;  // a block whose ciphertext is stolen from leaves
+  logic steal0;  // the block that leaves gives up bytes of its ciphertext
   block_queue #(
       .WIDTH(luxor_pkg::TAIL_BITS),
       .DEPTH_LOG2(TAILS_LOG2)

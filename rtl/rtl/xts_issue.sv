@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Chooses in each cycle what enters the pipeline.
 //
-// The choices, by priority: the second pass of a block whose ciphertext was stolen from
-// (`again_*`), a data unit number (`req_*`, unless TWEAK_DEDICATED), a beat of data. What was
-// chosen appears in the next cycle in `x` (with the tweak already added), `key`, `inverse`,
-// `short_key` and `step`. The pipeline never stalls: everything that enters already has places
-// reserved after the pipeline, and the `*_pop` inputs free them again.
+// The choices, by priority: the second pass of a block in ciphertext stealing (`again_*`), a data
+// unit number (`req_*`, unless TWEAK_DEDICATED), a beat of data. What was chosen appears in the
+// next cycle in `x` (with the tweak already added), `key`, `inverse`, `short_key` and `step`. The
+// pipeline never stalls: everything that enters already has places reserved after the pipeline, and
+// the `*_pop` inputs free them again.
 //
 // A unit that ends in a partial block (IEEE 1619-2018, 5.3.2 and 5.4.2): the whole block before it
 // enters first, with the last tweak of the unit but one when encrypting and the last one when
