@@ -586,16 +586,20 @@ fn a_backup_with_another_file_length_takes_force() {
     let [one, two] =
         ["1000", "2000"].map(|length| with_json(&without, &[("/tokens/0", token(length))]));
     for (ours, present, words) in [
-        (&one, &two, "1000 bytes by the backup, and 2000 bytes now"),
+        (
+            &one,
+            &two,
+            "1000 bytes according to the backup, and 2000 bytes now",
+        ),
         (
             &without,
             &one,
-            "no recorded length by the backup, and 1000 bytes",
+            "no recorded length according to the backup, and 1000 bytes",
         ),
         (
             &one,
             &without,
-            "1000 bytes by the backup, and no recorded length",
+            "1000 bytes according to the backup, and no recorded length",
         ),
     ] {
         let misfit = the_serious_misfit(&backup(ours), present).to_string();

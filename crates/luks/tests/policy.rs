@@ -128,7 +128,7 @@ fn each_requirement_holds_for_all_keyslots() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "keyslot 0 derives its key by pbkdf2, and argon2i or argon2id is required"
+        "keyslot 0 uses pbkdf2, and argon2i or argon2id is required"
     );
 
     let encryptions = |encryptions: &[Encryption]| HeaderPolicy {

@@ -30,7 +30,7 @@ fn a_driver_that_is_too_old_is_asked_for_nothing_more() {
     double.state().version = 11080;
     assert_eq!(
         refused(&double).to_string(),
-        "NVIDIA's driver is too old: it has CUDA 11.8, and 12.0 is needed"
+        "NVIDIA's driver is too old: it supports CUDA 11.8, and Luxor needs 12.0"
     );
     assert_eq!(double.state().calls, ["cuDriverGetVersion"]);
 }
@@ -60,12 +60,12 @@ fn a_device_that_lacks_something_is_left_out() {
     };
     assert_eq!(
         refused(&Double::new(&[old, small])).to_string(),
-        "Double 0 has compute capability 7.0, and compute capability 7.5 is needed"
+        "Double 0 has compute capability 7.0, and Luxor needs compute capability 7.5"
     );
     assert_eq!(
         refused(&Double::new(&[small])).to_string(),
-        "Double 0 has 49152 bytes of shared memory a block, and 65536 bytes of shared memory a \
-         block is needed"
+        "Double 0 has 49152 bytes of shared memory a block, and Luxor needs 65536 bytes of shared \
+         memory a block"
     );
     let devices = all(&Double::new(&[old, GPU, small])).unwrap();
     let names: Vec<_> = devices.iter().map(Device::description).collect();

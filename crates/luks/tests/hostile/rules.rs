@@ -150,7 +150,7 @@ fn each_rule_is_named_with_its_place() {
         (segments(&[(1, "dynamic", &[])]), "segments: 0 is missing"),
         (
             segments(&[(0, "dynamic", &["backup-previous"]), (1, "dynamic", &[])]),
-            "segment 0 is a backup segment, and precedes segment 1, which is not",
+            "segment 0 is a backup segment and precedes segment 1, which is not",
         ),
         (
             segments(&[(0, "dynamic", &[]), (1, "4096", &[])]),
@@ -419,7 +419,7 @@ fn the_json_area_holds_one_object_and_zeros() {
         (&|area| area[json.len()] = b'}', "not valid JSON"),
         (
             &|area| area[2] = 0xff,
-            "byte 2 of the JSON area is no UTF-8",
+            "byte 2 of the JSON area is not UTF-8",
         ),
         (&|area| area[1] = b'\'', "not valid JSON"),
         (
