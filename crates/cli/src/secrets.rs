@@ -367,7 +367,7 @@ fn stdin_line() -> Result<Option<SecretBytes>> {
 }
 
 fn no_line() -> Error {
-    Error::failure("standard input has no line for the passphrase").hint(
+    Error::failure("standard input has no passphrase: it is empty or at its end").hint(
         "Give the passphrase as a line of standard input, with --key-file FILE, or on a \
              terminal.",
     )

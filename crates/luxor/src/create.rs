@@ -289,7 +289,7 @@ fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
     options
         .data_end(plaintext_len)
         .filter(|&end| i64::try_from(end).is_ok())
-        .ok_or_else(|| Error::failure(format!("a volume cannot hold {plaintext_len} bytes")))
+        .ok_or_else(|| Error::failure(format!("{plaintext_len} bytes are too many for a volume")))
 }
 
 /// Returns the length of the existing file or device.

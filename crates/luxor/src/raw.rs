@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Encrypts or decrypts a file or a stream with a bare mode.
 
-use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec};
+use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode};
 use luxor_files::{Input, Output, path_name};
 use luxor_sector::{RawCipher, RawError};
 
@@ -10,6 +10,8 @@ use crate::{Context, Engine, Error, ErrorClass, Result};
 /// The options of [`crypt_raw`].
 #[derive(Clone, Copy, Debug)]
 pub struct RawOptions {
+    /// The mode of operation.
+    pub mode: Mode,
     /// Whether to encrypt or decrypt.
     pub direction: Direction,
     /// XTS: the length of a data unit. With `None` all bytes are one unit of up to 16 MiB.
@@ -20,22 +22,28 @@ pub struct RawOptions {
     pub stride: u64,
 }
 
-/// Encrypts or decrypts `input` with the mode of `key`.
+/// Encrypts or decrypts `input` with a bare mode. `key`, which returns a key for that mode, is called
+/// after an engine has been chosen.
 ///
 /// # Errors
-/// Fails when the length of the input does not suit the mode, and when a file or the engine cannot
+/// Fails when the key has another mode, when the length of the input does not suit the mode, and when a file or the engine cannot
 /// be used. No output file appears then.
 pub fn crypt_raw(
     input: &mut Input,
     mut output: Output,
-    key: &KeySpec,
+    key: impl FnOnce() -> Result<KeySpec>,
     options: &RawOptions,
     context: &Context,
 ) -> Result<()> {
-    let engine = Engine::select(context, key.mode())?;
-    let loaded = engine.load(key)?;
+    let engine = Engine::select(context, options.mode)?;
+    let key = key()?;
+    if key.mode() != options.mode {
+        let message = format!("the key is for {}, not for {}", key.mode(), options.mode);
+        return Err(Error::failure(message));
+    }
+    let loaded = engine.load(&key)?;
     let cipher = RawCipher {
-        mode: key.mode(),
+        mode: options.mode,
         key: &*loaded,
         backend: engine.device(),
         threads: engine.threads,

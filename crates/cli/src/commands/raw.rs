@@ -33,12 +33,14 @@ pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
         ..Default::default()
     };
     let output = create_output(&args.output, &options, &context.library)?;
-    let secret = secret.existing(&args.input)?;
-    let key = parameters.key(&secret, context.options.key_file.as_deref())?;
+    let key = || {
+        let secret = secret.existing(&args.input)?;
+        parameters.key(&secret, context.options.key_file.as_deref())
+    };
     crypt_raw(
         &mut input,
         output,
-        &key,
+        key,
         &parameters.options,
         &context.library,
     )
@@ -49,7 +51,6 @@ const WITH_IV: &[Mode] = &[Mode::Ctr, Mode::Ofb, Mode::OfbXex, Mode::OfbXe];
 
 /// The combined meaning of the options.
 struct Parameters {
-    mode: Mode,
     tweaks: TweakSchedule,
     options: RawOptions,
 }
@@ -93,6 +94,7 @@ impl Parameters {
             ));
         }
         let options = RawOptions {
+            mode,
             direction: match args.direction {
                 RawDirection::Encrypt => Direction::Encrypt,
                 RawDirection::Decrypt => Direction::Decrypt,
@@ -103,7 +105,6 @@ impl Parameters {
                 .map_err(|_| Error::failure("--stride must be below 2^64"))?,
         };
         Ok(Self {
-            mode,
             tweaks: match args.tweaks {
                 None | Some(RawTweaks::Alpha) => TweakSchedule::Alpha,
                 Some(RawTweaks::Printed) => TweakSchedule::Printed,
@@ -117,7 +118,7 @@ impl Parameters {
         let parallel = |construction| {
             ParallelOfbKey::new(bytes, construction, self.tweaks).map(KeySpec::ParallelOfb)
         };
-        let key = match self.mode {
+        let key = match self.options.mode {
             Mode::Xts => XtsKey::new(bytes).map(KeySpec::Xts),
             Mode::Ctr => AesKey::new(bytes).map(KeySpec::Ctr),
             Mode::Ofb => AesKey::new(bytes).map(KeySpec::Ofb),
@@ -130,9 +131,9 @@ impl Parameters {
             KeyError::Length { found, expected } => {
                 let error = Error::failure(format!(
                     "the key file {path} contains {found} bytes, and {} needs {expected}",
-                    self.mode
+                    self.options.mode
                 ));
-                match self.mode {
+                match self.options.mode {
                     Mode::OfbXex | Mode::OfbXe => {
                         error.hint("These are the keys of the two chains, 16 bytes each.")
                     }

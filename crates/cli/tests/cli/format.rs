@@ -82,10 +82,13 @@ fn sizes_are_whole_sectors() {
     let folder = prepared();
     let names = folder.names();
     for (line, words) in [
-        ("--size 0 new", "none"),
+        ("--size 0 new", "not 0"),
         ("--size 6K new", "4096"),
         ("--size 1000 --sector-size 512 new", "512"),
-        ("--size 9223372036854775296 --sector-size 512 new", "too"),
+        (
+            "--size 9223372036854775296 --sector-size 512 new",
+            "too many",
+        ),
         ("--size 1M -", "file"),
     ] {
         format(&folder, line).fails(1, words);
@@ -119,7 +122,7 @@ fn what_exists_is_replaced_by_force_only() {
     assert_eq!(fs::metadata(folder.join("volume")).unwrap().len(), 17 << 20);
 
     folder.write("short", vec![0; 16 << 20]);
-    format(&folder, "--force short").fails(1, "none");
+    format(&folder, "--force short").fails(1, "not 0");
     folder.write("odd", vec![0; (16 << 20) + 512]);
     format(&folder, "--force odd").fails(1, "4096");
     format(&folder, "--force --sector-size 512 odd").ok();

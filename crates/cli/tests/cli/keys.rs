@@ -239,7 +239,7 @@ fn both_secrets_may_be_lines_of_standard_input() {
         .args(FAST)
         .current_dir(folder.path())
         .stdin("one\n")
-        .fails(1, "standard input has no line for the passphrase");
+        .fails(1, "standard input has no passphrase");
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
 }
 

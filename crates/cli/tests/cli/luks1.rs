@@ -284,7 +284,7 @@ fn what_luks1_cannot_keep_is_refused() {
     }
     for (option, words) in [
         ("--sector-size 4096", "LUKS1's is 512"),
-        ("--label name", "LUKS1 has no such keyslots"),
+        ("--label name", "LUKS1 does not have"),
         ("--pbkdf argon2id", "pbkdf2"),
         ("--key-size 128", "--key-size is 128"),
     ] {

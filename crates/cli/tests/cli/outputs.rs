@@ -81,17 +81,20 @@ fn what_is_needed_to_read_the_result_is_not_replaced() {
     let before = fs::read(folder.join("header")).unwrap();
     let names = folder.names();
     for (line, words) in [
-        ("decrypt volume key", "key is the key file too"),
-        ("decrypt volume ./key", "key file too"),
-        ("decrypt volume key-link", "key file too"),
-        ("decrypt volume key-name", "key file too"),
-        ("decrypt --header header data header", "header too"),
-        ("decrypt --header header data header-link", "header too"),
-        ("encrypt plain key", "key file too"),
-        ("encrypt --header key plain out", "key file too"),
-        ("encrypt --header ./out plain out", "header too"),
-        ("encrypt --header out plain ./out", "header too"),
-        ("raw encrypt --mode ecb plain key", "key file too"),
+        ("decrypt volume key", "key is also the key file"),
+        ("decrypt volume ./key", "also the key file"),
+        ("decrypt volume key-link", "also the key file"),
+        ("decrypt volume key-name", "also the key file"),
+        ("decrypt --header header data header", "also the header"),
+        (
+            "decrypt --header header data header-link",
+            "also the header",
+        ),
+        ("encrypt plain key", "also the key file"),
+        ("encrypt --header key plain out", "also the key file"),
+        ("encrypt --header ./out plain out", "also the header"),
+        ("encrypt --header out plain ./out", "also the header"),
+        ("raw encrypt --mode ecb plain key", "also the key file"),
     ] {
         luxor(line)
             .args(["--force", "--key-file", "key"])
@@ -101,12 +104,12 @@ fn what_is_needed_to_read_the_result_is_not_replaced() {
     luxor("decrypt --force --key-file - volume key")
         .stdin_from(File::open(folder.join("key")).unwrap())
         .current_dir(folder.path())
-        .fails(1, "key file too");
+        .fails(1, "also the key file");
     // The file does not exist yet, and a link leads to it.
     symlink("out", folder.join("out-link")).unwrap();
     encrypt(&folder)
         .args(["--force", "--header", "out-link", "plain", "out"])
-        .fails(1, "header too");
+        .fails(1, "also the header");
     fs::remove_file(folder.join("out-link")).unwrap();
 
     assert_eq!(folder.names(), names);

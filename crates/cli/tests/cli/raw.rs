@@ -266,7 +266,7 @@ fn errors_of_parallel_ofb_have_their_exit_codes() {
             Raw::new(32).fails(
                 &format!("encrypt --mode {mode} --tweaks {tweaks}"),
                 &[0; 64],
-                &format!("--tweaks has no meaning for {name}"),
+                &format!("--tweaks cannot be used with {name}"),
             );
         }
     }

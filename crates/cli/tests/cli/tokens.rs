@@ -181,7 +181,7 @@ fn config_sets_names_flags_and_priorities() {
         "  Label           none",
         "  Subsystem       sub",
         "  Flags           none",
-        "Keyslot 0, used only when asked for",
+        "Keyslot 0, used only by number",
     ] {
         assert!(
             dump.text().lines().any(|found| found == line),

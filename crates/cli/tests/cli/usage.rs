@@ -164,7 +164,7 @@ fn an_absent_engine_is_named() {
         "the engine cuda is not available: this program was built without it"
     };
     let no_opencl = if cfg!(feature = "opencl") {
-        "the engine opencl is not available: OpenCL is there, with no platform"
+        "the engine opencl is not available: OpenCL is installed, but has no platform"
     } else {
         "the engine opencl is not available: this program was built without it"
     };

@@ -316,7 +316,7 @@ fn each_rule_is_named_with_its_place() {
                 ),
                 ("keyslots/0/type", Some(json!("new"))),
             ],
-            "requires \"new-thing\", \"b\", which this version does not support: it is neither",
+            "requires \"new-thing\", \"b\", which this version does not support: it neither",
         ),
         (
             vec![
