@@ -102,7 +102,7 @@ fn split(key: &[u8]) -> (Aes, Aes) {
     (Aes::new(k1), Aes::new(k2))
 }
 
-/// Returns the input XORed with the head of the key stream.
+/// Returns the XOR of the input and the head of the key stream.
 fn added(input: &[u8], key_stream: &[Block]) -> Vec<u8> {
     input
         .iter()

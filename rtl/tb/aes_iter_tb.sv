@@ -2,8 +2,8 @@
 // Tests aes_iter with different key sizes, numbers of registers and kinds of S-box. Sends requests
 // without and with pauses, for all slots and both key sizes. Checks the results, their order, tags
 // and latency, the rate, that there is no X after the reset, and a reset in the middle.
-// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
-// The cocotb tests run these modules on Verilator.
+// This bench runs only on Icarus, because Verilator takes several times as long to compile it as
+// Icarus to run it. The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module aes_iter_tb;

@@ -2,8 +2,8 @@
 // Tests aes_enc_round, aes_dec_round and aes_duo_round with each kind of S-box, and aes_t_round, as
 // a last round and as another round, with different numbers of registers. Each cycle has a random
 // state, key and direction.
-// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
-// The cocotb tests run these modules on Verilator.
+// This bench runs only on Icarus, because Verilator takes several times as long to compile it as
+// Icarus to run it. The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module aes_round_tb;

@@ -2,8 +2,8 @@
 // Tests key commands: after each command, every entry of the round key memories and the states of
 // the slots. The expected round keys follow FIPS 197 (5.2, and 5.3.5 for decryption). They are
 // computed here byte by byte, and checked against Appendix A.1 and A.3.
-// Icarus alone: Verilator takes several times as long to compile this bench as Icarus to run it.
-// The cocotb tests run these modules on Verilator.
+// This bench runs only on Icarus, because Verilator takes several times as long to compile it as
+// Icarus to run it. The cocotb tests run these modules on Verilator.
 `default_nettype none
 
 module xts_keys_tb;

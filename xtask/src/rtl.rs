@@ -35,7 +35,7 @@ const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
 const BENCH_PACKAGES: [&str; 1] = ["rtl/tb/aes_model.sv"];
 
 /// A bench with this line in its header does not run on Verilator. The line gives the reason.
-const ICARUS_ALONE: &str = "// Icarus alone: ";
+const ICARUS_ALONE: &str = "// This bench runs only on Icarus, because ";
 
 /// The parameters with which the top module is checked: TWEAK (0 paper, 1 shared, 2 dedicated),
 /// CIPHER (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block

@@ -34,8 +34,8 @@ pub(crate) use self::{
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,
     },
     keys::{
-        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs, KeyTestArgs,
-        LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
+        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyFileOptions,
+        KeyRemoveArgs, KeyTestArgs, LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
     },
     metadata::{CheckArgs, DumpArgs},
     mount::MountArgs,
@@ -175,6 +175,19 @@ pub(crate) struct GlobalArgs {
     /// Print details: the engine, the keyslot, memory that could not be locked
     #[arg(short, long, global = true, help_heading = "General")]
     pub verbose: bool,
+}
+
+impl GlobalArgs {
+    /// The key file that opens a volume.
+    #[must_use]
+    pub(crate) fn key_file_options(&self) -> KeyFileOptions<'_> {
+        KeyFileOptions {
+            path: self.key_file.as_deref(),
+            offset: self.keyfile_offset,
+            size: self.keyfile_size,
+            names: ["--key-file", "--keyfile-offset", "--keyfile-size"],
+        }
+    }
 }
 
 /// The commands.

@@ -14,6 +14,7 @@ use luxor_engine::SecretBytes;
 use luxor_files::{path_name, standard_streams::stdin};
 
 use crate::{
+    args::KeyFileOptions,
     console::{Console, say},
     context::Context,
     error::{Error, Result},
@@ -46,35 +47,6 @@ enum SecretFrom {
     Known(SecretBytes),
 }
 
-/// The options for a key file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyFileOptions<'a> {
-    /// The file, if one was named; `-` is standard input.
-    pub path: Option<&'a Path>,
-    /// The number of bytes to skip.
-    pub offset: u64,
-    /// The number of bytes to read; `None` means to the end.
-    pub size: Option<u64>,
-    /// The names of these three options.
-    pub names: [&'static str; 3],
-}
-
-impl<'a> KeyFileOptions<'a> {
-    /// The key file that opens a volume.
-    fn existing(context: &'a Context) -> Self {
-        Self {
-            path: context.options.key_file.as_deref(),
-            offset: context.options.keyfile_offset,
-            size: context.options.keyfile_size,
-            names: ["--key-file", "--keyfile-offset", "--keyfile-size"],
-        }
-    }
-
-    fn is_stdin(self) -> bool {
-        self.path.is_some_and(is_stdin)
-    }
-}
-
 /// A part of a file or of standard input.
 #[derive(Debug)]
 struct KeyFile {
@@ -93,7 +65,7 @@ impl SecretSource {
     /// Fails when standard input would be used twice, when a key file option asks for more than
     /// [`KEY_FILE_MAX`] bytes, and when a terminal is needed and there is none.
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
-        Self::of(KeyFileOptions::existing(context), inputs, context.console)
+        Self::of(context.options.key_file_options(), inputs, context.console)
     }
 
     /// A source for a key of `len` bytes in a key file: the key itself, not a passphrase.
@@ -114,7 +86,7 @@ impl SecretSource {
         let options = KeyFileOptions {
             size: Some(len as u64),
             names: ["--key-file", "--keyfile-offset", "--key-size"],
-            ..KeyFileOptions::existing(context)
+            ..context.options.key_file_options()
         };
         Self::of(options, inputs, context.console)
     }
@@ -129,11 +101,14 @@ impl SecretSource {
         new: KeyFileOptions<'_>,
         inputs: &[(&str, &Path)],
     ) -> Result<(Self, Self)> {
-        let existing = KeyFileOptions::existing(context);
+        let existing = context.options.key_file_options();
         // A key file on standard input uses all of it, so the other secret is then asked for on the
         // terminal.
         let beside = |other: KeyFileOptions<'_>, what| {
-            let other = other.is_stdin().then_some((what, Path::new("-")));
+            let other = other
+                .path
+                .is_some_and(is_stdin)
+                .then_some((what, Path::new("-")));
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
         };
         Ok((
@@ -380,7 +355,7 @@ fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
         let first = prompt(tty, &format!("New passphrase for {}: ", shown(volume)))?;
         let problem = if first.is_empty() {
             EMPTY
-        } else if prompt(tty, "The same once more: ")?.expose() != first.expose() {
+        } else if prompt(tty, "Repeat it: ")?.expose() != first.expose() {
             "the two passphrases differ"
         } else {
             return Ok(first);

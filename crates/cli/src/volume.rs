@@ -21,7 +21,6 @@ use crate::{
 ///
 /// # Errors
 /// Those of [`Volume::open_metadata`].
-/// Those of [`Volume::open_metadata`].
 pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
     let path = context.options.header.as_deref().unwrap_or(volume);
     Volume::open_metadata(path, role, &context.library)

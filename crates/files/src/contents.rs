@@ -23,7 +23,7 @@ pub fn recognised(storage: &dyn Storage) -> Vec<String> {
         |Signature { name, offset, .. }: &Signature| format!("{name} (signature at byte {offset})");
     let failed = failed.map(|error| {
         format!(
-            "something that cannot be recognised, since a part cannot be read ({})",
+            "unknown contents, because a part cannot be read ({})",
             io_words(&error)
         )
     });

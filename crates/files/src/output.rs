@@ -245,6 +245,21 @@ impl Output {
         }
     }
 
+    /// Checks that a block device has room for `needed` bytes. Everything else has.
+    ///
+    /// # Errors
+    /// [`OutputError::TooSmall`].
+    pub fn check_room(&self, needed: u64) -> Result<(), OutputError> {
+        match self.capacity() {
+            Some(capacity) if needed > capacity => Err(OutputError::TooSmall {
+                path: self.path.clone(),
+                needed,
+                capacity,
+            }),
+            _ => Ok(()),
+        }
+    }
+
     /// Begins writing. The data begin at byte `offset`: after a header that is written last, or 0
     /// in a stream, where the header comes first. The whole output will have `total` bytes, if that
     /// is known.
@@ -259,19 +274,11 @@ impl Output {
     /// # Panics
     /// If the output is a stream and `offset` is not 0.
     pub fn begin(&mut self, offset: u64, total: Option<u64>) -> Result<(), OutputError> {
+        self.check_room(total.unwrap_or(offset))?;
         match &mut self.kind {
             Kind::File { writer, .. } => writer.start_at(offset),
             Kind::Device { device, position } => {
                 *position = offset;
-                let needed = total.unwrap_or(offset);
-                if needed > device.capacity() {
-                    let (path, capacity) = (self.path.clone(), device.capacity());
-                    return Err(OutputError::TooSmall {
-                        path,
-                        needed,
-                        capacity,
-                    });
-                }
                 device.wipe(offset).map_err(|error| match error {
                     LockError::Io(source) => OutputError::Finish {
                         path: self.path.clone(),

@@ -39,7 +39,7 @@
 //! let backend = Registry::cpu().best(Mode::Xts)?;
 //! let storage = MemoryStorage::default();
 //!
-//! 1000 iterations make the example fast and the keyslot weak; leave out `pbkdf` in real use.
+//! // 1000 iterations make the example fast and the keyslot weak; leave out `pbkdf` in real use.
 //! let pbkdf = PbkdfOptions {
 //!     kind: PbkdfKind::Pbkdf2,
 //!     force_iterations: Some(1000),

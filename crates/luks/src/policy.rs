@@ -145,7 +145,7 @@ fn too_cheap(kdf: &Kdf) -> Option<(String, String)> {
                 return Some((found, required));
             };
             let least = min_required_iterations(hash);
-            (*iterations < least).then(|| (found, format!("{least} iterations at least")))
+            (*iterations < least).then(|| (found, format!("at least {least} iterations")))
         }
         &Kdf::Argon2 {
             kind,

@@ -518,7 +518,10 @@ fn what_luks1_cannot_take_over_is_refused() {
     volume.set_segment_size(luxor_luks::SegmentSize::Fixed(4096));
     let fixed = MemoryStorage::default();
     volume.write_to(&fixed).unwrap();
-    assert_eq!(words(&fixed), "data that go to the end: 4096 bytes of them");
+    assert_eq!(
+        words(&fixed),
+        "data that extend to the end: a segment of 4096 bytes"
+    );
 
     let argon2 = luks2(Luks2Options {
         pbkdf: PbkdfOptions {

@@ -74,6 +74,7 @@ pub fn encrypt(
     if let Some(end) = end {
         let checked = options.check_end(end, output.capacity());
         checked.map_err(too_short)?;
+        output.check_room(end)?;
     }
 
     let mut volume = make(&options, secret, &engine, context)?;
@@ -160,6 +161,7 @@ pub fn format(
         options
             .check_end(end, output.capacity())
             .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
+        output.check_room(end)?;
     }
 
     let mut volume = make(&options, secret, &engine, context)?;

@@ -6,7 +6,7 @@
 //! metadata have changed meanwhile.
 
 use luxor_engine::{Mode, SecretBytes};
-use luxor_luks::{NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions, Unlocked};
+use luxor_luks::{LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions, Unlocked};
 
 use crate::{Context, Engine, Result, Secrets, Volume, VolumeError};
 
@@ -15,14 +15,20 @@ use crate::{Context, Engine, Result, Secrets, Volume, VolumeError};
 pub struct KeyOptions {
     /// Which keyslots to try, and what they may cost.
     pub unlock: UnlockOptions,
-    /// The PBKDF and costs of the new keyslot.
-    pub pbkdf: PbkdfOptions,
+    /// The PBKDF and costs of the new keyslot. `None`: the defaults of the volume's version.
+    pub pbkdf: Option<PbkdfOptions>,
 }
 
 impl KeyOptions {
-    /// Checks the options. Called before a secret is asked for.
-    fn check(&self) -> Result<()> {
-        Ok(self.pbkdf.check().map_err(NewKeyslotError::from)?)
+    /// Returns the PBKDF for a volume of this version, checked before a secret is asked for.
+    fn pbkdf(&self, version: LuksVersion) -> Result<PbkdfOptions> {
+        let default = || PbkdfOptions {
+            kind: version.default_pbkdf(),
+            ..PbkdfOptions::default()
+        };
+        let pbkdf = self.pbkdf.clone().unwrap_or_else(default);
+        pbkdf.check().map_err(NewKeyslotError::from)?;
+        Ok(pbkdf)
     }
 }
 
@@ -46,10 +52,10 @@ impl Volume {
         if let Some(number) = number {
             self.check_is_free(number)?;
         }
-        options.check()?;
+        let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, _) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
-        let new = self.new_keyslot(&unlocked, &new_secret()?, options, &engine, context)?;
+        let new = self.new_keyslot(&unlocked, &new_secret()?, &pbkdf, &engine, context)?;
         self.change(|header, storage| header.add_keyslot(storage, &new, number))
     }
 
@@ -67,10 +73,10 @@ impl Volume {
         options: &KeyOptions,
         context: &Context,
     ) -> Result<u32> {
-        options.check()?;
+        let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, old) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
-        let new = self.new_keyslot(&unlocked, &new_secret(old)?, options, &engine, context)?;
+        let new = self.new_keyslot(&unlocked, &new_secret(old)?, &pbkdf, &engine, context)?;
         let number = unlocked.keyslot;
         self.change(|header, storage| header.replace_keyslot(storage, number, &new))?;
         Ok(number)
@@ -158,15 +164,13 @@ impl Volume {
         &self,
         unlocked: &Unlocked,
         secret: &SecretBytes,
-        options: &KeyOptions,
+        pbkdf: &PbkdfOptions,
         engine: &Engine,
         context: &Context,
     ) -> Result<NewKeyslot> {
         let _step = context.events.step("Making the keyslot");
         let (secret, backend) = (secret.expose(), &*engine.backend);
-        let new = self
-            .header
-            .new_keyslot(unlocked, secret, &options.pbkdf, backend)?;
+        let new = self.header.new_keyslot(unlocked, secret, pbkdf, backend)?;
         Ok(new)
     }
 }

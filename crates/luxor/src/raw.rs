@@ -22,12 +22,12 @@ pub struct RawOptions {
     pub stride: u64,
 }
 
-/// Encrypts or decrypts `input` with a bare mode. `key`, which returns a key for that mode, is called
-/// after an engine has been chosen.
+/// Encrypts or decrypts `input` with a bare mode. `key`, which returns a key for that mode, is
+/// called after an engine has been chosen.
 ///
 /// # Errors
-/// Fails when the key has another mode, when the length of the input does not suit the mode, and when a file or the engine cannot
-/// be used. No output file appears then.
+/// Fails when the key has another mode, when the length of the input does not suit the mode, and
+/// when a file or the engine cannot be used. No output file appears then.
 pub fn crypt_raw(
     input: &mut Input,
     mut output: Output,

@@ -68,7 +68,7 @@ fn opens(path: &Path, text: &str) -> Option<u32> {
 fn keys_come_and_go() {
     let context = Context::default();
     let options = KeyOptions {
-        pbkdf: cheap(),
+        pbkdf: Some(cheap()),
         ..KeyOptions::default()
     };
     let unlock = UnlockOptions::default();
@@ -140,10 +140,8 @@ fn plain_volumes_have_one_plaintext() {
         skip: 16,
         ..PlainVolume::default()
     };
-    let key = SecretBytes::copy_of(&std::array::from_fn::<u8, 32, _>(|i| i as u8));
-    let bytes: Vec<u8> = (0..(1 << 20) - 4096)
-        .map(|i: u32| (i % 251) as u8)
-        .collect();
+    let key = SecretBytes::copy_of(&(0..32).collect::<Vec<u8>>());
+    let bytes: Vec<u8> = (0..=250).cycle().take((1 << 20) - 4096).collect();
 
     let options = ExportOptions::default();
     let secret = || Ok(key.clone());

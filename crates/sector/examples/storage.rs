@@ -24,7 +24,7 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 const DEPTH: usize = 32;
 const REQUEST: usize = 4096;
-/// Each way has so many turns, one after the other; the median counts.
+/// The number of turns of each way, in alternation. The median counts.
 const TURNS: usize = 5;
 const TURN: Duration = Duration::from_millis(200);
 

@@ -152,10 +152,12 @@ impl Job<'_> {
         let total = offset + len as u64;
         self.check_len(total, piece.at_end)?;
         let sector = self.geometry.sector_size.bytes();
-        let mut padded = len.next_multiple_of(sector);
-        if self.direction == Direction::Encrypt && total == 0 {
-            padded = sector;
-        }
+        let padded = match self.direction {
+            Direction::Encrypt => self.geometry.sector_size.payload_len(total),
+            Direction::Decrypt => total.checked_next_multiple_of(sector as u64),
+        };
+        let padded = padded.expect("no storage has 2^64 bytes") - offset;
+        let padded = usize::try_from(padded).expect("a piece fits into memory");
         let bytes = &mut piece.buffer[..padded];
         // The buffer may contain bytes of an earlier piece.
         bytes[len..].fill(0);

@@ -218,7 +218,7 @@ impl Drop for Mounted<'_> {
     }
 }
 
-/// Some fit and some do not; what is told to be there is there.
+/// Some writes fit and some do not. Those that are reported as done are in the file.
 #[test]
 fn a_full_file_system_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -234,7 +234,7 @@ impl Collector for Source {
         }
         let mut metric = encoder.encode_descriptor(
             "luxor_latency",
-            "From when a request had come to when its reply was sent",
+            "Time from the arrival of a request to the end of its reply",
             Some(&Unit::Seconds),
             MetricType::Histogram,
         )?;

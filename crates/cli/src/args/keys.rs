@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `key`, and those for opening a keyslot and for a new one.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
 
-use crate::{
-    error::{Error, Result},
-    secrets::KeyFileOptions,
-};
+use crate::error::{Error, Result};
 
 /// Add, change, remove, convert and test the keys of a volume
 ///
@@ -168,6 +168,19 @@ pub(crate) struct KeyTestArgs {
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+}
+
+/// The options for a key file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyFileOptions<'a> {
+    /// The file, if one was named; `-` is standard input.
+    pub path: Option<&'a Path>,
+    /// The number of bytes to skip.
+    pub offset: u64,
+    /// The number of bytes to read; `None` means to the end.
+    pub size: Option<u64>,
+    /// The names of these three options.
+    pub names: [&'static str; 3],
 }
 
 /// Where a new secret comes from.

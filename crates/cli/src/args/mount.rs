@@ -40,7 +40,7 @@ pub(crate) struct MountArgs {
     #[arg(long, help_heading = "Mounting")]
     pub allow_other: bool,
 
-    /// What is told.
+    /// The statistics to show.
     #[command(flatten)]
     pub stats: StatsArgs,
 }

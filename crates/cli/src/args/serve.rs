@@ -78,7 +78,7 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Clients")]
     pub pid_file: Option<PathBuf>,
 
-    /// What is told.
+    /// The statistics to show.
     #[command(flatten)]
     pub stats: StatsArgs,
 }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 
-/// What is told of the work.
+/// The statistics to show.
 #[derive(Args, Debug)]
 pub(crate) struct StatsArgs {
     /// Print a table of operations, bytes and latencies to standard error at the end

@@ -107,7 +107,7 @@ fn test(args: &KeyTestArgs, context: &Context) -> Result<()> {
 fn options(volume: &Volume, unlock: &UnlockArgs, pbkdf: &PbkdfArgs) -> Result<KeyOptions> {
     Ok(KeyOptions {
         unlock: unlock_options(unlock),
-        pbkdf: pbkdf.options(volume.header.version().default_pbkdf())?,
+        pbkdf: Some(pbkdf.options(volume.header.version().default_pbkdf())?),
     })
 }
 

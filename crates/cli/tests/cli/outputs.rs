@@ -485,9 +485,15 @@ fn block_devices_are_outputs_and_inputs() {
     // A device that is too small.
     let small = Loop::over(&folder.write("small", vec![0x55; 17 << 20]));
     folder.write("large", vec![0; 2 << 20]);
-    encrypt(&folder)
-        .args(["--force", "large", small.name()])
-        .fails(1, "");
+    // Standard input has no passphrase: it is not asked for.
+    luxor("encrypt --force large")
+        .arg(small.name())
+        .current_dir(folder.path())
+        .fails(1, "are needed");
+    luxor("format --force --size 2M")
+        .arg(small.name())
+        .current_dir(folder.path())
+        .fails(1, "are needed");
 
     // A mounted device.
     let mounted = Loop::over(&folder.write("ext", vec![0; 20 << 20]));

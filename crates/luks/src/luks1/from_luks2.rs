@@ -74,13 +74,17 @@ impl Luks2Header {
             return Err(not_in_luks1("keyslots of one type", found));
         }
         let Some(segment) = self.segment() else {
-            return Err(not_in_luks1("one segment", "data in several parts".into()));
+            return Err(not_in_luks1("one segment", "several segments".into()));
         };
         let Some((_, digest)) = metadata.data_digest() else {
-            return Err(not_in_luks1("digests by PBKDF2", "another one".into()));
+            return Err(not_in_luks1("digests by PBKDF2", "another digest".into()));
         };
-        let hash = HashAlgorithm::by_name(&digest.hash)
-            .ok_or_else(|| not_in_luks1("hashes of its time", brief(&digest.hash)))?;
+        let hash = HashAlgorithm::by_name(&digest.hash).ok_or_else(|| {
+            not_in_luks1(
+                "the hashes sha1, sha256, sha512, ripemd160 and whirlpool",
+                brief(&digest.hash),
+            )
+        })?;
         let payload_offset = check_segment(segment)?;
         let Some(first) = metadata.keyslots.values().next() else {
             return Err(not_in_luks1("volumes with keyslots", "none".into()));
@@ -161,12 +165,12 @@ fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
         return Err(not_in_luks1("sectors of 512 bytes", found));
     }
     if geometry.iv_offset != 0 {
-        let found = format!("the first one numbered {}", geometry.iv_offset);
-        return Err(not_in_luks1("sectors that are numbered from 0", found));
+        let found = format!("a first sector with the number {}", geometry.iv_offset);
+        return Err(not_in_luks1("sectors numbered from 0", found));
     }
     if let SegmentSize::Fixed(size) = segment.size {
-        let found = format!("{size} bytes of them");
-        return Err(not_in_luks1("data that go to the end", found));
+        let found = format!("a segment of {size} bytes");
+        return Err(not_in_luks1("data that extend to the end", found));
     }
     units(segment.offset).ok_or_else(|| {
         let found = format!("data from byte {} on", segment.offset);

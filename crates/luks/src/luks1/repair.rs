@@ -450,13 +450,13 @@ pub enum Luks1Restored {
 impl fmt::Display for Luks1Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Magic => write!(f, "the signature at its beginning is there again"),
+            Self::Magic => write!(f, "its signature is restored"),
             Self::Uuid => write!(f, "its UUID ends after 36 characters"),
             Self::Hash { from, hash } => {
-                write!(f, "its hash is {hash}, which was {}", brief(from))
+                write!(f, "its hash is {hash} instead of {}", brief(from))
             }
             Self::KeyLen { from, to } => {
-                write!(f, "its volume key has {to} bytes, not {from}")
+                write!(f, "its volume key has {to} bytes instead of {from}")
             }
             Self::State {
                 keyslot,
@@ -466,19 +466,22 @@ impl fmt::Display for Luks1Restored {
                 let state = if *is_used { "used" } else { "empty" };
                 write!(
                     f,
-                    "keyslot {keyslot}: it is {state}, which was 0x{from:08x}"
+                    "keyslot {keyslot}: its state is {state} instead of 0x{from:08x}"
                 )
             }
             Self::Offset { keyslot, from, to } => write!(
                 f,
-                "keyslot {keyslot}: its area begins at byte {to}, not {from}"
+                "keyslot {keyslot}: its area begins at byte {to} instead of {from}"
             ),
             Self::Stripes { keyslot, from } => {
-                write!(f, "keyslot {keyslot}: it has {STRIPES} stripes, not {from}")
+                write!(
+                    f,
+                    "keyslot {keyslot}: it has {STRIPES} stripes instead of {from}"
+                )
             }
             Self::PartitionMark { keyslot } => write!(
                 f,
-                "keyslot {keyslot}: a partition table's signature is removed"
+                "keyslot {keyslot}: the signature of a partition table is removed"
             ),
             Self::Lost { keyslot } => {
                 write!(f, "keyslot {keyslot}: it is empty now, and its key is lost")

@@ -294,6 +294,6 @@ fn go_together(a: &Request, b: &Request) -> bool {
 fn cut_off(what: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::UnexpectedEof,
-        format!("it left in the midst of {what}"),
+        format!("it disconnected during {what}"),
     )
 }

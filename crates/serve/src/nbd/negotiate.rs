@@ -279,9 +279,9 @@ impl<'a> Handshake<'a> {
                     if len > 0 {
                         replies.error(OptionReplyType::ErrInvalid, NO_DATA);
                     } else if self.tls {
-                        replies.error(OptionReplyType::ErrInvalid, "TLS is there already");
+                        replies.error(OptionReplyType::ErrInvalid, "TLS is already active");
                     } else if self.offer.tls == TlsPolicy::Off {
-                        replies.error(OptionReplyType::ErrPolicy, "there is no TLS");
+                        replies.error(OptionReplyType::ErrPolicy, "this server has no TLS");
                     } else {
                         replies.ack();
                         stream.write_all(&replies.bytes)?;
@@ -360,7 +360,10 @@ impl<'a> Handshake<'a> {
     /// Returns whether it replied with the export, not with an error.
     fn info(&self, data: &[u8], replies: &mut Replies) -> bool {
         let Some((name, requests)) = parse_info(data) else {
-            replies.error(OptionReplyType::ErrInvalid, "no name and list of requests");
+            replies.error(
+                OptionReplyType::ErrInvalid,
+                "the option must have a name and a list of requests",
+            );
             return false;
         };
         if !self.knows(name) {
@@ -392,11 +395,17 @@ impl<'a> Handshake<'a> {
             self.base_allocation = false;
         }
         let Some((name, queries)) = parse_meta_context(data) else {
-            replies.error(OptionReplyType::ErrInvalid, "no name and list of queries");
+            replies.error(
+                OptionReplyType::ErrInvalid,
+                "the option must have a name and a list of queries",
+            );
             return;
         };
         if !self.structured_replies {
-            replies.error(OptionReplyType::ErrInvalid, "without structured replies");
+            replies.error(
+                OptionReplyType::ErrInvalid,
+                "this option needs structured replies",
+            );
             return;
         }
         if !self.knows(name) {

@@ -238,7 +238,7 @@ impl Server {
                     Ok(None) => {}
                     Err(error) => {
                         self.service
-                            .note(&format!("a client cannot be taken: {error}"));
+                            .note(&format!("cannot accept a client: {error}"));
                         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                             self.lock().make_room();
                         }
@@ -309,7 +309,7 @@ impl Server {
             Ok(None) => return,
             Err(error) => {
                 self.service
-                    .note(&format!("no agreement with a client: {error}"));
+                    .note(&format!("the handshake with a client failed: {error}"));
                 return;
             }
         };
@@ -485,7 +485,7 @@ impl Listener {
                 if !may_come_in(&socket)? {
                     return Err(io::Error::new(
                         io::ErrorKind::PermissionDenied,
-                        "it is of another user",
+                        "it belongs to another user",
                     ));
                 }
                 socket.set_nonblocking(false)?;

@@ -516,7 +516,11 @@ fn metadata_contexts_need_structured_replies() {
             .option(STRUCTURED_REPLY, &[])
             .option(GO, &info_request("disk", &[]))
             .agreed();
-        assert!(replies.starts_with(&reply(option, INVALID, b"without structured replies")));
+        assert!(replies.starts_with(&reply(
+            option,
+            INVALID,
+            b"this option needs structured replies"
+        )));
         assert!(!agreed.base_allocation);
     }
 }
@@ -600,7 +604,7 @@ fn without_tls_there_is_none() {
         .option(STARTTLS, &[])
         .option(STARTTLS, &[])
         .ended();
-    let policy = reply(STARTTLS, POLICY, b"there is no TLS");
+    let policy = reply(STARTTLS, POLICY, b"this server has no TLS");
     assert_eq!(replies, [policy.clone(), policy].concat());
 }
 
@@ -642,7 +646,7 @@ fn where_tls_is_required_nothing_comes_before_it() {
         .option(EXPORT_NAME, b"disk");
     let agreed = agreed(handshake.run(&mut client));
     let expected = [
-        reply(STARTTLS, INVALID, b"TLS is there already"),
+        reply(STARTTLS, INVALID, b"TLS is already active"),
         reply(99, UNSUP, b"unknown option"),
         b"\0\x01\x02\x03\x04\x05\x06\x07\x05\x0d".to_vec(),
     ];
