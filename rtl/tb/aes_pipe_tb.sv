@@ -2,9 +2,8 @@
 // Tests aes_pipe with different ciphers, key sizes, numbers of registers and kinds of S-box. Blocks
 // of random slots, kinds and directions enter in every cycle, the examples of FIPS-197 first. Then
 // all are repeated with another key in slot 3.
-// This bench runs only on Icarus, because Verilator takes minutes to compile nine pipelines. On
-// Verilator the cocotb tests have one pipeline in each core, and aes_round_tb has every variant of
-// a round.
+// This bench runs only on Icarus, because Verilator takes minutes to compile nine pipelines. The
+// cocotb tests run whole cores, each with a pipeline, on Verilator.
 `default_nettype none
 
 module aes_pipe_tb;

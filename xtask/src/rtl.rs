@@ -61,8 +61,17 @@ pub fn steps(steps: &mut Steps) {
 /// first, so that all cores have work until the end.
 pub fn step_but_benches(steps: &mut Steps) {
     steps.run("RTL: synthesis, the whole core, proofs, lint", || {
-        let parts = [synthesis::check()?, whole()?, proofs()?, lint()?];
-        run(parts.into_iter().flatten().collect())
+        let parts = [synthesis::check(), whole(), proofs(), lint()];
+        let failed: Vec<_> = parts
+            .iter()
+            .filter_map(|part| part.as_ref().err().cloned())
+            .collect();
+        let result = run(parts.into_iter().flatten().flatten().collect());
+        if failed.is_empty() {
+            result
+        } else {
+            Err(format!("{}; {result:?}", failed.join("; ")))
+        }
     });
 }
 
@@ -170,7 +179,8 @@ fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
     [compile, simulate]
 }
 
-/// The proofs. Each one is a Yosys script that runs in its own folder. The last ones are the longest.
+/// The proofs. Each one is a Yosys script that runs in its own folder. The last ones are the
+/// longest.
 fn proofs() -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     for proof in files(PROOFS, "ys")?.into_iter().rev() {

@@ -141,7 +141,7 @@ fn hint(error: &Error) -> Option<String> {
         | DataFileError::Locked {
             access: Access::Write,
             ..
-        } => Some("With --read-only, several programs can use it at the same time.".to_owned()),
+        } => Some("With --read-only it can be used beside other readers.".to_owned()),
         DataFileError::Open {
             access: Access::Write,
             source,

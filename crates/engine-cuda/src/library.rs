@@ -131,7 +131,7 @@ calls! {
 #[non_exhaustive]
 pub enum Absent {
     /// The library is missing or cannot be loaded.
-    #[error("NVIDIA's driver is not installed ({message})")]
+    #[error("NVIDIA's driver is not available ({message})")]
     Library {
         /// The message of the system's loader.
         message: String,
@@ -591,7 +591,7 @@ mod tests {
         let text = absent.to_string();
         assert!(
             text.contains("libcuda-none.so.1")
-                && text.starts_with("NVIDIA's driver is not installed"),
+                && text.starts_with("NVIDIA's driver is not available"),
             "{text}"
         );
     }

@@ -52,7 +52,7 @@ const CONTEXT_TERMINATED: i32 = codes::CL_CONTEXT_TERMINATED_KHR;
 #[non_exhaustive]
 pub enum Unusable {
     /// The library is missing or cannot be loaded.
-    #[error("OpenCL is not installed ({message})")]
+    #[error("OpenCL is not available ({message})")]
     Library {
         /// The message of the system's loader.
         message: String,

@@ -72,7 +72,9 @@ pub fn decrypt_plaintext(
     let mode = ciphers.next().map(|cipher| cipher.encryption.mode());
     let engine = Engine::select(context, mode.unwrap_or(Mode::Xts))?;
     let (name, path) = (input.name(), path_name(input.path()));
-    let len = plaintext.parts().iter().map(|(_, len)| len).sum();
+    let parts = plaintext.parts().into_iter();
+    let len = parts.map(|(_, len)| len).try_fold(0, u64::checked_add);
+    let len = len.ok_or_else(|| Error::failure(format!("{name}: the data are too long")))?;
     let mut copy = DataCopy {
         context,
         engine: &engine,
@@ -81,7 +83,9 @@ pub fn decrypt_plaintext(
         output: &mut output,
     };
     copy.run(&mut Place::At(input), path, Some(len))?;
-    Ok(output.finish()?)
+    output.finish()?;
+    warn_of_linear(&name, plaintext, context);
+    Ok(())
 }
 
 /// Copies the plaintext of the volume called `name`.

@@ -32,8 +32,8 @@ impl KeyOptions {
     }
 }
 
-/// These methods need a volume that was opened with [`Role::Change`](luxor_files::Role::Change),
-/// and panic with any other.
+/// These methods need a volume that was opened with [`Role::Change`](luxor_files::Role::Change).
+/// With another role they fail at the change, and panic if the metadata came through a pipe.
 impl Volume {
     /// Unlocks the volume and adds a keyslot for another secret: keyslot `number`, or the first
     /// free one. Returns its number. Calls `new_secret` after the volume has been unlocked.
@@ -50,7 +50,7 @@ impl Volume {
         context: &Context,
     ) -> Result<u32> {
         if let Some(number) = number {
-            self.check_is_free(number)?;
+            self.check_new_keyslot(number)?;
         }
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
@@ -117,11 +117,7 @@ impl Volume {
         unlock: &UnlockOptions,
         context: &Context,
     ) -> Result<()> {
-        if !self.header.keyslots().contains_key(&number) {
-            let name = self.name();
-            return Err(VolumeError::NoKeyslot { name, number }.into());
-        }
-        self.check_is_not_last(number, last)?;
+        self.check_removal(number, last)?;
         if let Some(secrets) = secrets {
             let mut keyslots = self.header.data_keyslots();
             keyslots.retain(|&other| other != number);
@@ -138,7 +134,11 @@ impl Volume {
         self.change(|header, storage| header.remove_keyslot(storage, number))
     }
 
-    fn check_is_free(&self, number: u32) -> Result<()> {
+    /// Checks that keyslot `number` can be added: [`Volume::add_key`] does this first.
+    ///
+    /// # Errors
+    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`].
+    pub fn check_new_keyslot(&self, number: u32) -> Result<()> {
         let name = || self.name();
         let last = self.header.version().max_keyslots() - 1;
         if number > last {
@@ -150,6 +150,18 @@ impl Volume {
             return Err(VolumeError::KeyslotInUse { name, number }.into());
         }
         Ok(())
+    }
+
+    /// Checks that keyslot `number` can be removed: [`Volume::remove_keyslot`] does this first.
+    ///
+    /// # Errors
+    /// [`VolumeError::NoKeyslot`], and unless `last` allows it [`VolumeError::LastKeyslot`].
+    pub fn check_removal(&self, number: u32, last: bool) -> Result<()> {
+        if !self.header.keyslots().contains_key(&number) {
+            let name = self.name();
+            return Err(VolumeError::NoKeyslot { name, number }.into());
+        }
+        self.check_is_not_last(number, last)
     }
 
     fn check_is_not_last(&self, number: u32, allowed: bool) -> Result<()> {

@@ -90,7 +90,7 @@ impl PlainVolume {
         for (option, units) in &counts[1..] {
             let bytes = units.checked_mul(UNIT);
             if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
-                let message = format!("{option} {units} is more than 8 EiB");
+                let message = format!("{option} {units} is 8 EiB or more");
                 return Err(Error::failure(message));
             }
         }
@@ -168,6 +168,11 @@ impl PlainVolume {
         key: SecretBytes,
         allow_weak_key: bool,
     ) -> Result<Plaintext> {
+        if key.len() != self.key_len() {
+            let (found, needed) = (key.len(), self.key_len());
+            let message = format!("the key has {found} bytes; it must have {needed}");
+            return Err(Error::failure(message));
+        }
         let key = VolumeKey::new(key, self.encryption, allow_weak_key)
             .map_err(|error| Error::failure(format!("the key file: {error}")))?;
         Ok(Plaintext {

@@ -26,8 +26,9 @@ pub struct RawOptions {
 /// called after an engine has been chosen.
 ///
 /// # Errors
-/// Fails when the key has another mode, when the length of the input does not suit the mode, and
-/// when a file or the engine cannot be used. No output file appears then.
+/// Fails when the key has another mode, when a mode other than XTS gets a length of data units, when
+/// the length of the input does not suit the mode, and when a file or the engine cannot be used. No
+/// output file appears then.
 pub fn crypt_raw(
     input: &mut Input,
     mut output: Output,
@@ -39,6 +40,10 @@ pub fn crypt_raw(
     let key = key()?;
     if key.mode() != options.mode {
         let message = format!("the key is for {}, not for {}", key.mode(), options.mode);
+        return Err(Error::failure(message));
+    }
+    if options.data_unit.is_some() && options.mode != Mode::Xts {
+        let message = format!("{} has no data units", options.mode);
         return Err(Error::failure(message));
     }
     let loaded = engine.load(&key)?;

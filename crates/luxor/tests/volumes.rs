@@ -8,10 +8,11 @@ use std::{
 };
 
 use luxor::{
-    Context, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles, PlainVolume,
-    Volume, back_up_header, create_output, decrypt_plaintext,
+    Context, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
+    PlainVolume, RawOptions, Secrets, Volume, back_up_header, create_output, crypt_raw,
+    decrypt_plaintext,
 };
-use luxor_engine::SecretBytes;
+use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
 use luxor_files::{Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 use luxor_sector::DiskStream;
@@ -53,7 +54,7 @@ fn volume(version: LuksVersion) -> (TempDir, PathBuf) {
 fn opens(path: &Path, text: &str) -> Option<u32> {
     let context = Context::default();
     let volume = Volume::open_metadata(path, Role::Metadata, &context).unwrap();
-    let engine = luxor::Engine::select(&context, luxor_engine::Mode::Xts).unwrap();
+    let engine = luxor::Engine::select(&context, Mode::Xts).unwrap();
     let (backend, options) = (&*engine.backend, UnlockOptions::default());
     match volume.test(&secret(text), backend, &options, &context) {
         Ok(unlocked) => Some(unlocked.keyslot),
@@ -107,6 +108,76 @@ fn keys_come_and_go() {
     }
 }
 
+/// Must not be asked for anything.
+struct Unasked;
+
+impl Secrets for Unasked {
+    fn secret(&self, _: &Path) -> Result<SecretBytes, Error> {
+        panic!("a secret was asked for");
+    }
+
+    fn ask_again(&self, _: &Error) -> bool {
+        panic!("a secret was asked for");
+    }
+}
+
+#[test]
+fn keyslots_are_checked_before_a_secret_is_asked_for() {
+    let context = Context::default();
+    let (options, unlock) = (KeyOptions::default(), UnlockOptions::default());
+    let (_folder, path) = volume(LuksVersion::Luks1);
+    let mut volume = Volume::open_metadata(&path, Role::Change, &context).unwrap();
+    let new = || panic!("a new secret was asked for");
+    for (number, words) in [(0, "is in use"), (8, "the last one is 7")] {
+        let error = volume.add_key(Some(number), &Unasked, new, &options, &context);
+        assert!(error.unwrap_err().message().contains(words));
+    }
+    for (number, words) in [(0, "is the last one"), (1, "there is no keyslot 1")] {
+        let error = volume.remove_keyslot(number, Some(&Unasked), false, &unlock, &context);
+        assert!(error.unwrap_err().message().contains(words));
+    }
+}
+
+#[test]
+fn raw_modes_refuse_what_is_not_theirs() {
+    let context = Context::default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    fs::write(path("input"), [7; 64]).unwrap();
+    let key = |bytes: &[u8]| KeySpec::Ctr(AesKey::new(bytes).unwrap());
+    let ctr = RawOptions {
+        mode: Mode::Ctr,
+        direction: Direction::Encrypt,
+        data_unit: None,
+        first: DataUnitNumber::new(5),
+        stride: 1,
+    };
+    let crypt = |options: &RawOptions| {
+        let mut input = Input::open(&path("input"), Role::Data).unwrap();
+        let output = OutputOptions {
+            force: true,
+            ..OutputOptions::default()
+        };
+        let output = create_output(&path("output"), &output, &context).unwrap();
+        crypt_raw(&mut input, output, || Ok(key(&[1; 16])), options, &context)
+    };
+    let units = RawOptions {
+        data_unit: Some(DataUnitLen::new(20).unwrap()),
+        ..ctr
+    };
+    let error = crypt(&units).unwrap_err();
+    assert!(error.message().contains("no data units"), "{error}");
+    let other = RawOptions {
+        mode: Mode::Ecb,
+        ..ctr
+    };
+    let error = crypt(&other).unwrap_err();
+    assert!(error.message().contains("the key is for"), "{error}");
+    assert!(!path("output").exists());
+    crypt(&ctr).unwrap();
+    assert_ne!(fs::read(path("output")).unwrap(), [7; 64]);
+}
+
 #[test]
 fn a_header_comes_back() {
     let context = Context::default();
@@ -154,6 +225,8 @@ fn plain_volumes_have_one_plaintext() {
 
     let input = Input::open(&path("volume"), Role::Data).unwrap();
     let extent = plain.extent(input.len().unwrap(), "volume").unwrap();
+    let short = SecretBytes::copy_of(&[1; 16]);
+    assert!(plain.plaintext(extent.clone(), short, false).is_err());
     let plaintext = plain.plaintext(extent, key, false).unwrap();
     let output = create_output(&path("plain"), &OutputOptions::default(), &context).unwrap();
     decrypt_plaintext(input, &plaintext, output, &context).unwrap();

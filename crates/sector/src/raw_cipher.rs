@@ -103,8 +103,8 @@ impl RawCipher<'_> {
                     // At most 16 MiB, as `check_len` has checked.
                     usize::try_from(len).unwrap_or(usize::MAX)
                 }),
-            (_, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
-            (_, None) => piece_len,
+            (Mode::Xts, Some(unit)) => unit.get() * (piece_len / unit.get()).max(1),
+            _ => piece_len,
         };
         let mut feedback;
         let (source, threads) = match &mut message {

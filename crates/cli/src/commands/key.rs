@@ -38,6 +38,9 @@ pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
 fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
     let options = options(&volume, &args.unlock, &args.pbkdf)?;
+    if let Some(number) = args.new_key_slot {
+        volume.check_new_keyslot(number)?;
+    }
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
     let new = || new.new_one(&args.volume);
@@ -51,7 +54,10 @@ fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
     let options = options(&volume, &args.unlock, &args.pbkdf)?;
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
-    let new = |_| new.new_one(&args.volume);
+    let new = |old| {
+        drop(old);
+        new.new_one(&args.volume)
+    };
     let number = volume.change_key(&secrets, new, &options, &context.library)?;
     context.console.note(format!("keyslot {number} changed"));
     Ok(())
@@ -69,6 +75,9 @@ fn convert(args: &KeyConvertArgs, context: &Context) -> Result<()> {
 
 fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    if let Some(number) = args.key_slot {
+        volume.check_removal(number, args.last)?;
+    }
     let existing = match (args.force, args.if_given) {
         (true, _) => None,
         (false, true) => existing(&args.volume, context)?.if_given()?,

@@ -130,7 +130,7 @@ impl Parameters {
         key.map_err(|error| match error {
             KeyError::Length { found, expected } => {
                 let error = Error::failure(format!(
-                    "the key file {path} contains {found} bytes, and {} needs {expected}",
+                    "the key file {path} gives {found} bytes, and {} needs {expected}",
                     self.options.mode
                 ));
                 match self.options.mode {

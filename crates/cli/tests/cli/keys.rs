@@ -317,6 +317,11 @@ fn what_cannot_be_is_told_before_a_secret_is_asked_for() {
     for (line, words) in [
         ("add --new-key-slot 0 volume", "keyslot 0 is in use"),
         ("add --new-key-slot 32 volume", "keyslot 32"),
+        (
+            "add --new-key-slot 0 --new-key-file - volume",
+            "keyslot 0 is in use",
+        ),
+        ("remove --key-slot 5 --if-given volume", "no keyslot 5"),
         ("add --pbkdf pbkdf2 --pbkdf-memory 32 volume", "pbkdf2"),
         ("add --new-key-file absent --key-file key volume", "absent"),
         ("add --new-key-file absent volume", "absent"),

@@ -137,15 +137,31 @@ pub struct Unmounter {
     /// A duplicate of the session's descriptor.
     fuse: Arc<OwnedFd>,
     mount: MountIdentity,
+    origin: MountOrigin,
 }
 
 impl Unmounter {
     /// Identifies the mount that was just made on `folder`.
     fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
+        let mount = MountIdentity::of(&open_place(folder)?)?;
+        let mounts = fs::read(MOUNTS)?;
+        let listed = mount.lines_of(&mounts).next();
+        let listed = listed.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
         Ok(Self {
             fuse: Arc::new(fuse.try_clone()?),
-            mount: MountIdentity::of(&open_place(folder)?)?,
+            origin: MountOrigin::of(listed),
+            mount,
         })
+    }
+
+    /// Returns the current path of the folder on which the mount is, if it is still mounted. Its
+    /// numbers may belong to a mount of another user by now, on a folder that this process cannot
+    /// open.
+    fn folder(&self) -> io::Result<Option<PathBuf>> {
+        let mounts = fs::read(MOUNTS)?;
+        let mut lines = self.mount.lines_of(&mounts);
+        let line = lines.find(|line| MountOrigin::of(line) == self.origin);
+        Ok(line.map(|line| unescaped(field(line, 4))))
     }
 
     /// Detaches the file system from its folder. Programs that have the file open keep it.
@@ -158,13 +174,13 @@ impl Unmounter {
     pub fn unmount(&self) -> io::Result<()> {
         match self.detach() {
             // Another program has unmounted it in the meantime.
-            Err(_) if self.mount.folder()?.is_none() => Ok(()),
+            Err(_) if self.folder()?.is_none() => Ok(()),
             result => result,
         }
     }
 
     fn detach(&self) -> io::Result<()> {
-        let Some(folder) = self.mount.folder()? else {
+        let Some(folder) = self.folder()? else {
             return Ok(());
         };
         let place = open_place(&folder)?;
@@ -230,17 +246,52 @@ impl MountIdentity {
         })
     }
 
-    /// Returns the current path of the folder on which this mount is, if it is still mounted.
-    fn folder(&self) -> io::Result<Option<PathBuf>> {
+    /// Returns the lines of `mounts`, as in [`MOUNTS`], with these numbers: one at most, but for
+    /// kernels without mount IDs.
+    fn lines_of<'a>(&self, mounts: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let (major, minor) = self.device;
         let (id, device) = (self.id.to_string(), format!("{major}:{minor}"));
-        let mounts = fs::read("/proc/self/mountinfo")?;
-        Ok(mounts.split(|&byte| byte == b'\n').find_map(|line| {
-            let mut fields = line.split(|&byte| byte == b' ');
-            let has_id = fields.next() == Some(id.as_bytes()) || self.id == 0;
-            let is_this = fields.nth(1) == Some(device.as_bytes()) && has_id;
-            is_this.then(|| unescaped(fields.nth(1).unwrap_or_default()))
-        }))
+        let has_no_id = self.id == 0;
+        mounts.split(|&byte| byte == b'\n').filter(move |line| {
+            let has_id = has_no_id || field(line, 0) == id.as_bytes();
+            has_id && field(line, 2) == device.as_bytes()
+        })
+    }
+}
+
+/// The list of mounts: proc_pid_mountinfo(5).
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// Returns field `number` of a line of [`MOUNTS`], or nothing if the line is shorter.
+fn field(line: &[u8], number: usize) -> &[u8] {
+    let mut fields = line.split(|&byte| byte == b' ');
+    fields.nth(number).unwrap_or_default()
+}
+
+/// What a line of [`MOUNTS`] says about the origin of a mount and stays the same until it is
+/// unmounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct MountOrigin {
+    kind: Vec<u8>,
+    source: Vec<u8>,
+    /// The option `user_id` of the file system: the user who mounted it.
+    user: Vec<u8>,
+}
+
+impl MountOrigin {
+    fn of(line: &[u8]) -> Self {
+        // A hyphen ends the optional fields.
+        let mut fields = line.split(|&byte| byte == b' ');
+        let _ = fields.by_ref().skip(6).find(|field| *field == b"-");
+        let mut next = || fields.next().unwrap_or_default().to_vec();
+        let (kind, source, options) = (next(), next(), next());
+        let mut options = options.split(|&byte| byte == b',');
+        let user = options.find(|option| option.starts_with(b"user_id="));
+        Self {
+            kind,
+            source,
+            user: user.unwrap_or_default().to_vec(),
+        }
     }
 }
 
@@ -298,6 +349,32 @@ mod tests {
     fn paths_in_mountinfo_are_unescaped() {
         let path = unescaped(br"/a\040b\134040/c\011\012\134");
         assert_eq!(path, Path::new("/a b\\040/c\t\n\\"));
+    }
+
+    /// Numbers are given again as soon as a mount is gone.
+    #[test]
+    fn a_mount_of_another_user_with_the_same_numbers_is_another_one() {
+        let mount = MountIdentity {
+            device: (0, 51),
+            id: 97,
+            unique: 97,
+        };
+        let line = |id, user, options: &str| {
+            format!(
+                "{id} 25 0:51 / /tmp/a\\040b rw,nosuid {options}- fuse.luxor a.luks \
+                 rw,user_id={user},group_id=0\n"
+            )
+        };
+        let listed = line(96, 0, "") + &line(97, 1000, "shared:1 master:2 ");
+        let lines: Vec<_> = mount.lines_of(listed.as_bytes()).collect();
+        assert_eq!(lines.len(), 1);
+        assert_eq!(field(lines[0], 4), br"/tmp/a\040b");
+        let origin = MountOrigin::of(lines[0]);
+        assert_eq!(origin.user, b"user_id=1000");
+        assert_eq!(origin.source, b"a.luks");
+        assert_eq!(origin, MountOrigin::of(line(97, 1000, "").as_bytes()));
+        assert_ne!(origin, MountOrigin::of(line(97, 0, "").as_bytes()));
+        assert!(mount.lines_of(b"97 25").next().is_none());
     }
 
     #[test]

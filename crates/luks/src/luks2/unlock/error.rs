@@ -112,7 +112,7 @@ pub enum UnlockError {
         keyslot: u32,
     },
     /// There is no keyslot to try.
-    #[error("the volume has no keyslot that could open its data")]
+    #[error("the volume has no keyslot for its data that is tried without its number")]
     NoKeyslots,
     /// The volume has requirements that this version does not support.
     #[error(
