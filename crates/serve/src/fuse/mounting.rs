@@ -259,7 +259,7 @@ impl MountIdentity {
     }
 }
 
-/// The list of mounts: proc_pid_mountinfo(5).
+/// The list of mounts, as `proc_pid_mountinfo(5)` describes it.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// Returns field `number` of a line of [`MOUNTS`], or nothing if the line is shorter.
