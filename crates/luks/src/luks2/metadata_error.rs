@@ -171,7 +171,7 @@ pub enum MetadataError {
     },
     /// The data begin before the end of the keyslots area.
     #[error(
-        "segment {segment}: the data begins at byte {offset}, before the keyslots area's end \
+        "segment {segment}: the data begin at byte {offset}, before the keyslots area's end \
          ({end})"
     )]
     SegmentOverKeyslots {

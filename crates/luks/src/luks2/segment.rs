@@ -379,7 +379,7 @@ fn payload_len(
 pub enum SegmentError {
     /// The storage ends before the first sector does.
     #[error(
-        "the encrypted data begins at byte {offset}, and there are {storage_len} bytes: is the \
+        "the encrypted data begin at byte {offset}, and there are {storage_len} bytes: is the \
          file cut off?"
     )]
     NoData {
@@ -389,7 +389,7 @@ pub enum SegmentError {
         storage_len: u64,
     },
     /// The storage ends before the segment does.
-    #[error("the encrypted data has {there} of {size} bytes: is the file cut off?")]
+    #[error("the encrypted data have {there} of {size} bytes: is the file cut off?")]
     CutOff {
         /// The length of the segment in bytes.
         size: u64,
@@ -398,8 +398,8 @@ pub enum SegmentError {
     },
     /// The last sector is not whole.
     #[error(
-        "the encrypted data has {there} bytes, which is no multiple of the sector size ({sector}): \
-         is the file cut off?"
+        "the encrypted data have {there} bytes, which is not a multiple of the sector size \
+         ({sector}): is the file cut off?"
     )]
     PartSector {
         /// The bytes of the segment that the storage holds.

@@ -186,7 +186,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("config/keyslots_size", json!("16748544")),
-            "segment 0: the data begins at byte 16777216, before the keyslots area's end (16781312)",
+            "segment 0: the data begin at byte 16777216, before the keyslots area's end (16781312)",
         ),
         (
             area("28672", "258048").to_vec(),
