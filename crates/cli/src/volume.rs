@@ -16,14 +16,18 @@ use crate::{
     secrets::SecretSource,
 };
 
-/// Opens the file with the metadata: the detached header if the options name one, otherwise
+/// Returns the file with the metadata: the detached header if the options name one, otherwise
 /// `volume`.
+pub(crate) fn metadata_path<'a>(volume: &'a Path, context: &'a Context) -> &'a Path {
+    context.options.header.as_deref().unwrap_or(volume)
+}
+
+/// Opens the volume or detached header at [`metadata_path`].
 ///
 /// # Errors
 /// Those of [`Volume::open_metadata`].
 pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
-    let path = context.options.header.as_deref().unwrap_or(volume);
-    Volume::open_metadata(path, role, &context.library)
+    Volume::open_metadata(metadata_path(volume, context), role, &context.library)
 }
 
 /// Opens the volume with its data in `input`. The metadata are there too, or in the detached header

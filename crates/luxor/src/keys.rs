@@ -139,14 +139,13 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`].
     pub fn check_new_keyslot(&self, number: u32) -> Result<()> {
-        let name = || self.name();
         let last = self.header.version().max_keyslots() - 1;
         if number > last {
-            let name = name();
+            let name = self.name();
             return Err(VolumeError::KeyslotNumber { name, number, last }.into());
         }
         if self.header.keyslots().contains_key(&number) {
-            let name = name();
+            let name = self.name();
             return Err(VolumeError::KeyslotInUse { name, number }.into());
         }
         Ok(())

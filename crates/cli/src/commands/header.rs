@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor header`.
 
-use std::path::Path;
-
 use luxor::{HeaderRestore, back_up_header, repair_header};
 use luxor_files::{Input, Role, path_name};
 use luxor_luks::Overwrite;
@@ -16,7 +14,7 @@ use crate::{
     console,
     context::Context,
     error::Result,
-    volume::open_metadata,
+    volume::{metadata_path, open_metadata},
 };
 
 /// Backs up, restores, repairs or identifies a header.
@@ -33,7 +31,7 @@ pub(crate) fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
 }
 
 fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
-    let input = Input::open(header_or(&args.volume, context), Role::Metadata)?;
+    let input = Input::open(metadata_path(&args.volume, context), Role::Metadata)?;
     let needed = [("the volume", Some(args.volume.as_path()))];
     let len = back_up_header(&input, &args.file, args.force, &needed, &context.library)?;
     let text = format!("{len} bytes of header and keyslots are stored");
@@ -42,7 +40,7 @@ fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
 }
 
 fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
-    let target = header_or(&args.volume, context);
+    let target = metadata_path(&args.volume, context);
     let file = Input::open(&args.file, Role::Metadata)?;
     let plan = HeaderRestore::plan(&file, target, args.force, &context.library)?;
     if !args.batch_mode {
@@ -62,7 +60,7 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
     } else {
         Overwrite::Damaged
     };
-    let target = header_or(&args.volume, context);
+    let target = metadata_path(&args.volume, context);
     let repaired = repair_header(target, overwrite, &context.library)?;
     console::print(&repaired.to_string())
 }
@@ -70,9 +68,4 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
 fn digest(args: &HeaderDigestArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     console::print(&format!("{}\n", volume.header.digest()))
-}
-
-/// Returns the detached header if the options name one, otherwise `volume`.
-fn header_or<'a>(volume: &'a Path, context: &'a Context) -> &'a Path {
-    context.options.header.as_deref().unwrap_or(volume)
 }

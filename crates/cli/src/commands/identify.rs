@@ -9,7 +9,7 @@ use crate::{
     console,
     context::Context,
     error::{Result, silent},
-    volume::open_metadata,
+    volume::{metadata_path, open_metadata},
 };
 
 /// Prints the UUID.
@@ -29,8 +29,7 @@ pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
 /// Fails silently when the file is not a volume or has another type, and with a message for other
 /// errors.
 pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
-    let path = context.options.header.as_deref().unwrap_or(&args.volume);
-    let input = Input::open(path, Role::Metadata)?;
+    let input = Input::open(metadata_path(&args.volume, context), Role::Metadata)?;
     let Some(version) = Volume::version(input, &context.library)? else {
         return Err(silent());
     };
