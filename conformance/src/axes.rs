@@ -9,36 +9,12 @@ use luxor_engine::{
     Run, self_test,
 };
 
-pub use crate::messages::messages;
+pub use crate::{cases::Cases, messages::messages};
 use crate::{
     kit::{Kit, Offsets, Shape, TestRun, has_whole_blocks, key_kinds, key_spec},
     random::Random,
     vectors,
 };
-
-/// How many cases of an axis run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cases {
-    /// All cases.
-    All,
-    /// A selection for slow backends such as an emulator: some values of each axis, with its edges,
-    /// and no call of more than 256 KiB.
-    Few,
-}
-
-impl Cases {
-    fn pick<T>(self, all: T, few: T) -> T {
-        match self {
-            Self::All => all,
-            Self::Few => few,
-        }
-    }
-
-    /// All values, or with [`Cases::Few`] the first of each group of `every`.
-    fn of<T>(self, all: impl IntoIterator<Item = T>, every: usize) -> impl Iterator<Item = T> {
-        all.into_iter().step_by(self.pick(1, every))
-    }
-}
 
 /// The backend describes itself, has distinct modes and passes its self-test.
 ///

@@ -26,6 +26,7 @@ use std::{env, sync::Arc};
 use luxor_engine::{Backend, Registry, SelectError};
 
 pub mod axes;
+mod cases;
 mod kit;
 mod messages;
 pub mod parallel_ofb;

@@ -8,7 +8,7 @@ use luxor_engine::{
     Backend, Chains, DataUnitNumber, Executor, InOut, Message, Registry, Turn, encrypt_streams,
 };
 
-use crate::{axes::Cases, kit::Kit, random::Random};
+use crate::{cases::Cases, kit::Kit, random::Random};
 
 /// Messages equal the reference's, however they are cut into pieces, whichever way each piece is
 /// encrypted, and whatever runs together with them.
