@@ -62,14 +62,20 @@ impl Budget {
         Self { limits, left: ALL }
     }
 
-    /// Charges the derivation of a key of `len` bytes, and the digest that verifies it.
+    /// Charges the derivation of a key of `len` bytes, and the digest that verifies it, if the
+    /// format has one.
     ///
     /// # Errors
     /// [`CostError`]: the derivation exceeds the limits, or the remaining budget is too small.
-    pub fn take(&mut self, kdf: &Kdf, len: usize, digest: DigestWork<'_>) -> Result<(), CostError> {
+    pub fn take(
+        &mut self,
+        kdf: &Kdf,
+        len: usize,
+        digest: Option<DigestWork<'_>>,
+    ) -> Result<(), CostError> {
         kdf.check_limits(len, self.limits.memory_kib, self.limits.iterations)?;
-        let cost = self.cost_of_kdf(kdf, len);
-        self.spend(cost.saturating_add(self.cost_of_digest(digest)))
+        let digest = digest.map_or(0, |digest| self.cost_of_digest(digest));
+        self.spend(self.cost_of_kdf(kdf, len).saturating_add(digest))
     }
 
     /// Charges a digest alone.
@@ -178,7 +184,7 @@ mod tests {
         (kdf, len): &Derivation,
         digest: DigestWork<'_>,
     ) -> Result<(), CostError> {
-        budget.take(kdf, *len, digest)
+        budget.take(kdf, *len, Some(digest))
     }
 
     /// Returns how many of 32 such keyslots are tried.

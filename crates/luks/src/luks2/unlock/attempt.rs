@@ -312,7 +312,7 @@ impl<'a> UnlockAttempt<'a> {
         let (encryption, hash) = supported(keyslot)?;
         let area_key_len = keyslot.area.key_len as usize;
         self.budget
-            .take(&keyslot.kdf, area_key_len, digest.work())?;
+            .take(&keyslot.kdf, area_key_len, Some(digest.work()))?;
 
         // Read the area before the slow derivation, so that a read error is reported early. The
         // lengths are bounded, because `supported` bounds the lengths of the keys.
