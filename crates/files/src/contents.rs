@@ -5,13 +5,18 @@ use luxor_sector::{Signature, Storage, signatures};
 
 use crate::io_words;
 
+/// Returns whether `storage` begins with the magic number and the version of LUKS1. One that cannot
+/// be read does not.
+#[must_use]
+pub fn begins_with_luks1(storage: &dyn Storage) -> bool {
+    let mut begin = [0; 8];
+    storage.read_exact_at(&mut begin, 0).is_ok() && begin == *b"LUKS\xba\xbe\x00\x01"
+}
+
 /// Returns whether `storage` may hold LUKS2 metadata, even if only one of the two copies.
 pub(crate) fn may_be_luks2(storage: &dyn Storage) -> bool {
-    let mut begin = [0; 8];
-    let is_luks1 =
-        storage.read_exact_at(&mut begin, 0).is_ok() && begin == *b"LUKS\xba\xbe\x00\x01";
     let (found, failed) = signatures(storage);
-    !is_luks1 && (failed.is_some() || found.iter().any(Signature::is_luks))
+    !begins_with_luks1(storage) && (failed.is_some() || found.iter().any(Signature::is_luks))
 }
 
 /// Returns each signature that is recognised on `storage`, with its offset, and then what could not

@@ -32,7 +32,7 @@ pub mod temporary;
 pub mod testing;
 
 pub use block_device::FileIdentity;
-pub use contents::recognised;
+pub use contents::{begins_with_luks1, recognised};
 pub use data_file::{DataFile, DataFileError};
 pub use display::{Escaped, io_words, path_name};
 pub use error_class::FileErrorClass;
