@@ -52,33 +52,33 @@ impl PlainVolume {
     /// multiples of the sector size.
     ///
     /// # Errors
-    /// Fails with a message that names the option that breaks a rule.
+    /// Fails with a message that names the value that breaks a rule.
     pub fn check(&self) -> Result<()> {
         let [short, long] = self.encryption.key_lens().map(|bytes| 8 * bytes);
         if ![short, long].contains(&self.key_bits) {
             return Err(Error::failure(format!(
-                "--key-size {}: {} has keys of {short} and {long} bits",
-                self.key_bits,
-                self.encryption.name()
+                "{} has keys of {short} and {long} bits, not of {}",
+                self.encryption.name(),
+                self.key_bits
             )));
         }
         if self.iv_large_sectors && self.sector_size == SectorSize::B512 {
             return Err(Error::failure(
-                "--iv-large-sectors needs a --sector-size above 512",
+                "with sectors of 512 bytes, IVs cannot count larger sectors",
             ));
         }
         if self.size == Some(0) {
-            return Err(Error::failure("--size 0: there would be no data"));
+            return Err(Error::failure("size 0: there would be no data"));
         }
         let counts = [
-            ("--skip", self.skip),
-            ("--offset", self.offset),
-            ("--size", self.size.unwrap_or_default()),
+            ("skip", self.skip),
+            ("offset", self.offset),
+            ("size", self.size.unwrap_or_default()),
         ];
-        for (option, units) in counts {
+        for (name, units) in counts {
             if !units.is_multiple_of(self.sector_size.units()) {
                 return Err(Error::failure(format!(
-                    "{option} {units} is not a whole number of sectors of {} bytes",
+                    "{name} {units} is not a whole number of sectors of {} bytes",
                     self.sector_size
                 ))
                 .hint(format!(
@@ -87,10 +87,10 @@ impl PlainVolume {
                 )));
             }
         }
-        for (option, units) in &counts[1..] {
+        for (name, units) in &counts[1..] {
             let bytes = units.checked_mul(UNIT);
             if bytes.is_none_or(|bytes| i64::try_from(bytes).is_err()) {
-                let message = format!("{option} {units} is 8 EiB or more");
+                let message = format!("{name} {units} is 8 EiB or more");
                 return Err(Error::failure(message));
             }
         }
@@ -120,7 +120,7 @@ impl PlainVolume {
                 Some(size) if size <= there => size,
                 Some(size) => {
                     return Err(Error::failure(format!(
-                        "{name} has {storage_len} bytes, and --offset and --size need {}",
+                        "{name} has {storage_len} bytes, and the offset and the size need {}",
                         u128::from(offset) + u128::from(size)
                     )));
                 }
@@ -134,7 +134,7 @@ impl PlainVolume {
                     "{name}: the data have {there} bytes, which is not a whole number of sectors \
                      of {sector} bytes"
                 ))
-                .hint(format!("To leave the rest out, add --size {}.", whole / UNIT)));
+                .hint(format!("To leave the rest out, make the size {} units.", whole / UNIT)));
                 }
                 None => there,
             };
@@ -261,7 +261,7 @@ mod tests {
         }
         let error = volume(0, None).extent(10_000, "x").unwrap_err();
         assert!(
-            error.hint_text().unwrap().ends_with("--size 16."),
+            error.hint_text().unwrap().ends_with("the size 16 units."),
             "{error}"
         );
     }
