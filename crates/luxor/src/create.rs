@@ -103,7 +103,7 @@ pub fn encrypt(
         .events
         .bytes("Encrypting", path_name(files.volume), len);
     let copied = pipeline::run(&job, input.source(), &mut output, &|done| progress.at(done))
-        .map_err(|error| copy_error(&error, &input_name, &output_name))?;
+        .map_err(|error| copy_error(error, &input_name, &output_name))?;
     drop(progress);
 
     if !header_first {

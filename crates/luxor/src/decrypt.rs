@@ -119,7 +119,7 @@ impl DataCopy<'_> {
                     pipeline::pass(self.engine.threads, source, self.output, cancel, &progress)
                 }
             };
-            let copied = copied.map_err(|error| self.failed(&error))?;
+            let copied = copied.map_err(|error| self.failed(error))?;
             if matches!(place, Place::Stream(_)) && copied.read == 0 {
                 let message = format!("{} ends before the data: it was cut off", self.name);
                 return Err(Error::failure(message));
@@ -129,7 +129,7 @@ impl DataCopy<'_> {
         Ok(())
     }
 
-    fn failed(&self, error: &PipelineError) -> Error {
+    fn failed(&self, error: PipelineError) -> Error {
         copy_error(error, self.name, &self.output.name())
     }
 }

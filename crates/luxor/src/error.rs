@@ -24,6 +24,8 @@ pub enum ErrorClass {
     Missing,
     /// The output exists, or something is locked, mounted or in use.
     Busy,
+    /// The caller set [`Context::cancel`](crate::Context::cancel).
+    Cancelled,
 }
 
 impl ErrorClass {

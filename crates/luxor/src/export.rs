@@ -50,7 +50,12 @@ pub struct Export {
 
 impl Export {
     /// Makes the checks that need no secret.
-    fn check(volume: &Volume, options: &ExportOptions) -> Result<()> {
+    fn check(volume: &Volume, data: &DataFile, options: &ExportOptions) -> Result<()> {
+        if data.path() != volume.data_path() {
+            let (name, other) = (volume.data_name(), path_name(data.path()));
+            let message = format!("{name} has the data of the volume, not {other}");
+            return Err(Error::failure(message));
+        }
         volume.payload_len()?;
         if volume.header.is_reencrypting() && !options.read_only {
             let name = volume.data_name();
@@ -59,12 +64,12 @@ impl Export {
         Ok(())
     }
 
-    /// Unlocks `volume` and makes a disk of it. `data` contains its data, and was opened with
-    /// [`ExportOptions::access`].
+    /// Unlocks `volume` and makes a disk of it. `data` is its file or device with the data
+    /// ([`Volume::data_path`]), and was opened with [`ExportOptions::access`].
     ///
     /// # Errors
     /// [`VolumeError::Reencrypting`], and those of [`Volume::payload_len`] and [`Volume::unlock`].
-    /// Also fails when the volume has changed since it was read, when cryptsetup is re-encrypting
+    /// Also fails when `data` has another path, when the volume has changed since it was read, when cryptsetup is re-encrypting
     /// it, and when the engine or the system reports an error.
     pub fn open(
         volume: Volume,
@@ -74,7 +79,7 @@ impl Export {
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
-        Self::check(&volume, options)?;
+        Self::check(&volume, &data, options)?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, _) = volume.unlock(secrets, &*engine.backend, unlock, context)?;
         let options = ExportOptions {

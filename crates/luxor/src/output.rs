@@ -40,8 +40,8 @@ pub(crate) fn no_storage(input: &Input) -> Error {
 }
 
 /// The error for a failed copy from `input` to `output`, which are names for messages.
-pub(crate) fn copy_error(error: &PipelineError, input: &str, output: &str) -> Error {
-    match error {
+pub(crate) fn copy_error(error: PipelineError, input: &str, output: &str) -> Error {
+    let failed = match &error {
         PipelineError::Read { offset, source } => Error::io(
             format!("cannot read {input} at byte {offset} of the data"),
             source,
@@ -52,6 +52,8 @@ pub(crate) fn copy_error(error: &PipelineError, input: &str, output: &str) -> Er
         }
         PipelineError::Memory => Error::new(ErrorClass::OutOfMemory, error.to_string()),
         PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
+        PipelineError::Cancelled => Error::new(ErrorClass::Cancelled, error.to_string()),
         _ => Error::failure(error.to_string()),
-    }
+    };
+    failed.caused_by(error)
 }

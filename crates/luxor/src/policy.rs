@@ -33,8 +33,8 @@ impl VolumePolicy {
                 "{volume} is refused: it is a {version} volume"
             )));
         }
-        self.header
-            .check(header)
-            .map_err(|error| Error::failure(format!("{volume} is refused: {error}")))
+        self.header.check(header).map_err(|error| {
+            Error::failure(format!("{volume} is refused: {error}")).caused_by(error)
+        })
     }
 }

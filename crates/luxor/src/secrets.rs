@@ -5,7 +5,7 @@ use std::path::Path;
 
 use luxor_engine::SecretBytes;
 
-use crate::{Error, Result};
+use crate::{Context, Error, Result};
 
 /// The source of a volume's secret: a prompt, a file, or a secret that the caller already has.
 pub trait Secrets {
@@ -28,5 +28,43 @@ impl Secrets for SecretBytes {
 
     fn ask_again(&self, _: &Error) -> bool {
         false
+    }
+}
+
+/// The result of a failed attempt to unlock a volume.
+pub(crate) struct NotUnlocked {
+    pub(crate) error: Error,
+    /// Whether another secret may help.
+    pub(crate) is_wrong_secret: bool,
+}
+
+/// Calls `unlock` with secrets for the volume at `path` until one of them opens it. Returns the
+/// result and that secret. Every format unlocks its volumes through this loop.
+///
+/// # Errors
+/// Fails when there is no secret, when `unlock` fails for another reason than a wrong secret, and
+/// when `secrets` ends after a wrong one.
+pub(crate) fn try_secrets<T>(
+    path: &Path,
+    secrets: &dyn Secrets,
+    context: &Context,
+    unlock: impl Fn(&[u8]) -> Result<T, NotUnlocked>,
+) -> Result<(T, SecretBytes)> {
+    loop {
+        let secret = secrets.secret(path)?;
+        let step = context.events.step("Opening the volume");
+        let result = unlock(secret.expose());
+        drop(step);
+        match result {
+            Ok(unlocked) => return Ok((unlocked, secret)),
+            Err(NotUnlocked {
+                error,
+                is_wrong_secret,
+            }) => {
+                if !is_wrong_secret || !secrets.ask_again(&error) {
+                    return Err(error);
+                }
+            }
+        }
     }
 }

@@ -4,14 +4,13 @@
 use std::{
     fs::File,
     io::Read,
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
-    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, lock_to_read,
+    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, lock_to_read,
     locks::{Lock, LockError, ReencryptionLock},
     path_name,
 };
@@ -25,7 +24,10 @@ use luxor_sector::{
 };
 use luxor_volume::{Extent, Plaintext};
 
-use crate::{Context, Error, ErrorClass, Result, Secrets, VolumeError};
+use crate::{
+    Context, Error, ErrorClass, Result, Secrets, VolumeError,
+    secrets::{NotUnlocked, try_secrets},
+};
 
 /// A volume whose metadata have been read.
 pub struct Volume {
@@ -156,8 +158,9 @@ impl Volume {
         context: &Context,
     ) -> Result<(Unlocked, SecretBytes)> {
         let storage = self.metadata.storage();
-        let attempt = |secret: &_| self.header.unlock(storage, secret, backend, options);
-        self.ask(&attempt, secrets, context)
+        self.try_secrets(secrets, context, |secret| {
+            self.header.unlock(storage, secret, backend, options)
+        })
     }
 
     /// As [`Volume::unlock`], but also works if the data cannot be read because a re-encryption was
@@ -173,46 +176,37 @@ impl Volume {
         context: &Context,
     ) -> Result<Unlocked> {
         let storage = self.metadata.storage();
-        let attempt = |secret: &_| self.header.test(storage, secret, backend, options);
-        let (unlocked, _) = self.ask(&attempt, secrets, context)?;
+        let (unlocked, _) = self.try_secrets(secrets, context, |secret| {
+            self.header.test(storage, secret, backend, options)
+        })?;
         Ok(unlocked)
     }
 
-    fn ask(
+    fn try_secrets(
         &self,
-        attempt: &dyn Fn(&[u8]) -> Result<Unlocked, UnlockError>,
         secrets: &dyn Secrets,
         context: &Context,
+        unlock: impl Fn(&[u8]) -> Result<Unlocked, UnlockError>,
     ) -> Result<(Unlocked, SecretBytes)> {
-        loop {
-            let secret = secrets.secret(&self.path)?;
-            let step = context.events.step("Opening the volume");
-            let result = attempt(secret.expose());
-            drop(step);
-            match result {
-                Ok(unlocked) => {
-                    let text = format!("keyslot {} opened", unlocked.keyslot);
-                    context.events.note(&text);
-                    return Ok((unlocked, secret));
-                }
-                Err(error) => {
-                    let is_wrong = error.is_wrong_secret();
-                    let error = self.not_unlocked(error);
-                    if !is_wrong || !secrets.ask_again(&error) {
-                        return Err(error);
-                    }
-                }
-            }
-        }
+        let (unlocked, secret) = try_secrets(&self.path, secrets, context, |secret| {
+            unlock(secret).map_err(|error| self.not_unlocked(error))
+        })?;
+        let text = format!("keyslot {} opened", unlocked.keyslot);
+        context.events.note(&text);
+        Ok((unlocked, secret))
     }
 
-    fn not_unlocked(&self, error: UnlockError) -> Error {
-        let class = match () {
-            () if error.is_wrong_secret() => ErrorClass::NoKey,
-            () if matches!(error, UnlockError::NoKeyslots) => ErrorClass::NoKey,
-            () => ErrorClass::of_memory(error.is_out_of_memory()),
+    fn not_unlocked(&self, error: UnlockError) -> NotUnlocked {
+        let is_wrong_secret = error.is_wrong_secret();
+        let class = if is_wrong_secret || matches!(error, UnlockError::NoKeyslots) {
+            ErrorClass::NoKey
+        } else {
+            ErrorClass::of_memory(error.is_out_of_memory())
         };
-        Error::new(class, format!("{}: {error}", self.name())).caused_by(error)
+        NotUnlocked {
+            error: Error::new(class, format!("{}: {error}", self.name())).caused_by(error),
+            is_wrong_secret,
+        }
     }
 
     /// Changes the metadata under their write lock. Other processes wait meanwhile, so `change`
@@ -228,8 +222,8 @@ impl Volume {
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
         let lock = begin_change(self.metadata.input(), self.disable_locks)?;
-        change(&mut self.header, lock.storage())
-            .map_err(|error| Error::failure(format!("{}: {error}", shown(&self.path))))
+        let changed = change(&mut self.header, lock.storage());
+        changed.map_err(|error| failed(&self.path, error))
     }
 
     /// Converts the volume to the other version of LUKS, in place and without a secret. With
@@ -246,10 +240,7 @@ impl Volume {
         let change = begin_change(self.metadata.input(), self.disable_locks)?;
         let _exclusive = exclusive(&change)?;
         let converted = self.header.convert(change.storage(), force);
-        converted.map_err(|error| {
-            let message = format!("{}: {error}", shown(&self.path));
-            Error::failure(message).caused_by(error)
-        })
+        converted.map_err(|error| failed(&self.path, error))
     }
 
     /// Keeps cryptsetup from continuing a re-encryption, if the volume has one. Watching the
@@ -354,8 +345,9 @@ impl Volume {
         self.data.as_ref().map_or_else(|| self.name(), Input::name)
     }
 
-    /// The path of the file with the data.
-    pub(crate) fn data_path(&self) -> &Path {
+    /// The path of the file or device with the data.
+    #[must_use]
+    pub fn data_path(&self) -> &Path {
         self.data.as_ref().map_or(&self.path, Input::path)
     }
 
@@ -446,7 +438,7 @@ impl Volume {
 pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
     let change = MetadataChange::begin(input, |lock| match lock {
         Lock::Node => !disable_locks,
-        Lock::Named => !disable_locks && !is_luks1(input.file()),
+        Lock::Named => !disable_locks && !begins_with_luks1(input),
     });
     Ok(change?)
 }
@@ -462,12 +454,6 @@ pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
         Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
         Unusable::Io(error) => Error::io(format!("cannot open {name}"), &error),
     })
-}
-
-/// Whether the file begins like a LUKS1 header. A file that cannot be read does not.
-fn is_luks1(file: &File) -> bool {
-    let mut magic = [0; 8];
-    FileExt::read_exact_at(file, &mut magic, 0).is_ok() && magic == *b"LUKS\xba\xbe\x00\x01"
 }
 
 /// The encrypted data, with the metadata that describe them.
@@ -624,6 +610,11 @@ impl Metadata {
             Self::Stream(prefix) => prefix,
         }
     }
+}
+
+/// The error of a change to the metadata at `path`.
+fn failed(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::failure(format!("{}: {error}", shown(path))).caused_by(error)
 }
 
 fn shown(path: &Path) -> String {

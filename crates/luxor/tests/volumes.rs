@@ -5,6 +5,7 @@ use std::{
     fs,
     io::Write,
     path::{Path, PathBuf},
+    sync::atomic::Ordering,
 };
 
 use luxor::{
@@ -13,7 +14,7 @@ use luxor::{
     decrypt_plaintext,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
-use luxor_files::{Input, OutputOptions, Role};
+use luxor_files::{DataFile, Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 use luxor_sector::DiskStream;
 use tempfile::TempDir;
@@ -231,4 +232,44 @@ fn plain_volumes_have_one_plaintext() {
     let output = create_output(&path("plain"), &OutputOptions::default(), &context).unwrap();
     decrypt_plaintext(input, &plaintext, output, &context).unwrap();
     assert!(fs::read(path("plain")).unwrap() == bytes);
+}
+
+#[test]
+fn an_export_needs_the_data_of_its_volume() {
+    let context = Context::default();
+    let (_folder, path) = volume(LuksVersion::Luks2);
+    let (_other_folder, other) = volume(LuksVersion::Luks2);
+    let (unlock, options) = (UnlockOptions::default(), ExportOptions::default());
+    let open = |data: &Path, secrets: &dyn Secrets| {
+        let volume = Volume::open_metadata(&path, Role::Metadata, &context).unwrap();
+        let data = DataFile::open(data, options.access()).unwrap();
+        Export::open(volume, data, secrets, &unlock, &options, &context)
+    };
+    let error = open(&other, &Unasked).map(|_| ()).unwrap_err();
+    assert!(error.message().contains("has the data"), "{error}");
+    assert_eq!(open(&path, &secret("first")).unwrap().disk.len(), 1 << 20);
+}
+
+#[test]
+fn a_cancelled_encryption_has_its_own_class() {
+    let context = Context::default();
+    context.cancel.store(true, Ordering::Relaxed);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name| folder.path().join(name);
+    fs::write(path("plain"), vec![7; 1 << 20]).unwrap();
+    let files = NewFiles {
+        volume: &path("volume"),
+        header: None,
+        force: false,
+        needed: &[],
+    };
+    let options = NewVolumeOptions {
+        pbkdf: cheap(),
+        ..NewVolumeOptions::new(LuksVersion::Luks2)
+    };
+    let mut input = Input::open(&path("plain"), Role::Data).unwrap();
+    let first = || Ok(secret("first"));
+    let error = luxor::encrypt(&mut input, &files, &options, first, &context).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Cancelled, "{error}");
+    assert!(!path("volume").exists());
 }
