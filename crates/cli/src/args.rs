@@ -102,9 +102,9 @@ pub(crate) struct Cli {
 pub(crate) struct GlobalArgs {
     /// Read the secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without this option the passphrase is asked for on the terminal, or is the first line
-    /// of standard input when that is not a terminal. A newline at the end of a key file is
-    /// part of the key.
+    /// Without this option, luxor asks for the passphrase on the terminal, or reads it from the
+    /// first line of standard input if that is not a terminal. A newline at the end of a key file
+    /// is part of the key.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Key")]
     pub key_file: Option<PathBuf>,
@@ -133,11 +133,11 @@ pub(crate) struct GlobalArgs {
     #[command(flatten)]
     pub policy: PolicyArgs,
 
-    /// Use this implementation of AES: auto, portable, aesni, vaes256, vaes512
+    /// Use this implementation of AES (default: auto; `luxor engines` lists the others)
     ///
-    /// `auto` takes the fastest one of the CPU, and a device for long calls where
-    /// `luxor engines --calibrate` has measured it to be faster. Naming an implementation that
-    /// this machine does not have is an error. `luxor engines` lists them.
+    /// `auto` uses the fastest one of the CPU, and a device for long calls if
+    /// `luxor engines --calibrate` has measured that the device is faster. Naming an
+    /// implementation that this machine does not have is an error.
     #[arg(long, global = true, value_name = "NAME", help_heading = "General")]
     #[arg(default_value = "auto", hide_default_value = true)]
     #[arg(value_parser = AnyName::of_engine(), hide_possible_values = true)]
@@ -489,7 +489,7 @@ mod tests {
                 .all(takes_locks)
         );
         assert!(!["dump", "serve", "engines"].into_iter().any(takes_locks));
-        let asked = "the passphrase is asked for";
+        let asked = "luxor asks for the passphrase";
         assert!(help("decrypt").contains(asked) && !help("check").contains(asked));
     }
 }

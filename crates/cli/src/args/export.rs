@@ -104,7 +104,7 @@ pub(crate) struct PlainArgs {
     #[arg(long, value_name = "UNITS")]
     pub size: Option<u64>,
 
-    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096 (default: 512)
+    /// The sector size in bytes: 512, 1024, 2048 or 4096 (default: 512)
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
 

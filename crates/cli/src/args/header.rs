@@ -70,8 +70,8 @@ pub(super) fn encryption(name: &str) -> Result<Encryption, String> {
 /// Back up, restore, repair or identify a volume's header
 ///
 /// The header contains the keyslots: without it the data cannot be read. A backup of the
-/// header opens the data with the passphrases of that time, even with those that were changed
-/// or removed since.
+/// header opens the data with the passphrases of that time, even if they were changed or
+/// removed since.
 #[derive(Args, Debug)]
 pub(crate) struct HeaderArgs {
     /// What to do with it.
@@ -116,9 +116,9 @@ pub(crate) struct HeaderBackupArgs {
 /// Replaces the header and all keyslots of the volume: passphrases added since the backup no
 /// longer open it, and passphrases removed since then open it again. --force is needed if the
 /// backup is damaged, if it places the data elsewhere, if its UUID or volume key is not the
-/// volume's, and if there is no LUKS header. A volume that is too short for the backup is
-/// refused and never grows; an empty file becomes a detached header. After a crash, run the
-/// command again.
+/// volume's, or if there is no LUKS header. Luxor refuses a volume that is too short for the
+/// backup, and never makes it longer; an empty file becomes a detached header. After a crash,
+/// run the command again.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -35,8 +35,8 @@ pub(crate) enum KeyCommand {
 
 /// Add a passphrase or key file, in a free keyslot
 ///
-/// Asks for a passphrase that opens the volume, then for the new one. When standard input is
-/// not a terminal, they are its first two lines.
+/// Asks for a passphrase that opens the volume, then for the new one. If standard input is not
+/// a terminal, these are its first two lines.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -154,7 +154,7 @@ pub(crate) struct KeyConvertArgs {
 
 /// Test which keyslot a passphrase or key file opens
 ///
-/// The exit code is 2 when it opens none. Nothing is changed.
+/// The exit code is 2 if it opens none. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -188,8 +188,8 @@ pub(crate) struct KeyFileOptions<'a> {
 pub(crate) struct NewSecretArgs {
     /// Read the new secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without this option the new passphrase is asked for twice on the terminal, or is the
-    /// next line of standard input when that is not a terminal.
+    /// Without this option, luxor asks for the new passphrase twice on the terminal, or reads it
+    /// from the next line of standard input if that is not a terminal.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Key")]
     pub new_key_file: Option<PathBuf>,
 
@@ -304,11 +304,11 @@ impl PbkdfArgs {
 /// `--pbkdf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PbkdfName {
-    /// Memory-hard, against GPUs and against side channels
+    /// Memory-hard: resists GPUs, and partly side channels
     Argon2id,
-    /// Memory-hard, the variant without data-dependent memory accesses
+    /// Memory-hard, without memory accesses that depend on the passphrase
     Argon2i,
-    /// PBKDF2 with SHA-256: needs no memory, and is easier to guess
+    /// PBKDF2: needs almost no memory, so guessing a passphrase costs less
     Pbkdf2,
 }
 

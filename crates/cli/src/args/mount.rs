@@ -25,7 +25,7 @@ pub(crate) struct MountArgs {
     #[command(flatten)]
     pub export: ExportArgs,
 
-    /// An empty folder
+    /// The folder to mount on, which must be empty
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = None)]
     pub folder: PathBuf,
 
@@ -36,7 +36,7 @@ pub(crate) struct MountArgs {
 
     /// Let root use the file too, for losetup; its mode 0600 keeps all other users out
     ///
-    /// When another user than root mounts, /etc/fuse.conf must contain `user_allow_other`.
+    /// If a user other than root mounts, /etc/fuse.conf must contain `user_allow_other`.
     #[arg(long, help_heading = "Mounting")]
     pub allow_other: bool,
 

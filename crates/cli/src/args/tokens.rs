@@ -8,9 +8,9 @@ use luxor_luks::LuksVersion;
 
 /// List, add and remove the tokens of a LUKS2 volume
 ///
-/// A token is a JSON object in the metadata that tells some program how to obtain a
-/// passphrase. Luxor preserves tokens and uses none of them, except for its own of the type
-/// luxor-file, which holds the length of a file.
+/// A token is a JSON object in the metadata that tells a program how to obtain a passphrase.
+/// Luxor preserves tokens. It uses only its own, of the type luxor-file, which holds the
+/// length of a file.
 #[derive(Args, Debug)]
 pub(crate) struct TokenArgs {
     /// What to do.

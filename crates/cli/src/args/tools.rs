@@ -10,7 +10,7 @@ use super::AnyName;
 
 /// List the implementations of AES, and the reasons why some are absent
 ///
-/// Runs the self-test of each, and names the one that `--engine auto` takes.
+/// Runs the self-test of each, and names the one that `--engine auto` uses.
 #[derive(Args, Debug)]
 pub(crate) struct EnginesArgs {
     /// Compare devices with the CPU, so that `--engine auto` uses one where it is faster
@@ -30,13 +30,13 @@ pub(crate) struct EnginesArgs {
 /// Measure speed, beside the machine's own limit and other libraries
 ///
 /// Runs the program luxor-bench, which is built separately: `cargo xtask bench` in Luxor's
-/// source. It compares the answers first, then times all contestants in alternation.
+/// source. It first checks that all answers agree, then times the contestants alternately.
 ///
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
 /// cryptsetup), block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside
 /// copies), or a paper's experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015,
-/// an-seo-2022 or sanida-2020. Without one, all.
+/// an-seo-2022 or sanida-2020. Without a NAME, it measures all of them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -69,9 +69,9 @@ pub(crate) struct BenchArgs {
 
 /// Measure everything, and write a report
 ///
-/// Runs all of `luxor bench`, including the experiments of five papers, and writes one
-/// self-contained HTML file with the papers' figures beside this machine's, and the same as
-/// JSON beside it. The report names what could not run on this machine (for example without
+/// Runs all of `luxor bench`, including the experiments of five papers. Writes one
+/// self-contained HTML file with the papers' figures beside this machine's, and a JSON file
+/// with the same figures beside it. The report names what could not run on this machine (for example without
 /// fio, nbdkit or a GPU), with the reason.
 #[derive(Args, Debug)]
 #[command(after_help = "\

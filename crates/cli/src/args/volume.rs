@@ -61,7 +61,7 @@ pub(crate) struct FormatArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// The size of its plaintext: a number of bytes, or with K, M, G or T for powers of 1024
+    /// The size of the plaintext: a number of bytes, or with K, M, G or T for powers of 1024
     ///
     /// A new file is longer than that by the header (16 MiB, or 2 MiB for LUKS1), unless the
     /// header is detached. Without this option the volume fills the file or device, which must
@@ -86,7 +86,7 @@ pub(crate) struct NewVolumeArgs {
     #[arg(hide_possible_values = true)]
     pub volume_type: VolumeType,
 
-    /// The unit of encryption in bytes: 512, 1024, 2048 or 4096 (default: 4096; in LUKS1 512)
+    /// The sector size in bytes: 512, 1024, 2048 or 4096 (default: 4096; LUKS1: 512)
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
 
@@ -114,8 +114,8 @@ pub(crate) struct NewVolumeArgs {
 
 /// Decrypt a LUKS volume into a file
 ///
-/// Restores exactly the bytes that `luxor encrypt` read. Of a volume made by another program
-/// it writes all sectors. Only its owner can read OUTPUT, which appears whole or not at all.
+/// Restores exactly the bytes that `luxor encrypt` read. For a volume made by another program,
+/// it writes all sectors. OUTPUT appears whole or not at all, and only its owner can read it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
