@@ -448,9 +448,7 @@ impl<T: Transport> Driver<T> {
             };
             if driver.head == driver.completed {
                 let completed = driver.completed;
-                let head = driver.poll(reg::HEAD, "the end of a descriptor", |head| {
-                    head != completed
-                })?;
+                let head = driver.poll(reg::HEAD, "a descriptor", |head| head != completed)?;
                 driver.believe_head(head)?;
             }
             let place = driver.completed % reg::RING_LEN;

@@ -41,7 +41,7 @@ pub enum DriverError {
         what: &'static str,
     },
     /// A register did not reach the expected value after many reads.
-    #[error("the core does not come to {what}: {polls} reads of a register say so")]
+    #[error("the core did not finish {what}: {polls} reads of a register did not show it")]
     NeverEnds {
         /// What the driver waited for.
         what: &'static str,

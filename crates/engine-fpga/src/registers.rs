@@ -179,22 +179,22 @@ impl fmt::Display for Config {
             [false, false] => "no keys",
         };
         let directions = match (self.encrypts(), self.decrypts()) {
-            (true, true) => "both ways",
+            (true, true) => "encryption and decryption",
             (true, false) => "encryption",
             (false, true) => "decryption",
-            (false, false) => "no way",
+            (false, false) => "no direction",
         };
         let tweaks = match self.tweak() {
-            Some(TweakUnit::Paper) => "tweaks before data",
-            Some(TweakUnit::Shared) => "tweaks among data",
-            Some(TweakUnit::Dedicated) => "tweaks beside data",
-            None => "tweaks somewhere",
+            Some(TweakUnit::Paper) => "tweaks before the data",
+            Some(TweakUnit::Shared) => "tweaks in the data's pipeline",
+            Some(TweakUnit::Dedicated) => "tweaks in a unit of their own",
+            None => "tweaks in an unknown place",
         };
         let (lanes, stages, latency) = (self.lanes(), self.stages(), self.latency());
         write!(
             f,
-            "{keys}, {directions}, {tweaks}, {lanes} x 16 bytes a cycle, \
-             {stages} registers a round, latency {latency}"
+            "{keys}, {directions}, {tweaks}, {lanes} x 16 bytes per cycle, \
+             {stages} registers per round, latency {latency}"
         )
     }
 }

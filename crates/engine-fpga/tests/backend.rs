@@ -346,7 +346,7 @@ fn after_a_fault_all_is_done_or_as_before() {
         (
             Fault::NeverDone { descriptor },
             DriverError::NeverEnds {
-                what: "the end of a descriptor",
+                what: "a descriptor",
                 polls: 100_000,
             }
             .to_string(),

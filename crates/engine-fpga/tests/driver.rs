@@ -88,8 +88,8 @@ fn the_configuration_is_told_in_words() {
     let driver = Driver::new(Double::new()).unwrap();
     assert_eq!(
         driver.config().to_string(),
-        "AES-128 and AES-256, both ways, tweaks beside data, 1 x 16 bytes a cycle, \
-         2 registers a round, latency 29"
+        "AES-128 and AES-256, encryption and decryption, tweaks in a unit of their own, \
+         1 x 16 bytes per cycle, 2 registers per round, latency 29"
     );
 }
 
@@ -395,7 +395,7 @@ fn every_fault_of_the_core_has_a_name() {
         ),
         (
             Fault::NeverDone { descriptor },
-            never("the end of a descriptor"),
+            never("a descriptor"),
         ),
         (
             Fault::HeadJumps { descriptor },
