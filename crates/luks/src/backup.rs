@@ -483,7 +483,7 @@ pub enum Misfit {
     /// The present data would be decrypted to something else.
     #[error(
         "the backup describes the data differently: its cipher, sector size, first IV or length \
-         is not the present one"
+         differs"
     )]
     Segments,
     /// The file in the volume would be cut off or padded.

@@ -75,7 +75,7 @@ impl HeaderPolicy {
             // Unencrypted data and unknown ciphers match no required encryption.
             if !self.permits_encryption(name.unwrap_or_default()) {
                 return Err(PolicyError::Encryption {
-                    found: name.unwrap_or("nothing that is known").into(),
+                    found: name.unwrap_or("no known cipher").into(),
                     required: self.encryptions.clone(),
                 });
             }
@@ -228,8 +228,8 @@ pub enum PolicyError {
     },
     /// A keyslot's key is derived by an accepted function, but at too low a cost.
     #[error(
-        "keyslot {keyslot} costs too little to attack ({found}); the required key derivation \
-         needs {required}"
+        "guessing the passphrase of keyslot {keyslot} costs too little ({found}); the required key \
+         derivation needs {required}"
     )]
     Cheap {
         /// The keyslot.

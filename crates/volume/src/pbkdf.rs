@@ -317,7 +317,7 @@ pub enum CostError {
     },
     /// The passes of Argon2.
     #[error(
-        "it asks for {time} passes over {memory_kib} KiB of memory, and the limit for that much \
+        "it asks for {time} passes over {memory_kib} KiB of memory, but the limit for that much \
          is {limit}; if you trust the volume, allow it with --pbkdf-iterations-limit {time}"
     )]
     Passes {
@@ -346,9 +346,9 @@ pub enum CostError {
     },
     /// The total of all keyslots and digests.
     #[error(
-        "it costs {cost}% of the limit for one keyslot, and {spent}% of the {limit}% for all \
-         keyslots and digests together are spent; try one keyslot alone with --key-slot, or, if \
-         you trust the volume, raise the limit with --pbkdf-iterations-limit"
+        "it costs {cost}% of the limit for one keyslot, and of the {limit}% for all keyslots and \
+         digests together {spent}% are used already; try one keyslot alone with --key-slot, or, \
+         if you trust the volume, raise the limit with --pbkdf-iterations-limit"
     )]
     Total {
         /// The cost of this keyslot with its digest, or of this digest, in percent of the most that
@@ -367,8 +367,8 @@ pub enum CostError {
 pub enum DeriveError {
     /// Argon2 needs more memory than is available.
     #[error(
-        "Argon2 needs {needed_kib} KiB of memory, and there are {available_kib} KiB: {bound} is \
-         the bound. Free memory or raise that limit, or use a machine with more"
+        "Argon2 needs {needed_kib} KiB of memory, but only {available_kib} KiB are available, \
+         limited by {bound}. Free memory, raise that limit, or use a machine with more memory"
     )]
     Memory {
         /// The needed memory in KiB.
@@ -380,8 +380,8 @@ pub enum DeriveError {
     },
     /// The system refused the memory, although enough seemed available.
     #[error(
-        "Argon2 needs {needed_kib} KiB of memory, and the system refused them. Free memory, or use \
-         a machine with more"
+        "Argon2 needs {needed_kib} KiB of memory, but the system refused it. Free memory, or use a \
+         machine with more"
     )]
     Allocation {
         /// The needed memory in KiB.
@@ -389,7 +389,7 @@ pub enum DeriveError {
     },
     /// The system cannot start threads. Their stacks need memory too.
     #[error(
-        "Argon2 needs threads, and the system cannot start any: {message}. Raise the limit on \
+        "Argon2 needs threads, but the system cannot start any: {message}. Raise the limit on \
          memory"
     )]
     Threads {

@@ -122,7 +122,7 @@ impl<'de> Visitor<'de> for Level {
                 return Err(refused("has a zero character"));
             }
             if !keys.insert(key.clone()) {
-                return Err(refused("is there twice"));
+                return Err(refused("occurs twice"));
             }
             object.push((key, items.next_value_seed(Self(self.0 + 1))?));
         }
@@ -286,7 +286,7 @@ mod tests {
         let error = Node::parse(r#"{"a":1,"b":{"c":1,"c":2}}"#)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("\"c\" is there twice"), "{error}");
+        assert!(error.contains("\"c\" occurs twice"), "{error}");
     }
 
     #[test]

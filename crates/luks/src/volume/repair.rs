@@ -100,7 +100,7 @@ impl fmt::Display for Repaired {
                 restored.iter().try_for_each(|what| writeln!(f, "{what}"))?;
                 writeln!(f, "the header is restored")
             }
-            Self::Luks2(Some(kind)) => writeln!(f, "the {} header is made anew", kind.name()),
+            Self::Luks2(Some(kind)) => writeln!(f, "the {} header is rewritten", kind.name()),
             Self::Luks2(None) => writeln!(f, "both copies of the header are good"),
         }
     }

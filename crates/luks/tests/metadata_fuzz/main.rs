@@ -106,7 +106,7 @@ const STRICTER: &[(&str, &str)] = &[
         "cryptsetup skips white space behind the last brace, and nothing writes it",
     ),
     (
-        "is there twice",
+        "occurs twice",
         "cryptsetup takes the last one, others the first: it would be two volumes",
     ),
     ("has a zero character", C_TEXT),

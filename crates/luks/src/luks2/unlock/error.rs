@@ -112,7 +112,10 @@ pub enum UnlockError {
         keyslot: u32,
     },
     /// There is no keyslot to try.
-    #[error("the volume has no keyslot for its data that is tried without its number")]
+    #[error(
+        "there is no keyslot to try: the volume has none for its data, or only keyslots with the \
+         priority ignore, which --key-slot N tries"
+    )]
     NoKeyslots,
     /// The volume has requirements that this version does not support.
     #[error(
