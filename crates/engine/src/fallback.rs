@@ -51,7 +51,7 @@ impl Fallback {
         tell: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
         let cpu_name = cpu.info().name;
-        let tell = move |error: &str| tell(&alloc::format!("{error}; {cpu_name} goes on instead"));
+        let tell = move |error: &str| tell(&alloc::format!("{error}; {cpu_name} does the rest"));
         let state = State {
             failed: AtomicBool::new(false),
             tell: Box::new(tell),

@@ -161,7 +161,7 @@ fn the_cpu_does_what_the_device_has_not() {
             // The failure was reported once, and the device is not used again.
             let told = stage.told.lock().unwrap().clone();
             if units < 32 {
-                let text = "the engine double failed: unplugged; portable goes on instead";
+                let text = "the engine double failed: unplugged; portable does the rest";
                 assert_eq!(told, [text]);
                 let calls = stage.calls.load(Ordering::Relaxed);
                 assert_eq!(calls, 1 + usize::from(units >= 16));
