@@ -110,7 +110,7 @@ fn mount_by_fusermount3(folder: &Path, options: &str) -> Result<OwnedFd, MountEr
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    sent.ok_or_else(|| failed(io::Error::other("fusermount3 has sent no file")))
+    sent.ok_or_else(|| failed(io::Error::other("fusermount3 has sent no file descriptor")))
 }
 
 fn fusermount3() -> Command {

@@ -183,14 +183,15 @@ impl Connection {
                     answered = batch.bytes();
                     if let Err(error) = self.answer(batch) {
                         self.service
-                            .note(&format!("a client cannot be answered: {error}"));
+                            .note(&format!("cannot reply to a client: {error}"));
                         self.channel.shutdown();
                         return;
                     }
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    self.service.note(&format!("a client is left: {error}"));
+                    self.service
+                        .note(&format!("the connection to a client ended: {error}"));
                     return;
                 }
             }

@@ -268,7 +268,7 @@ impl Server {
         let mut clients = self.lock();
         if !clients.has_room(max) {
             self.service
-                .note(&format!("a client is refused: there are {max} already"));
+                .note(&format!("a client is refused: {max} are connected already"));
             return;
         }
         let id = clients.next;
@@ -397,7 +397,7 @@ impl Server {
                     && given_up.insert(*id)
                 {
                     self.service
-                        .note("a client does not take its replies, and is left");
+                        .note("a client does not receive its replies, and is disconnected");
                     connection.shutdown();
                 }
             }
