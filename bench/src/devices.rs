@@ -89,8 +89,8 @@ pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
     let cpus = devices.iter().filter(|about| about.is_cpu);
     let said = cpus.map(|about| {
         format!(
-            "a GPU as {}: this device is a CPU, no GPU; it gets less data, and its speed says nothing \
-             about GPUs",
+            "a GPU as {}: this device is a CPU. It gets less data, and its speed says nothing about \
+             GPUs",
             about.name
         )
     });

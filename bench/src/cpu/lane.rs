@@ -109,7 +109,7 @@ impl Lane {
         };
         Err(format!(
             "{} ({} threads) gives another answer than `portable`: {} AES-{} {}, data units of {}, \
-             calls of {}, first at byte {at}. Nothing of it is timed",
+             calls of {}, first at byte {at}. It is not timed",
             self.name,
             self.threads,
             case.mode,

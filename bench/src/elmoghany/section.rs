@@ -23,14 +23,14 @@ const PAPER: Paper = Paper {
 
 /// What can be compared, and what cannot.
 const COMPARABLE: &str = "\
-    Comparable are our rows of one part with each other; all are of one core with key slots, key \
-    expansion, ciphertext stealing and buffers. Not comparable are slices of Virtex-4 (2 LUTs of 4 \
-    inputs) and of Virtex-5 (4 of 6 inputs), logic elements of Cyclone II and LUTs of other \
-    families; clocks of different families and years; and the paper's Gbps, at one block per \
-    cycle, with ours, which include the cycle of a tweak. There is no clock for the 7 series, \
+    Luxor's rows for one part can be compared with each other: all are of one core with key \
+    slots, key expansion, ciphertext stealing and buffers. These cannot be compared: slices of \
+    Virtex-4 (2 LUTs of 4 inputs), slices of Virtex-5 (4 of 6 inputs), logic elements of Cyclone \
+    II and LUTs of other families; clocks of different families and years; and the paper's Gbps, at one block per \
+    cycle, with Luxor's, which include the cycle of a tweak. There is no clock for the 7 series, \
     because no tool here routes it. AMD's core is C++ that its tools turned into logic, with one \
     key and one stream at a time, for a part that is not named. secworks' core is AES alone, with \
-    one block in 46 cycles. The numbers of both are their authors'.";
+    one block in 46 cycles. The numbers of both come from their authors.";
 
 /// Cycles of data units by the paper's description.
 const PRINTED: [f64; 2] = [UNIT, BLOCKS[1] + 2.0 * LATENCY];
@@ -88,7 +88,7 @@ impl Report {
         let point = self.points.iter().find(|point| point.mhz.is_some())?;
         let mhz = point.mhz?;
         let synthesis = format!(
-            "Luxor's core has {mhz} MHz and {} LUTs on an ECP5 in the record",
+            "Luxor's recorded core takes {} LUTs of an ECP5 and runs at {mhz} MHz",
             point.luts
         );
         let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
