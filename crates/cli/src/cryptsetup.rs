@@ -377,14 +377,14 @@ impl Line {
             "luksErase" => Ours::new(self, "erase")
                 .confirmed(&["--batch-mode"])
                 .finish(1),
-            _ => Err(self.error("Luxor has no counterpart of it")),
+            _ => Err(self.error("Luxor has no counterpart of this command")),
         }
     }
 
     fn open(&self) -> Result<Vec<OsString>> {
         if !self.has("test-passphrase") && !self.has("help") {
             return Err(self
-                .error("Luxor creates no devices; it tests a passphrase with --test-passphrase")
+                .error("Luxor creates no devices; --test-passphrase tests a passphrase")
                 .hint("`luxor decrypt VOLUME FILE` decrypts the data."));
         }
         let mut ours = Ours::new(self, "key test")
@@ -456,7 +456,7 @@ impl Line {
             let number = ours.operands.remove(1);
             ours.push("--key-slot", &number);
         } else if !self.has("help") {
-            return Err(self.error("it needs a volume and a keyslot number"));
+            return Err(self.error("a volume and a keyslot number are missing"));
         }
         // A key that is given must open another keyslot, even in batch mode. In batch mode a key is
         // not required.
@@ -507,7 +507,7 @@ impl Line {
         match self.value("header-backup-file") {
             Some(file) => ours.operands.push(file.to_owned()),
             None if self.has("help") => {}
-            None => return Err(self.error("it needs --header-backup-file")),
+            None => return Err(self.error("--header-backup-file is missing")),
         }
         ours.finish(2)
     }
@@ -646,10 +646,10 @@ impl<'a> Ours<'a> {
             return Ok(command.chain(["--help".into()]).collect());
         }
         if let Some(other) = line.options.keys().find(|name| !self.done.contains(name)) {
-            return Err(line.error(format!("Luxor has no counterpart of --{other} for it")));
+            return Err(line.error(format!("Luxor has no counterpart of --{other} here")));
         }
         match self.operands.len() {
-            found if found < operands => Err(line.error("it needs a volume")),
+            found if found < operands => Err(line.error("the volume is missing")),
             found if found > operands => {
                 Err(line.error(format!("unexpected argument {:?}", self.operands[operands])))
             }

@@ -15,7 +15,7 @@ use luxor_luks::{ConvertError, HeaderRepairError, ReadError, VolumeReadError};
 
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
-const BACKUP_HELPS: &str = "A backup of the header would help: luxor header restore.";
+const BACKUP_HELPS: &str = "If you have a backup of the header, restore it: luxor header restore.";
 
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -141,7 +141,7 @@ fn hint(error: &Error) -> Option<String> {
         | DataFileError::Locked {
             access: Access::Write,
             ..
-        } => Some("With --read-only it can be used beside other readers.".to_owned()),
+        } => Some("--read-only allows other readers at the same time.".to_owned()),
         DataFileError::Open {
             access: Access::Write,
             source,

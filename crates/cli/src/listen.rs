@@ -232,9 +232,10 @@ pub(crate) fn listen_tcp(text: &str) -> Result<Vec<TcpListener>> {
         let listener = TcpListener::bind(address).map_err(|error| {
             let what = format!("cannot listen on {address}");
             match error.kind() {
-                io::ErrorKind::AddrInUse => {
-                    Error::new(ErrorClass::Busy, format!("{what}: another program does"))
-                }
+                io::ErrorKind::AddrInUse => Error::new(
+                    ErrorClass::Busy,
+                    format!("{what}: another program listens there"),
+                ),
                 _ => Error::io(what, &error),
             }
         })?;

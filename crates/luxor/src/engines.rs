@@ -241,7 +241,7 @@ fn with_device(
         let found = device.info().device;
         if found != calibrated {
             stays(format!(
-                "the engine {name} is no longer {calibrated}, but {found}"
+                "the calibration was for {calibrated}, but the engine {name} has {found}"
             ));
             return None;
         }
@@ -394,7 +394,8 @@ mod tests {
     fn a_device_that_is_another_or_gone_is_noted_once() {
         let (notes, warnings) = noted_with(&calibration("a better one", Some(4096)), true);
         let other = format!(
-            "the engine cuda is no longer a better one, but {THERE}; all calls stay on the CPU"
+            "the calibration was for a better one, but the engine cuda has {THERE}; all calls \
+             stay on the CPU"
         );
         assert_eq!(notes, [other]);
         assert_eq!(warnings.len(), 0);

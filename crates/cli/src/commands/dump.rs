@@ -235,7 +235,7 @@ impl Text {
             SegmentRole::BackupPrevious => "Data before the re-encryption",
             SegmentRole::BackupFinal => "Data after the re-encryption",
             SegmentRole::BackupMoved => "Data moved out of the way",
-            _ => "Not data",
+            _ => "Unknown backup segment, not data",
         };
         self.title(format_args!("{title} (segment {number})"));
         let what = match &entry.kind {

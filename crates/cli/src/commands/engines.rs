@@ -169,7 +169,7 @@ impl Report {
                 ),
             };
         }
-        text += "\n* is what `--engine auto` takes";
+        text += "\n* is what `--engine auto` uses";
         if let Some(AutoDevice { name, from }) = &self.auto_device {
             let _ = write!(text, ", and {name} for calls from {} KiB", from >> 10);
         }
@@ -198,7 +198,7 @@ mod tests {
         assert!(text.contains("  quantum   absent: no qubits\n"), "{text}");
         assert!(text.contains("* portable "), "{text}");
         assert!(
-            text.ends_with("\n* is what `--engine auto` takes.\n"),
+            text.ends_with("\n* is what `--engine auto` uses.\n"),
             "{text}"
         );
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();

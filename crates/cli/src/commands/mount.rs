@@ -30,10 +30,12 @@ use crate::{
 /// when writes cannot be made durable.
 pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
-        return Err(Error::failure("a mounted file cannot pass discards on").hint(
-            "Programs that punch holes into a file rely on zeros, and discarded sectors are not \
+        return Err(
+            Error::failure("a mounted file cannot pass discards on").hint(
+                "Programs expect to read zeros from a hole, but discarded sectors do not read as \
              zeros. `luxor serve` passes discards on.",
-        ));
+            ),
+        );
     }
     let volume = &args.export.volume;
     let options = MountOptions {
@@ -149,9 +151,9 @@ fn refused(error: &MountError) -> Error {
                 .hint(format!("To unmount it: fusermount3 -u {folder}"))
         }
         MountError::Folder { folder, source } => {
-            Error::io(format!("cannot look into {}", path_name(folder)), source)
+            Error::io(format!("cannot list {}", path_name(folder)), source)
         }
-        MountError::NoProc { source } => Error::io("cannot look into /proc", source)
+        MountError::NoProc { source } => Error::io("cannot list /proc", source)
             .hint("`luxor mount` needs it to find its mount when it unmounts."),
         MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
             "`modprobe fuse` loads the module. A container needs the device: --device /dev/fuse.",

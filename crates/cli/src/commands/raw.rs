@@ -130,7 +130,7 @@ impl Parameters {
         key.map_err(|error| match error {
             KeyError::Length { found, expected } => {
                 let error = Error::failure(format!(
-                    "the key file {path} gives {found} bytes, and {} needs {expected}",
+                    "the key file {path} provides {found} bytes, but {} needs {expected}",
                     self.options.mode
                 ));
                 match self.options.mode {

@@ -225,7 +225,7 @@ fn what_luxor_does_not_do_is_refused() {
         ("luxor luksAddKey v -d", "-d"),
         ("luxor luksAddKey v --key-file", "--key-file"),
         ("luxor luksDump --batch-mode=yes v", "--batch-mode"),
-        ("luxor luksAddKey", "needs a volume"),
+        ("luxor luksAddKey", "the volume is missing"),
         ("luxor luksAddKey a b c", "unexpected argument"),
         ("luxor luksUUID a b", "unexpected argument"),
         ("luxor luksKillSlot v", "a keyslot number"),

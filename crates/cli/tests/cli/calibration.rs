@@ -179,7 +179,8 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
     let (expected, _) = raw(5 * MIB, "--engine portable");
     let (found, told) = raw(5 * MIB, "");
     assert!(found == expected);
-    let other = format!("the engine opencl is no longer a better one, but {device}; ");
+    let other =
+        format!("the calibration was for a better one, but the engine opencl has {device}; ");
     assert_eq!(told.matches(&other).count(), 1, "{told}");
     assert!(!told.contains(began), "{told}");
 

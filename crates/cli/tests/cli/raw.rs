@@ -232,7 +232,7 @@ fn errors_of_parallel_ofb_have_their_exit_codes() {
     for mode in ["ofb-xex", "ofb-xe"] {
         let options = format!("encrypt --mode {mode} --iv {IV}");
         for len in [0, 1, 16, 31, 33, 48, 64] {
-            let words = format!("gives {len} bytes, and {mode} needs 32");
+            let words = format!("provides {len} bytes, but {mode} needs 32");
             Raw::new(len).fails(&options, &[0; 64], &words);
         }
         let raw = Raw::new(32);

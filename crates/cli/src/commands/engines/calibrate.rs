@@ -64,14 +64,14 @@ fn text(calibration: &Calibration) -> String {
     let _ = match calibration.winner() {
         Some((device, from)) => writeln!(
             text,
-            "`--engine auto` takes {engine}, and {} for calls from {} KiB.",
+            "`--engine auto` uses {engine}, and {} for calls from {} KiB.",
             device.engine,
             from >> 10
         ),
         None if calibration.devices.is_empty() => {
-            writeln!(text, "No device was found: `--engine auto` takes {engine}.")
+            writeln!(text, "No device was found: `--engine auto` uses {engine}.")
         }
-        None => writeln!(text, "`--engine auto` takes {engine}."),
+        None => writeln!(text, "`--engine auto` uses {engine}."),
     };
     text
 }
@@ -114,7 +114,7 @@ mod tests {
             "{table}"
         );
         assert!(table.contains("  10 % faster from 8192 KiB\n"), "{table}");
-        let end = "`--engine auto` takes portable, and cuda for calls from 8192 KiB.\n";
+        let end = "`--engine auto` uses portable, and cuda for calls from 8192 KiB.\n";
         assert!(table.ends_with(end), "{table}");
         let given_up = Device {
             wins_from: None,
@@ -124,7 +124,7 @@ mod tests {
         let table = text(&Calibration::new(cpu, vec![given_up]));
         assert!(table.contains("  not used: too slow\n"), "{table}");
         assert!(
-            table.ends_with("`--engine auto` takes portable.\n"),
+            table.ends_with("`--engine auto` uses portable.\n"),
             "{table}"
         );
     }
