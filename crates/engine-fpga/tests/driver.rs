@@ -393,10 +393,7 @@ fn every_fault_of_the_core_has_a_name() {
                 due: 320,
             },
         ),
-        (
-            Fault::NeverDone { descriptor },
-            never("a descriptor"),
-        ),
+        (Fault::NeverDone { descriptor }, never("a descriptor")),
         (
             Fault::HeadJumps { descriptor },
             DriverError::Head {
