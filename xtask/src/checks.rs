@@ -87,7 +87,7 @@ pub fn links() -> Result<String, String> {
     if broken.is_empty() {
         return Ok(format!("{checked} links in {} documents", documents.len()));
     }
-    Err(format!("these lead nowhere: {}", broken.join(", ")))
+    Err(format!("these links are broken: {}", broken.join(", ")))
 }
 
 fn read(file: &Path) -> Result<String, String> {

@@ -51,7 +51,7 @@ impl Job {
         }
         match &self.must_say {
             Some(wanted) if !said.lines().any(|line| line == wanted) => {
-                Err(format!("{said}it did not say \"{wanted}\""))
+                Err(format!("{said}it did not print \"{wanted}\""))
             }
             _ => Ok(()),
         }

@@ -36,21 +36,20 @@ use setup::{Need, Root};
 use steps::Steps;
 
 const USAGE: &str = "\
-usage: cargo xtask test [--long]    set up what the tests need, and run them all; with --long
-                                    also the cases that take hours, and emulate where the CPU
-                                    has no AVX-512
-       cargo xtask ci               that, and every check that a change must pass
-       cargo xtask guard            the check of the kernels' speed and constant time alone
-       cargo xtask rtl              the checks of the core for FPGAs alone
-       cargo xtask kernels          the checks of the kernels for GPUs alone
-       cargo xtask kernels --write  write their PTX anew, for the committed one
-       cargo xtask emulate          the kernel vaes512 in an emulator of a CPU with AVX-512
-       cargo xtask fuzz             the fuzz targets alone, a minute each (ci: 20 seconds)
-       cargo xtask page [FILE]      make a quick report and look at it in a browser, or at FILE
-       cargo xtask plots            draw the documents' plots anew, from the records
-       cargo xtask bench [ARGS]...  measure, beside rivals; ARGS go to the bench program
+usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
+                                    cases that take hours, and emulate if the CPU has no AVX-512
+       cargo xtask ci               run the tests and every other check that a change must pass
+       cargo xtask guard            check only the kernels' speed and constant time
+       cargo xtask rtl              check only the FPGA core
+       cargo xtask kernels          check only the GPU kernels
+       cargo xtask kernels --write  regenerate the committed PTX of the GPU kernels
+       cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
+       cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
+       cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
+       cargo xtask plots            redraw the documents' plots from the records
+       cargo xtask bench [ARGS]...  measure, compared with rivals; ARGS go to luxor-bench
        cargo xtask bench rtl [POINT]... [--list | --record]
-                                    synthesise the core for FPGAs, beside its targets";
+                                    synthesise the FPGA core, and compare it with its targets";
 
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";

@@ -63,7 +63,7 @@ pub fn look(page: &Path) -> Result<String, String> {
         for (plant, seen) in PLANTED {
             let (_, found) = checked(&html.replacen("</main>", plant, 1), &check, &scheme_is)?;
             if !found.iter().any(|fault| fault.contains(seen)) {
-                return Err(format!("the check does not see {plant}: {found:?}"));
+                return Err(format!("the check does not detect {plant}: {found:?}"));
             }
         }
         let (heights, found) = checked(&html, &check, &scheme_is)?;
@@ -191,7 +191,7 @@ fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
 /// # Errors
 /// Fails when the check did not finish.
 fn faults_of(dom: &str) -> Result<(Vec<u32>, Vec<String>), String> {
-    let cannot = || "the check did not come to its end".to_owned();
+    let cannot = || "the check did not finish".to_owned();
     let (_, found) = dom
         .split_once("<pre id=\"faults\">seen ")
         .ok_or_else(cannot)?;

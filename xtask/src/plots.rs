@@ -49,7 +49,7 @@ pub fn check() -> Result<String, String> {
     match names.iter().find(differs) {
         None => Ok(drawn),
         Some(name) => Err(format!(
-            "{FOLDER}/{} is not what its record gives: `cargo xtask plots` draws it",
+            "{FOLDER}/{} differs from its record: `cargo xtask plots` redraws it",
             name.display()
         )),
     }

@@ -37,7 +37,7 @@ pub fn follow() -> Result<String, String> {
 
     let made = [volume, back].map(|name| process::root().join(name));
     if let Some(file) = made.iter().find(|file| file.exists()) {
-        return Err(format!("{} is there already: remove it", file.display()));
+        return Err(format!("{} exists already: remove it", file.display()));
     }
     let _removed_at_the_end = Made(&made);
     for line in commands.iter().filter(|line| **line != TESTS) {
@@ -47,7 +47,7 @@ pub fn follow() -> Result<String, String> {
     let read =
         |name: &str| fs::read(process::root().join(name)).map_err(|e| format!("{name}: {e}"));
     if read(source)? != read(back)? {
-        return Err(format!("{back} is not what {source} is"));
+        return Err(format!("{back} differs from {source}"));
     }
     let opens = ["open", "--test-passphrase", "--type", "luks2", volume];
     run_with_passphrase(command("cryptsetup").args(opens))?;

@@ -27,7 +27,7 @@ pub fn head(text: &str) -> &str {
 /// Parses a number of a table.
 pub fn number<T: FromStr>(word: &str) -> T {
     let number = word.parse().ok();
-    number.unwrap_or_else(|| panic!("\"{word}\" is no number"))
+    number.unwrap_or_else(|| panic!("\"{word}\" is not a number"))
 }
 
 /// Prints the header and the rows with aligned columns.
