@@ -175,7 +175,7 @@ pub enum Fault {
         len: usize,
     },
     /// An address that is not a multiple of the access's length.
-    #[error("{address:#x} in {space} memory is no multiple of {len}")]
+    #[error("{address:#x} in {space} memory is not a multiple of {len}")]
     Misaligned {
         /// The memory.
         space: Space,
@@ -193,7 +193,7 @@ pub enum Fault {
         address: u64,
     },
     /// A store to constant memory or to parameters.
-    #[error("{address:#x} in {space} memory is written, which is read-only")]
+    #[error("{address:#x} in {space} memory is written, but it is read-only")]
     ReadOnly {
         /// The memory.
         space: Space,
