@@ -288,7 +288,7 @@ impl KeyFile {
         let skipped = skip(&mut file, offset).map_err(cannot)?;
         if skipped < offset {
             return Err(Error::failure(format!(
-                "the key file {} has {skipped} bytes, and {offset_name} is {offset}",
+                "the key file {} has {skipped} bytes, but {offset_name} is {offset}",
                 shown(path)
             )));
         }

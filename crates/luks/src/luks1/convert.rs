@@ -51,7 +51,7 @@ pub enum ConvertError {
     )]
     Damaged,
     /// The volume has a property that LUKS1 cannot represent.
-    #[error("LUKS1 has only {has}, and this volume has {found}")]
+    #[error("LUKS1 has only {has}, but this volume has {found}")]
     NotInLuks1 {
         /// What LUKS1 has, in words.
         has: &'static str,
@@ -60,7 +60,7 @@ pub enum ConvertError {
     },
     /// A keyslot has a key derivation that LUKS1 does not support.
     #[error(
-        "keyslot {keyslot} uses {kind}, and LUKS1 supports only pbkdf2: convert the keyslot first \
+        "keyslot {keyslot} uses {kind}, but LUKS1 supports only pbkdf2: convert the keyslot first \
          (luxor key convert --pbkdf pbkdf2)"
     )]
     Pbkdf {
@@ -81,7 +81,7 @@ pub enum ConvertError {
     /// The keyslots and the digest use more than one hash.
     #[error(
         "keyslot {keyslot} uses the hash {found}, and the digest of the volume key uses {digest}: \
-         LUKS1 has one hash for all"
+         LUKS1 uses one hash for both"
     )]
     Hashes {
         /// The keyslot.
