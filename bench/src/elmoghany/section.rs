@@ -26,11 +26,11 @@ const COMPARABLE: &str = "\
     Luxor's rows for one part can be compared with each other: all are of one core with key \
     slots, key expansion, ciphertext stealing and buffers. These cannot be compared: slices of \
     Virtex-4 (2 LUTs of 4 inputs), slices of Virtex-5 (4 of 6 inputs), logic elements of Cyclone \
-    II and LUTs of other families; clocks of different families and years; and the paper's Gbps, at one block per \
-    cycle, with Luxor's, which include the cycle of a tweak. There is no clock for the 7 series, \
-    because no tool here routes it. AMD's core is C++ that its tools turned into logic, with one \
-    key and one stream at a time, for a part that is not named. secworks' core is AES alone, with \
-    one block in 46 cycles. The numbers of both come from their authors.";
+    II and LUTs of other families; clocks of different families and years; and the paper's Gbps, \
+    at one block per cycle, with Luxor's, which include the cycle of a tweak. There is no clock \
+    for the 7 series, because no tool here routes it. AMD's core is C++ that its tools turned \
+    into logic, with one key and one stream at a time, for a part that is not named. secworks' \
+    core is AES alone, with one block in 46 cycles. The numbers of both come from their authors.";
 
 /// Cycles of data units by the paper's description.
 const PRINTED: [f64; 2] = [UNIT, BLOCKS[1] + 2.0 * LATENCY];

@@ -71,8 +71,8 @@ pub(crate) struct BenchArgs {
 ///
 /// Runs all of `luxor bench`, including the experiments of five papers. Writes one
 /// self-contained HTML file with the papers' figures beside this machine's, and a JSON file
-/// with the same figures beside it. The report names what could not run on this machine (for example without
-/// fio, nbdkit or a GPU), with the reason.
+/// with the same figures beside it. The report names what could not run on this machine (for
+/// example without fio, nbdkit or a GPU), with the reason.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
