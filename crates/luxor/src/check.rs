@@ -16,7 +16,8 @@ pub struct Findings {
 }
 
 impl Volume {
-    /// Checks every copy of the metadata, and the length of the data.
+    /// Checks every copy of the metadata and the length of the data. It needs no secret, so it does
+    /// not check the keyslots: [`Volume::test`] does.
     #[must_use]
     pub fn check(&self) -> Findings {
         let mut found = Findings::default();

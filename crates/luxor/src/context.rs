@@ -15,17 +15,22 @@ use crate::VolumePolicy;
 /// each processor, and events are ignored.
 #[derive(Clone)]
 pub struct Context {
-    /// The name of an engine, or `auto`: the CPU's best engine, and for long calls a device that a
-    /// [`Calibration`](crate::Calibration) has found to be faster.
+    /// The name of an engine of [`engines::registry`](crate::engines::registry), or
+    /// [`Context::AUTO`]: the CPU's best engine, and for long XTS calls a device that this
+    /// machine's [`Calibration`](crate::Calibration) has found to be faster.
     pub engine: String,
     /// The number of threads that do AES; `None` means one for each processor.
     pub threads: Option<NonZeroUsize>,
-    /// Requirements on the headers of volumes.
+    /// Requirements on the headers of volumes. A volume that does not meet them is refused as soon
+    /// as its metadata have been read.
     pub policy: VolumePolicy,
-    /// Whether to change a volume even if its locks cannot be acquired.
+    /// Whether to change metadata, or overwrite a block device, even if their locks cannot be
+    /// acquired. The locks on the data are always required.
     pub disable_locks: bool,
-    /// When a thread sets this flag, a running copy soon ends with an error. Its output file does
-    /// not appear.
+    /// When a thread sets this flag, [`encrypt`](crate::encrypt), [`decrypt`](fn@crate::decrypt)
+    /// and [`decrypt_plaintext`](crate::decrypt_plaintext) soon end with an error of the class
+    /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear. The
+    /// library never clears the flag. [`crypt_raw`](crate::crypt_raw) does not read it.
     pub cancel: Arc<AtomicBool>,
     /// Receives warnings, notes and progress.
     pub events: Arc<dyn Events>,
@@ -66,7 +71,7 @@ impl fmt::Debug for Context {
     }
 }
 
-/// Receives what happens during an operation, from any thread.
+/// Receives what happens during an operation. Luxor may call the methods from any thread.
 pub trait Events: Send + Sync {
     /// Something that the user should know, although the operation continues.
     fn warning(&self, text: &str);
@@ -74,24 +79,26 @@ pub trait Events: Send + Sync {
     /// A detail, such as the engine that is used.
     fn note(&self, text: &str);
 
-    /// A step of unknown length begins, such as "Opening the volume". The step ends when the caller
-    /// drops the returned value.
+    /// A step of unknown length begins, such as "Opening the volume". Luxor drops the returned
+    /// value when the step ends.
     fn step(&self, _what: &'static str) -> Box<dyn Any> {
         Box::new(())
     }
 
     /// An operation on the file called `name` begins. `what` is a word such as "Encrypting",
-    /// `total` the number of bytes, if it is known. The operation ends when the caller drops the
-    /// returned value.
+    /// `total` the number of bytes of plaintext (of input for [`crypt_raw`](crate::crypt_raw)), if
+    /// it is known. Luxor drops the returned value when the operation ends or fails.
     fn bytes(&self, _what: &'static str, _name: String, _total: Option<u64>) -> Box<dyn Progress> {
         Box::new(())
     }
 }
 
-/// Receives the progress of an operation, from any thread.
+/// Receives the progress of an operation. Luxor may call [`Progress::at`] from any thread, but one
+/// call at a time.
 pub trait Progress: Sync {
-    /// `done` bytes are finished, counted from the beginning. Padding of the last sector is
-    /// included.
+    /// `done` bytes have been written since the beginning, without a header. `done` grows from call
+    /// to call. Encryption also counts the padding of the last sector, so `done` can exceed the
+    /// total.
     fn at(&self, done: u64);
 }
 

@@ -27,20 +27,23 @@ pub struct NewFiles<'a> {
     pub volume: &'a Path,
     /// The file for the detached header, if there is one.
     pub header: Option<&'a Path>,
-    /// Whether to replace an existing file or overwrite a block device. Two existing files are
-    /// never replaced together.
+    /// Whether to replace an existing file or overwrite a block device. With a detached header no
+    /// existing file is replaced, because two files cannot be replaced at once.
     pub force: bool,
     /// The files that the caller reads. Neither `volume` nor `header` may be one of them.
     pub needed: Needed<'a>,
 }
 
-/// Encrypts `input` into a new volume. Calls `secret` for the secret of its keyslot, after the
-/// options and files have been checked. `files` and `input` override `detached` and `file_length`
-/// of the options.
+/// Encrypts all of `input` into a new volume. Calls `secret` for the secret of its keyslot, after
+/// the options and files have been checked. `files` and `input` override `detached` and
+/// `file_length` of the options. Open `input` with [`Role::Data`](luxor_files::Role::Data).
 ///
 /// # Errors
-/// Fails when the options contradict each other, when a file cannot be read or written, and when
-/// `secret` fails. No output file appears then.
+/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, and
+/// [`VolumeError::UnknownLength`] if the length of `input` is unknown and the header must be
+/// written first, because the volume is a pipe. Also fails when the options contradict each other,
+/// when a file cannot be read or written, and with the error of `secret`. No output file appears
+/// then, but a block device may be partly overwritten, and a pipe may have received a part.
 pub fn encrypt(
     input: &mut Input,
     files: &NewFiles<'_>,
@@ -118,9 +121,9 @@ pub fn encrypt(
     Ok(Output::finish_all(outputs.collect())?)
 }
 
-/// Makes an empty volume for `size` bytes of plaintext. Without a size the volume fills the
-/// existing file or device. With a detached header and no size, the data file is not changed. The
-/// rest is as in [`encrypt`].
+/// Makes an empty volume for `size` bytes of plaintext. The data area is not written: it decrypts
+/// to noise. Without a size the volume fills the existing file or device. With a detached header
+/// and no size, the data file is not changed. The rest is as in [`encrypt`].
 ///
 /// # Errors
 /// Those of [`encrypt`]. Also fails when the size is 0, too large or not a multiple of the sector

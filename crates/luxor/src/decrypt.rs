@@ -17,12 +17,14 @@ use crate::{
     volume::Place,
 };
 
-/// Decrypts `volume` into `output`. Asks `secrets` only after the engine and the length of the data
-/// have been checked.
+/// Decrypts `volume` into `output`, and finishes the output. Asks `secrets` only after the engine
+/// and the length of the data have been checked. XTS does not authenticate: changed ciphertext is
+/// not detected.
 ///
 /// # Errors
-/// Fails when the volume, the secret or the output cannot be used, and when the volume changes
-/// meanwhile. No output file appears then.
+/// Those of [`Volume::payload_len`] and [`Volume::unlock`]. Also fails when the output cannot be
+/// written, and when the volume changes meanwhile. No output file appears then, but a device or
+/// pipe may have received a part.
 pub fn decrypt(
     volume: Volume,
     secrets: &dyn Secrets,
@@ -54,11 +56,13 @@ pub fn decrypt(
     Ok(())
 }
 
-/// Decrypts an unlocked volume of any format into `output`. `input` has its data.
+/// Decrypts an unlocked volume of any format into `output`, and finishes the output. `input`
+/// contains the data at the offsets of the extents of `plaintext`.
 ///
 /// # Errors
 /// Fails when `input` is neither a file nor a block device or does not contain all of the data, and
-/// when the engine or the output cannot be used. No output file appears then.
+/// when the engine or the output cannot be used. No output file appears then, but a device or pipe
+/// may have received a part.
 pub fn decrypt_plaintext(
     input: Input,
     plaintext: &Plaintext,

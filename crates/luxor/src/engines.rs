@@ -16,7 +16,9 @@ use self::calibration::Cpu;
 pub use self::{calibrate::calibrate, calibration::Calibration};
 use crate::{Context, Error, Events, Result};
 
-/// Returns every backend of this program, best first. No other code names them.
+/// Returns every backend of this program, best first: those of the CPU, then `cuda`, `opencl` and
+/// `fpga`. A backend that was not compiled in is listed too, as unavailable. No other code names
+/// them.
 ///
 /// A backend after those of the CPU is probed only when a caller names it or lists all of them:
 /// opening its library and waking the device takes longer than many commands.
@@ -79,7 +81,8 @@ pub fn check(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// The AES engine that a [`Context`] asks for.
+/// The AES engine that a [`Context`] asks for. When it is dropped, it notes in
+/// [`Context::events`] what the backend has counted.
 pub struct Engine {
     /// Loads the keys.
     pub backend: Arc<dyn Backend>,
@@ -89,7 +92,8 @@ pub struct Engine {
     events: Arc<dyn Events>,
 }
 
-/// Returns the calibration of this machine, if it was made with `cpu` and this many threads.
+/// Returns the stored calibration of this machine (from [`calibration::path`]), if it was made with
+/// `cpu` as the CPU's engine and with `threads` threads.
 ///
 /// # Errors
 /// Returns a sentence that says why there is none.
@@ -147,8 +151,9 @@ impl Engine {
         })
     }
 
-    /// Returns the backend if it may use a device, because a copy must then allocate its buffers
-    /// there.
+    /// Returns the backend if it may use a device, otherwise `None`. Pass it to
+    /// [`Job::backend`](luxor_sector::pipeline::Job::backend), so that a copy allocates its buffers
+    /// where the device can reach them.
     #[must_use]
     pub fn device(&self) -> Option<&dyn Backend> {
         self.uses_device.then_some(&*self.backend)
@@ -165,7 +170,8 @@ impl Engine {
     /// Loads a volume key for data with this encryption.
     ///
     /// # Errors
-    /// Fails when the key does not suit `encryption`, and when the device fails.
+    /// Fails when `key` does not have one of [`Encryption::key_lens`], and with [`BackendError`] if
+    /// the backend refuses the key or its device fails.
     pub fn load_volume_key(
         &self,
         key: &VolumeKey,
@@ -204,7 +210,7 @@ fn carrying_on(
     Ok(Arc::new(Fallback::new(backend, cpu, warn)))
 }
 
-/// Whether `backend` is not one of the CPU's.
+/// Whether `backend` uses a device: it is not one of the CPU's engines.
 #[must_use]
 pub fn is_device(backend: &dyn Backend) -> bool {
     let name = backend.info().name;

@@ -50,8 +50,10 @@ impl From<FileErrorClass> for ErrorClass {
     }
 }
 
-/// Why an operation failed. [`error::Error::source`] is the underlying typed error, if there is
-/// one.
+/// Why an operation failed: a message, which `Display` prints, a class, and sometimes a hint.
+///
+/// [`error::Error::source`] is the underlying typed error, such as [`VolumeError`] or
+/// [`luxor_luks::UnlockError`], if there is one. Its text is already part of the message.
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,
@@ -79,7 +81,9 @@ impl Error {
     }
 
     /// Makes an error for a failed input or output operation. `what` is text such as "cannot read
-    /// photos.tar".
+    /// photos.tar"; the system's message follows. The class is [`ErrorClass::OutOfMemory`] if the
+    /// system is out of memory, otherwise [`ErrorClass::Failure`]. `error` is not kept as the
+    /// source.
     #[must_use]
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let class = FileErrorClass::from(error).into();
@@ -99,7 +103,8 @@ impl Error {
         }
     }
 
-    /// Adds a second line that says what the user can do.
+    /// Adds a hint: a sentence that says what the user can do. [`Error::hint_text`] returns it;
+    /// `Display` does not print it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -137,7 +142,7 @@ impl error::Error for Error {
     }
 }
 
-/// The result of an operation.
+/// The result of an operation: `std::result::Result` with [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl From<InputError> for Error {

@@ -20,14 +20,15 @@ use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, Volume
 pub struct ExportOptions {
     /// Whether writes are refused.
     pub read_only: bool,
-    /// Whether discards are passed on to the file or device.
+    /// Whether discards are passed on to the file or device. They reveal which sectors are unused.
+    /// A LUKS2 volume can also allow them with a flag in its metadata.
     pub allow_discards: bool,
-    /// Whether to bypass the system's page cache.
+    /// Whether to bypass the system's page cache (`O_DIRECT`).
     pub direct: bool,
 }
 
 impl ExportOptions {
-    /// The access with which the caller opens the file or device.
+    /// Returns the access with which the caller must open the [`DataFile`].
     #[must_use]
     pub fn access(&self) -> Access {
         if self.read_only {
@@ -39,6 +40,41 @@ impl ExportOptions {
 }
 
 /// An open volume, locked against changes that would damage its data while it is in use.
+///
+/// ```
+/// use std::io::Write;
+///
+/// use luxor::{Context, Export, ExportOptions, Volume};
+/// use luxor_engine::SecretBytes;
+/// use luxor_files::DataFile;
+/// use luxor_luks::UnlockOptions;
+/// use luxor_sector::DiskStream;
+///
+/// # use luxor::NewFiles;
+/// # use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("volume");
+/// # let pbkdf = PbkdfOptions {
+/// #     kind: PbkdfKind::Pbkdf2,
+/// #     force_iterations: Some(1000),
+/// #     ..PbkdfOptions::default()
+/// # };
+/// # let new = NewVolumeOptions { pbkdf, ..NewVolumeOptions::new(LuksVersion::Luks2) };
+/// # let files = NewFiles { volume: &path, header: None, force: false, needed: &[] };
+/// let context = Context::default();
+/// let secret = SecretBytes::copy_of(b"correct horse");
+/// # luxor::format(&files, Some(1 << 20), &new, || Ok(secret.clone()), &context)?;
+/// let options = ExportOptions::default();
+/// let data = DataFile::open(&path, options.access())?;
+/// let volume = Volume::open(data.input()?, &context)?;
+/// let unlock = UnlockOptions::default();
+/// let export = Export::open(volume, data, &secret, &unlock, &options, &context)?;
+///
+/// let mut stream = DiskStream::new(export.disk.clone());
+/// stream.write_all(b"the first bytes of the plaintext")?;
+/// stream.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Export {
     /// The plaintext. The file or device stays locked until the last user drops the disk.
     pub disk: Arc<Disk>,
@@ -65,7 +101,9 @@ impl Export {
     }
 
     /// Unlocks `volume` and makes a disk of it. `data` is its file or device with the data
-    /// ([`Volume::data_path`]), and was opened with [`ExportOptions::access`].
+    /// ([`Volume::data_path`]), and was opened with [`ExportOptions::access`]. `volume` reads the
+    /// same file, through [`DataFile::input`]: as its metadata, or, if the header is detached, in
+    /// [`Volume::with_data`].
     ///
     /// # Errors
     /// [`VolumeError::Reencrypting`], and those of [`Volume::payload_len`] and [`Volume::unlock`].
@@ -100,7 +138,8 @@ impl Export {
     }
 
     /// Opens the file or device at `path`, which has no header, and makes a disk of it. Calls
-    /// `secret` for the key after all other checks. Whether it is the right key cannot be checked.
+    /// `secret` for the key, of [`PlainVolume::key_len`] bytes, after all other checks. Whether it
+    /// is the right key cannot be checked. `allow_weak_key` permits an XTS key with equal halves.
     ///
     /// # Errors
     /// Those of [`PlainVolume::check`]. Also fails when the file is too short for the volume or in
@@ -121,11 +160,12 @@ impl Export {
         Self::of_plaintext(data, &plaintext, &engine, options)
     }
 
-    /// Makes a disk of an unlocked volume of any format. `data` contains its data.
+    /// Makes a disk of an unlocked volume of any format. `data` contains its data, and was opened
+    /// with [`ExportOptions::access`].
     ///
     /// # Errors
-    /// Fails with [`VolumeError::Disk`] when the extents do not fit `data`, and when a key cannot
-    /// be loaded.
+    /// [`VolumeError::Disk`] if the extents do not fit `data` or direct I/O is not possible. Also
+    /// fails when a key cannot be loaded.
     pub fn of_plaintext(
         data: DataFile,
         plaintext: &Plaintext,

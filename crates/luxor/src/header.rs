@@ -24,8 +24,9 @@ use crate::{
 /// must not be one of the `needed` files.
 ///
 /// # Errors
-/// Fails when `volume` has no valid metadata, when the policy of `context` refuses them, and when
-/// `file` exists or cannot be written.
+/// Fails when `volume` is neither a file nor a block device or has no valid metadata, when the
+/// policy of `context` refuses them, and when `file` is one of the `needed` files, exists without
+/// `force`, or cannot be written.
 pub fn back_up_header(
     volume: &Input,
     file: &Path,
@@ -58,7 +59,8 @@ pub fn back_up_header(
     Ok(len)
 }
 
-/// Repairs the metadata of the volume or detached header at `target`.
+/// Repairs the metadata of the volume or detached header at `target`, without a secret. Metadata
+/// that are intact stay unchanged.
 ///
 /// # Errors
 /// Fails when the original metadata cannot be determined, when something else is in their place
@@ -74,7 +76,8 @@ pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> 
         .map_err(|error| Error::failure(format!("{name}: {error}")))
 }
 
-/// A backup that has been compared with its target; nothing is written yet.
+/// A header backup that has been compared with its target; nothing is written yet. Show
+/// [`HeaderRestore::warning`] to the user, then call [`HeaderRestore::write`].
 pub struct HeaderRestore<'a> {
     backup: HeaderBackup,
     target: &'a Path,
@@ -110,13 +113,13 @@ impl<'a> HeaderRestore<'a> {
         Ok(plan)
     }
 
-    /// Returns what will be lost, for the question to the user.
+    /// Returns what will be lost, in one or more lines, for the question to the user.
     #[must_use]
     pub fn warning(&self) -> String {
         self.replaced.warning(self.target)
     }
 
-    /// Whether data could be lost.
+    /// Whether data could be lost: [`HeaderRestore::plan`] then requires `force`.
     #[must_use]
     pub fn is_serious(&self) -> bool {
         self.replaced.is_serious()

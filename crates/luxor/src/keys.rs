@@ -10,7 +10,7 @@ use luxor_luks::{LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockO
 
 use crate::{Context, Engine, Result, Secrets, Volume, VolumeError};
 
-/// How to unlock the volume for a change of its keys, and what the new keyslot costs.
+/// How to unlock the volume for a change of its keys, and how the new keyslot derives its key.
 #[derive(Clone, Debug, Default)]
 pub struct KeyOptions {
     /// Which keyslots to try, and what they may cost.
@@ -32,15 +32,17 @@ impl KeyOptions {
     }
 }
 
-/// These methods need a volume that was opened with [`Role::Change`](luxor_files::Role::Change).
-/// With another role they fail at the change, and panic if the metadata came through a pipe.
+/// Changes of keyslots. They need a volume that was opened with
+/// [`Role::Change`](luxor_files::Role::Change). With another role they fail when they write, and
+/// panic if the metadata came through a pipe.
 impl Volume {
     /// Unlocks the volume and adds a keyslot for another secret: keyslot `number`, or the first
     /// free one. Returns its number. Calls `new_secret` after the volume has been unlocked.
     ///
     /// # Errors
-    /// Fails when keyslot `number` does not exist or is in use, when a secret cannot be used, and
-    /// when the metadata have changed or cannot be written.
+    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
+    /// [`Volume::unlock`] and `new_secret`. Also fails when there is no free keyslot, and when the
+    /// metadata have changed since they were read or cannot be locked or written.
     pub fn add_key(
         &mut self,
         number: Option<u32>,
@@ -59,13 +61,15 @@ impl Volume {
         self.change(|header, storage| header.add_keyslot(storage, &new, number))
     }
 
-    /// Unlocks the volume and replaces the secret that opened it. Calls `new_secret` with the old
-    /// secret; returning the same secret changes only what the keyslot costs. Returns the number of
-    /// the keyslot. At every moment either the old secret or the new one opens it.
+    /// Unlocks the volume and replaces the secret of the keyslot that opened. Calls `new_secret`
+    /// with the old secret; if it returns the same secret, only the key derivation and its cost
+    /// change. Returns the number of the keyslot. After a crash at any moment, either the old
+    /// secret or the new one opens the keyslot.
     ///
     /// # Errors
-    /// Fails when a secret cannot be used, when there is no room for the old and the new keyslot at
-    /// once, and when the metadata have changed or cannot be written.
+    /// The errors of [`Volume::unlock`] and `new_secret`. Also fails when the header has no room
+    /// for the old and the new keyslot at once, and when the metadata have changed since they were
+    /// read or cannot be locked or written.
     pub fn change_key(
         &mut self,
         secrets: &dyn Secrets,
@@ -86,8 +90,8 @@ impl Volume {
     /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// Fails when the secrets open no keyslot, when the keyslot is the last one and `last` is not
-    /// set, and when the metadata have changed or cannot be written.
+    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`Volume::unlock`]. Also
+    /// fails when the metadata have changed since they were read or cannot be locked or written.
     pub fn remove_key(
         &mut self,
         secrets: &dyn Secrets,
@@ -104,11 +108,12 @@ impl Volume {
     }
 
     /// Removes keyslot `number`. If `secrets` are given, one of them must first open another
-    /// keyslot, or this one if it is the only one. `unlock.keyslots` is ignored. The last keyslot
-    /// is removed only if `last` is set.
+    /// keyslot, or this one if it is the only one. Without `secrets` nothing is unlocked.
+    /// `unlock.keyslots` is ignored. The last keyslot is removed only if `last` is set.
     ///
     /// # Errors
-    /// Fails when there is no keyslot `number`, and with the errors of [`Volume::remove_key`].
+    /// [`VolumeError::NoKeyslot`] if keyslot `number` is empty, and the errors of
+    /// [`Volume::remove_key`].
     pub fn remove_keyslot(
         &mut self,
         number: u32,
@@ -134,7 +139,8 @@ impl Volume {
         self.change(|header, storage| header.remove_keyslot(storage, number))
     }
 
-    /// Checks that keyslot `number` can be added: [`Volume::add_key`] does this first.
+    /// Checks that `number` is below 8 for LUKS1 or 32 for LUKS2, and that this keyslot is empty.
+    /// [`Volume::add_key`] does this first.
     ///
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`].

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Luxor as a library: volumes in files and on devices. This is the one crate that chooses the AES
-//! engine.
+//! Luxor as a library: it encrypts, decrypts, opens and changes LUKS volumes and plain dm-crypt
+//! volumes in files and on block devices, without root. It alone chooses the AES engine.
+//!
+//! XTS keeps secrets but does not authenticate: a change of the ciphertext is not detected.
 //!
 //! | task | use |
 //! |---|---|
@@ -8,7 +10,7 @@
 //! | encrypt a file or a stream into a new volume | [`encrypt`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
-//! | open a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
+//! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
 //! | use its plaintext as a disk | [`Export`] |
 //! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
 //! | do the same with a plain volume, which has no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |

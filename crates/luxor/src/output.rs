@@ -8,8 +8,8 @@ use luxor_sector::pipeline::PipelineError;
 
 use crate::{Context, Error, ErrorClass, Result};
 
-/// Opens an output as [`Output::create`] does, with the locks that `context` asks for. Warns about
-/// the contents of a block device that will be overwritten.
+/// Opens an output as [`Output::create`] does, with `disable_locks` from `context` in place of that
+/// of `options`. Warns about the contents of a block device that will be overwritten.
 ///
 /// # Errors
 /// Those of [`Output::create`].

@@ -18,17 +18,19 @@ const UNIT: u64 = 512;
 pub struct PlainVolume {
     /// The encryption.
     pub encryption: Encryption,
-    /// The length of the key in bits.
+    /// The length of the key in bits: 256 or 512 for XTS, 128 or 256 for CBC.
     pub key_bits: u32,
-    /// Where the data begin, in units of 512 bytes.
+    /// Where the data begin in the file or device, in units of 512 bytes (cryptsetup's `--offset`).
     pub offset: u64,
-    /// The length of the data, in units of 512 bytes; `None` means up to the end.
+    /// The length of the data, in units of 512 bytes; `None` means up to the end of the file or
+    /// device.
     pub size: Option<u64>,
-    /// Where the IVs begin, in units of 512 bytes.
+    /// The position from which the IVs are counted, in units of 512 bytes (cryptsetup's `--skip`):
+    /// the first sector of the data has the IV of byte `512 * skip` of a volume.
     pub skip: u64,
     /// The length of a data unit.
     pub sector_size: SectorSize,
-    /// Whether IVs count sectors instead of units of 512 bytes.
+    /// Whether IVs count sectors instead of units of 512 bytes (dm-crypt's `iv_large_sectors`).
     pub iv_large_sectors: bool,
 }
 
@@ -48,8 +50,9 @@ impl Default for PlainVolume {
 }
 
 impl PlainVolume {
-    /// Checks the values against dm-crypt's rules: the offset, the size and the first IV are
-    /// multiples of the sector size.
+    /// Checks the values against dm-crypt's rules. The encryption has keys of `key_bits`. The
+    /// offset, the size and `skip` are whole numbers of sectors. The size is not 0. Offset and size
+    /// are below 8 EiB. `iv_large_sectors` needs sectors of more than 512 bytes.
     ///
     /// # Errors
     /// Fails with a message that names the value that breaks a rule.
@@ -103,8 +106,8 @@ impl PlainVolume {
         self.key_bits as usize / 8
     }
 
-    /// Returns the extent of the plaintext, in a storage of `storage_len` bytes. Messages call the
-    /// storage `name`.
+    /// Returns the one extent of the plaintext, in a storage of `storage_len` bytes, which messages
+    /// call `name`.
     ///
     /// # Errors
     /// Those of [`PlainVolume::check`]. Also fails when the data do not fit into the storage, or,
@@ -156,12 +159,12 @@ impl PlainVolume {
         })
     }
 
-    /// Returns the plaintext in `extent` with its key, which is the secret itself. Whether it is
-    /// the right key cannot be checked.
+    /// Returns the plaintext in `extent` (from [`PlainVolume::extent`]) with its key, which is the
+    /// secret itself, not a passphrase. Whether it is the right key cannot be checked.
     ///
     /// # Errors
-    /// Fails when the length of the key is wrong, and when its halves are equal and
-    /// `allow_weak_key` is not set.
+    /// Fails when `key` does not have [`PlainVolume::key_len`] bytes, and when the halves of an XTS
+    /// key are equal and `allow_weak_key` is not set.
     pub fn plaintext(
         &self,
         extent: Extent,

@@ -21,11 +21,13 @@ impl VolumePolicy {
         self.version.is_none() && self.header.is_empty()
     }
 
-    /// Checks the metadata of a volume. Messages call it `volume`. Call this before using the
-    /// metadata for anything else.
+    /// Checks the metadata of a volume, which messages call `volume`. The functions of this crate
+    /// that open a volume or a backup call this with [`Context::policy`](crate::Context::policy). A
+    /// caller that reads a header in another way calls it before using the metadata for anything
+    /// else.
     ///
     /// # Errors
-    /// Fails when the metadata do not meet a requirement.
+    /// Fails when the metadata do not meet a requirement; the message names it.
     pub fn check(&self, header: &VolumeHeader, volume: &str) -> Result<()> {
         let version = header.version();
         if self.version.is_some_and(|wanted| wanted != version) {

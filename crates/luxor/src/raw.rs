@@ -14,21 +14,26 @@ pub struct RawOptions {
     pub mode: Mode,
     /// Whether to encrypt or decrypt.
     pub direction: Direction,
-    /// XTS: the length of a data unit. With `None` all bytes are one unit of up to 16 MiB.
+    /// XTS: the length of a data unit. With `None` all bytes are one unit of up to 16 MiB. Must be
+    /// `None` in other modes.
     pub data_unit: Option<DataUnitLen>,
-    /// XTS: the number of the first data unit. CTR: the first counter. Output feedback: the IV.
+    /// XTS: the number of the first data unit. CTR: the first counter block, OFB and its variants:
+    /// the IV, both as a big-endian integer. ECB ignores it.
     pub first: DataUnitNumber,
-    /// XTS: the step from the number of one data unit to the next.
+    /// XTS: the step from the number of one data unit to the next. Other modes ignore it.
     pub stride: u64,
 }
 
 /// Encrypts or decrypts `input` with a bare mode. `key`, which returns a key for that mode, is
-/// called after an engine has been chosen.
+/// called after an engine has been chosen. The output is as long as the input.
+///
+/// XTS needs at least 16 bytes in its last data unit, and ECB a multiple of 16 bytes. The other
+/// modes accept any length.
 ///
 /// # Errors
-/// Fails when the key has another mode, when a mode other than XTS gets a length of data units, when
-/// the length of the input does not suit the mode, and when a file or the engine cannot be used. No
-/// output file appears then.
+/// Fails when the key has another mode, when a mode other than XTS gets a length of data units,
+/// when the length of the input does not suit the mode, and when a file or the engine cannot be
+/// used. No output file appears then, but a device or pipe may have received a part.
 pub fn crypt_raw(
     input: &mut Input,
     mut output: Output,

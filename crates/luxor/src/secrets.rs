@@ -9,18 +9,19 @@ use crate::{Context, Error, Result};
 
 /// The source of a volume's secret: a prompt, a file, or a secret that the caller already has.
 pub trait Secrets {
-    /// Returns the secret of `volume`.
+    /// Returns a secret for the volume with the path `volume`: the bytes of a passphrase or of a
+    /// key file, without a line end unless it belongs to the secret.
     ///
     /// # Errors
-    /// Fails when there is none.
+    /// Any error ends the operation, which returns that error.
     fn secret(&self, volume: &Path) -> Result<SecretBytes>;
 
-    /// Called when the last secret did not open the volume, with the error `wrong`. Returns whether
-    /// to ask for another secret.
+    /// Called with the error `wrong` when the last secret opened no keyslot. Returns whether to
+    /// call [`Secrets::secret`] again; if not, `wrong` is the error of the operation.
     fn ask_again(&self, wrong: &Error) -> bool;
 }
 
-/// Uses the same secret for every volume.
+/// The same secret for every volume, tried once.
 impl Secrets for SecretBytes {
     fn secret(&self, _: &Path) -> Result<SecretBytes> {
         Ok(self.clone())

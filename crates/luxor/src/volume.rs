@@ -29,9 +29,10 @@ use crate::{
     secrets::{NotUnlocked, try_secrets},
 };
 
-/// A volume whose metadata have been read.
+/// A LUKS volume whose metadata have been read. It is locked until [`Volume::unlock`], which
+/// returns its keys.
 pub struct Volume {
-    /// The metadata.
+    /// The metadata as they were read, or as the last change through this value left them.
     pub header: VolumeHeader,
     path: PathBuf,
     metadata: Metadata,
@@ -51,9 +52,13 @@ impl Volume {
     /// Reads the metadata of `input`, a volume or a detached header. Damage to only one copy of the
     /// metadata is reported as a warning.
     ///
+    /// Open `input` with [`Role::Data`] for [`decrypt`](fn@crate::decrypt), with [`Role::Change`]
+    /// for changes of the metadata, and with [`Role::Metadata`] if only the metadata are read.
+    ///
     /// # Errors
-    /// Fails when `input` cannot be read or contains no valid metadata, and when the policy of
-    /// `context` refuses them.
+    /// [`VolumeError::Unreadable`] if `input` contains no valid metadata or cannot be read. Also
+    /// fails when another program holds the lock on the metadata for 30 seconds, and when the
+    /// policy of `context` refuses the volume.
     pub fn open(input: Input, context: &Context) -> Result<Self> {
         let volume = Self::read(input, context)?;
         for warning in volume.header.warnings() {
@@ -64,7 +69,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Opens the file at `path`, which contains the metadata.
+    /// Opens the file at `path` and reads its metadata, as [`Volume::open`] does.
     ///
     /// # Errors
     /// Those of [`Volume::open`]. Also fails when the file cannot be opened, and with
@@ -108,12 +113,12 @@ impl Volume {
         }
     }
 
-    /// Returns the version of LUKS, also for a volume that Luxor does not open, or `None` for a
-    /// file that is not LUKS.
+    /// Returns the version of LUKS, or `None` for a file that is not LUKS. Also returns it for a
+    /// volume that [`Volume::open`] refuses, if the metadata show the version and the policy of
+    /// `context` is empty; an event notes the reason for the refusal.
     ///
     /// # Errors
-    /// Those of [`Volume::open`], except in these two cases. If the policy of `context` requires
-    /// anything, a volume that Luxor does not open is an error.
+    /// Those of [`Volume::open`], except in these two cases.
     pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
         let path = input.path().to_owned();
         let lock = lock_to_read(&input)?;
@@ -146,10 +151,14 @@ impl Volume {
     }
 
     /// Opens a keyslot with a secret from `secrets`, which is asked again after a wrong secret.
-    /// Also returns the secret, for a caller that needs it again.
+    /// Returns the keys, and the secret for a caller that needs it again. `backend` decrypts the
+    /// keyslot: use [`Engine::backend`](crate::Engine::backend) of an engine for `Mode::Xts`.
     ///
     /// # Errors
-    /// Fails when no keyslot can be opened.
+    /// The errors of `secrets`. Otherwise the source is an [`UnlockError`], and the class is
+    /// [`ErrorClass::NoKey`] if the secret opens no keyslot or there is none to open,
+    /// [`ErrorClass::OutOfMemory`] if Argon2 does not get its memory, and otherwise
+    /// [`ErrorClass::Failure`].
     pub fn unlock(
         &self,
         secrets: &dyn Secrets,
@@ -163,8 +172,8 @@ impl Volume {
         })
     }
 
-    /// As [`Volume::unlock`], but also works if the data cannot be read because a re-encryption was
-    /// interrupted.
+    /// Tests a secret: as [`Volume::unlock`], but also works if the data cannot be read because a
+    /// re-encryption was interrupted.
     ///
     /// # Errors
     /// Those of [`Volume::unlock`].
@@ -210,13 +219,16 @@ impl Volume {
     }
 
     /// Changes the metadata under their write lock. Other processes wait meanwhile, so `change`
-    /// must be quick.
+    /// must be quick. It receives the header and the storage that contains it, which every method
+    /// of [`VolumeHeader`] that changes the metadata needs.
     ///
     /// # Errors
-    /// Those of `change`, and those of the lock.
+    /// Those of `change`. Also fails when another program holds the lock for 30 seconds, when a
+    /// required lock cannot be acquired, and when writing fails because the volume was opened with
+    /// another role than [`Role::Change`].
     ///
     /// # Panics
-    /// Panics if the volume was not opened with [`Role::Change`].
+    /// Panics if the metadata came through a pipe, which [`Role::Change`] does not permit.
     pub fn change<T>(
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
@@ -227,15 +239,16 @@ impl Volume {
     }
 
     /// Converts the volume to the other version of LUKS, in place and without a secret. With
-    /// `force` everything that LUKS1 cannot represent is lost. No other process may use the volume
-    /// meanwhile.
+    /// `force`, LUKS2 metadata that LUKS1 cannot represent are dropped. No other process may use
+    /// the volume meanwhile.
     ///
     /// # Errors
-    /// Fails when the other version cannot represent the volume, when the volume is in use, and
-    /// when it cannot be locked or written.
+    /// Fails when the other version cannot represent the volume (the source is a
+    /// [`ConvertError`](luxor_luks::ConvertError)), when the volume is in use
+    /// ([`ErrorClass::Busy`]), and when it cannot be locked or written.
     ///
     /// # Panics
-    /// Panics if the volume was not opened with [`Role::Change`].
+    /// Panics if the metadata came through a pipe, which [`Role::Change`] does not permit.
     pub fn convert(self, force: bool) -> Result<()> {
         let change = begin_change(self.metadata.input(), self.disable_locks)?;
         let _exclusive = exclusive(&change)?;
@@ -243,12 +256,14 @@ impl Volume {
         converted.map_err(|error| failed(&self.path, error))
     }
 
-    /// Keeps cryptsetup from continuing a re-encryption, if the volume has one. Watching the
-    /// metadata would not be enough: without resilience cryptsetup writes its progress there only
-    /// at its end.
+    /// Keeps cryptsetup from continuing a re-encryption, if the volume has one, until the returned
+    /// lock is dropped. Returns `None` if the volume has none. Hold the lock while you read the
+    /// data: watching the metadata would not be enough, because without resilience cryptsetup
+    /// writes its progress there only at its end.
     ///
     /// # Errors
-    /// Fails when cryptsetup is re-encrypting the volume.
+    /// [`ErrorClass::Busy`] if cryptsetup is re-encrypting the volume. Also fails when the lock
+    /// cannot be acquired for another reason.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
         if self.header.is_reencrypting() {
             self.keep_reencryptions_out()
@@ -258,10 +273,10 @@ impl Volume {
     }
 
     /// As [`Volume::lock_reencryption`], but also keeps cryptsetup from starting a re-encryption.
-    /// LUKS1 has no such lock.
+    /// Returns `None` only for LUKS1, which has no such lock.
     ///
     /// # Errors
-    /// Fails when cryptsetup is re-encrypting the volume.
+    /// Those of [`Volume::lock_reencryption`].
     pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
         if self.header.version() == LuksVersion::Luks1 {
             return Ok(None);
@@ -286,11 +301,13 @@ impl Volume {
         self.data.is_none() && self.header.data_offset() < self.header.metadata_len()
     }
 
-    /// Returns the number of bytes of encrypted data, if it is known.
+    /// Returns the number of bytes of encrypted data. `None` if they come from a pipe and the
+    /// metadata do not record their length.
     ///
     /// # Errors
-    /// Fails when the data are cut off, when their length contradicts the file length in the
-    /// header, and when they are in another file ([`Volume::is_without_data`]).
+    /// Fails when the data are cut off, when their length is not the file length in the header
+    /// rounded up to whole sectors, and with [`VolumeError::DetachedHeader`] when they are in
+    /// another file ([`Volume::is_without_data`]).
     pub fn payload_len(&self) -> Result<Option<u64>> {
         let Some(extents) = self.extents()? else {
             return Ok(None);
@@ -303,7 +320,8 @@ impl Volume {
         Ok(Some(len))
     }
 
-    /// Returns the number of bytes of plaintext, if it is known.
+    /// Returns the number of bytes of plaintext: the exact length of an encrypted file if the
+    /// metadata record it, otherwise [`Volume::payload_len`].
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`].
@@ -312,10 +330,12 @@ impl Volume {
         Ok(self.header.file_length().or(payload_len))
     }
 
-    /// Returns the extents of the data, if their end is known.
+    /// Returns the extents of the data, in the order of the plaintext, at offsets in the file with
+    /// the data. `None` if they come from a pipe and the metadata do not record their length.
     ///
     /// # Errors
-    /// Fails when the data are cut off or cannot be read, and when they are in another file
+    /// Fails when the data are cut off or this version cannot read a part of them, and with
+    /// [`VolumeError::DetachedHeader`] when they are in another file
     /// ([`Volume::is_without_data`]).
     pub fn extents(&self) -> Result<Option<Vec<Extent>>> {
         if self.is_without_data() {

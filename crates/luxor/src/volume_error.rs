@@ -3,7 +3,8 @@
 
 use luxor_luks::{NotInLuks1, VolumeReadError};
 
-/// Why a volume, or a planned change to it, is refused.
+/// Why a volume, or a planned change to it, is refused. It is the
+/// [source](std::error::Error::source) of the [`Error`](crate::Error) that a call returns.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
@@ -17,7 +18,8 @@ pub enum VolumeError {
         /// What would be destroyed, as a sentence without its full stop.
         loss: String,
     },
-    /// The data are in another file.
+    /// The file is a detached header. [`Volume::with_data`](crate::Volume::with_data) adds the file
+    /// with the data.
     #[error("{name} is a detached header: the data are in another file")]
     DetachedHeader {
         /// The name of the header, for messages.

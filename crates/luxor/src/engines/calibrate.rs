@@ -36,7 +36,8 @@ const UNIT: usize = 4096;
 /// each device. [`Calibration::write`] stores the result.
 ///
 /// # Errors
-/// Fails when a device computes wrong results.
+/// Fails when a device computes other results than the CPU. A device that is missing or fails is
+/// not an error: an event or [`Device::reason`] says why it is not used.
 pub fn calibrate(context: &Context) -> Result<Calibration> {
     let registry = registry();
     let cpu = registry.best(Mode::Xts)?;

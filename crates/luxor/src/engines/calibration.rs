@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast this machine's devices are compared with its CPU: a file in the user's cache folder.
-//! `luxor engines --calibrate` writes it and `--engine auto` reads it. It contains no secrets.
+//! How fast this machine's devices are compared with its CPU: the file `luxor/calibration.json` in
+//! the user's cache folder. `luxor engines --calibrate` writes it and `--engine auto` reads it. It
+//! contains no secrets.
 
 use std::{
     env,
@@ -47,7 +48,7 @@ pub struct Cpu {
     pub model: String,
     /// The engine that `--engine auto` chooses.
     pub engine: String,
-    /// The number of threads that the engine used.
+    /// The number of threads that the CPU's engine used.
     pub threads: usize,
 }
 
@@ -59,9 +60,9 @@ pub struct Device {
     /// The device's description.
     pub device: String,
     /// The shortest call, in bytes, from which on every measured call was at least 10 % faster than
-    /// on the CPU.
+    /// on the CPU. `None` if there is no such length or the device is not used.
     pub wins_from: Option<usize>,
-    /// Why the device is not used, whatever its results are.
+    /// Why the device is not used, whatever its results are. `None` if the results decide.
     pub reason: Option<String>,
     /// The measured calls, from short to long.
     pub calls: Vec<Call>,
@@ -70,7 +71,7 @@ pub struct Device {
 /// The median rates for calls of one length, with the data in host memory.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Call {
-    /// The length of a call.
+    /// The length of a call in bytes.
     pub bytes: usize,
     /// Bytes a second on the CPU.
     pub cpu: u64,
@@ -102,7 +103,8 @@ fn cpu_model() -> Option<String> {
 }
 
 impl Calibration {
-    /// A calibration made by this version of the program.
+    /// Makes a calibration of this version of the program from results.
+    /// [`calibrate`](fn@crate::engines::calibrate) measures them.
     #[must_use]
     pub fn new(cpu: Cpu, devices: Vec<Device>) -> Self {
         Self {
@@ -122,7 +124,8 @@ impl Calibration {
         winners.max_by_key(|(device, _)| device.calls.last().map(|call| call.device))
     }
 
-    /// Returns the contents of the file.
+    /// Returns the calibration as JSON: the contents of the file that [`Calibration::write`]
+    /// writes.
     #[must_use]
     #[expect(
         clippy::missing_panics_doc,
@@ -133,8 +136,9 @@ impl Calibration {
         json + "\n"
     }
 
-    /// Reads the calibration at `path`. It is usable only if this version of the program made it,
-    /// and for the CPU that `cpu` returns.
+    /// Reads the calibration at `path`. It is usable only if this version of the program made it
+    /// for the CPU, engine and number of threads that `cpu` returns. `cpu` is called only if the
+    /// file can be read.
     ///
     /// # Errors
     /// Returns a sentence that says why the file cannot be used, or that there is none.
@@ -219,7 +223,8 @@ impl Calibration {
     }
 }
 
-/// Returns the path of the calibration.
+/// Returns the path of the calibration: `luxor/calibration.json` in `$XDG_CACHE_HOME` or else in
+/// `$HOME/.cache`.
 ///
 /// # Errors
 /// Fails when neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
