@@ -19,8 +19,9 @@ const MOST: usize = 1 << 20;
 /// The most bytes that are kept.
 const KEPT: usize = 8 << 20;
 
-/// A pool of buffers. A fresh buffer costs a page fault for every 4 KiB, so used ones are kept. The
-/// buffer that was used last is taken first, because it is still in a cache.
+/// A pool of buffers for bulk data. A fresh buffer costs a page fault for every 4 KiB, so the pool
+/// keeps used ones: buffers of up to 1 MiB, 8 MiB together. The buffer that was used last is taken
+/// first, because it is still in a cache.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// The buffer that was used last is at the end.
@@ -28,8 +29,9 @@ pub struct Buffers {
 }
 
 impl Buffers {
-    /// The length of the buffer that [`take`](Self::take) returns for `len` bytes. Callers that
-    /// account for memory must count this length.
+    /// The length of the buffer that [`take`](Self::take) returns for `len` bytes: the next power
+    /// of two from 64 KiB to 1 MiB, and whole pages above. Callers that account for memory must
+    /// count this length.
     #[must_use]
     pub const fn rounded(len: usize) -> usize {
         if len <= LEAST {
@@ -58,7 +60,8 @@ impl Buffers {
         Ok(Buffer::from_owner(MmapMut::map_anon(len)?))
     }
 
-    /// Returns a buffer to the pool. A buffer that is not kept is wiped and freed.
+    /// Gives a buffer that came from [`take`](Self::take) back to the pool. A buffer that is not
+    /// kept is wiped and freed. A kept buffer is not wiped before it is used again.
     pub fn give_back(&self, buffer: Buffer) {
         if buffer.len() > MOST {
             return;

@@ -58,7 +58,7 @@ use crate::storage::Storage;
 /// The most bytes that the buffers of all workers have together, unless a single buffer is larger.
 const MAX_MEMORY: usize = 32 << 20;
 
-/// A part of a storage.
+/// A range of bytes of a storage. A source that ends beyond the storage fails when it is read.
 #[derive(Clone, Copy)]
 pub struct Region<'a> {
     /// The storage that contains the region.
@@ -86,11 +86,12 @@ pub enum Source<'a> {
 pub struct Copier<'a> {
     /// The number of bytes in every piece except the last.
     pub piece_len: NonZeroUsize,
-    /// How many threads may change pieces at a time. Two more are started to read and write
-    /// meanwhile. Fewer are started if the source is short or the buffers would exceed 32 MiB
-    /// together.
+    /// How many threads may change pieces at a time. Two more run to read and write meanwhile. One
+    /// of them all is the calling thread. Fewer are started if the source is short or the buffers
+    /// would exceed 32 MiB together.
     pub threads: NonZeroUsize,
-    /// The backend that allocates the buffers, or `None` for ordinary memory.
+    /// The backend that allocates the buffers
+    /// ([`Backend::alloc`](luxor_engine::Backend::alloc)), or `None` for ordinary memory.
     pub backend: Option<&'a dyn Backend>,
     /// When the caller sets this flag, the copy soon ends with [`CopyError::Cancelled`].
     pub cancel: &'a AtomicBool,
@@ -178,8 +179,9 @@ pub enum CopyError<E> {
 
 impl Copier<'_> {
     /// Copies all of `source` to `sink`. `work` changes each piece in its buffer, and returns how
-    /// many bytes of the buffer to write: `len`, except for the last piece, whose length `work` may
-    /// change. An empty source consists of one empty piece.
+    /// many bytes of the buffer to write: [`Piece::len`], except for the last piece, whose length
+    /// `work` may change. Several threads call `work`, for pieces in any order. An empty source
+    /// consists of one empty piece.
     ///
     /// `progress` receives the number of bytes written so far, which grows from call to call.
     /// [`io::ErrorKind::Interrupted`] from `sink` is not an error, as from a stream. The sink is

@@ -64,7 +64,8 @@ pub struct DiskOptions {
     /// Pass discards on to the storage. They reveal to anyone who can see the storage which sectors
     /// are unused.
     pub allow_discards: bool,
-    /// How many threads may encrypt one request. `None` means only the calling thread.
+    /// How many threads may encrypt one request, the calling thread included. `None` means only the
+    /// calling thread.
     pub threads: Option<NonZeroUsize>,
     /// For measurements: the most bytes that one call of the engine gets, as if requests ended
     /// there. At least one sector.
@@ -80,6 +81,40 @@ pub struct DiskOptions {
 ///
 /// After an error, the bytes outside of the request are unchanged. Those that the request covers
 /// may be partly written.
+///
+/// Writes are durable after [`Disk::flush`]. Dropping a disk does not flush it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use luxor_engine::{KeySpec, Mode, Registry, XtsKey};
+/// use luxor_sector::{Disk, DiskOptions, Geometry, IvMode, MemoryStorage, Part, SectorSize};
+///
+/// # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+/// let key = KeySpec::Xts(XtsKey::new(&random_bytes)?);
+/// let key = Registry::cpu().best(Mode::Xts)?.load_key(&key)?;
+/// let geometry = Geometry {
+///     sector_size: SectorSize::B4096,
+///     iv_mode: IvMode::Plain64,
+///     iv_offset: 0,
+///     iv_large_sectors: false,
+/// };
+/// let part = Part {
+///     offset: 0,
+///     len: 1 << 20,
+///     crypt: Some((Arc::from(key), geometry)),
+/// };
+/// let storage = Arc::new(MemoryStorage::new(vec![0; 1 << 20]));
+/// let disk = Disk::new(storage, vec![part], DiskOptions::default())?;
+///
+/// // Any byte and any length: the disk reads and changes the two sectors that contain them.
+/// disk.write(b"across two sectors", 4090)?;
+/// let mut found = [0; 18];
+/// disk.read(&mut found, 4090)?;
+/// assert_eq!(found, *b"across two sectors");
+/// disk.flush()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Disk {
     storage: Arc<dyn Storage>,
     parts: Vec<Placed>,
@@ -160,7 +195,8 @@ impl PartRange<'_> {
 }
 
 impl Disk {
-    /// Makes a disk of the plaintext in `parts` of `storage`, one after the other.
+    /// Makes a disk of the plaintext in `parts` of `storage`, one after the other. Its length is
+    /// the sum of theirs, and never changes.
     ///
     /// # Errors
     /// [`DiskError`] if the storage is too short for the parts, or they break one of the rules that
@@ -274,8 +310,9 @@ impl Disk {
     /// Fills `buf` with the plaintext from byte `offset` on.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond the end of the disk, and the errors of the storage
-    /// and the engine. The content of `buf` is then unspecified.
+    /// [`io::ErrorKind::InvalidInput`] if the range ends beyond the disk,
+    /// [`io::ErrorKind::UnexpectedEof`] if the storage has become shorter, and the other errors of
+    /// the storage and the engine. The content of `buf` is then unspecified.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let range = self.check(offset, buf.len() as u64)?;
         let _claimed = self.ranges.claim(self.whole_sectors(range), false);
@@ -285,7 +322,7 @@ impl Disk {
     /// Writes `buf` from byte `offset` on. The bytes are durable after the next [`Disk::flush`].
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] beyond the end of the disk,
+    /// [`io::ErrorKind::InvalidInput`] if the range ends beyond the disk,
     /// [`io::ErrorKind::PermissionDenied`] on a read-only disk, [`io::ErrorKind::UnexpectedEof`] if
     /// the storage has become shorter, and the errors of the storage and the engine. Some of the
     /// bytes may have been written.
@@ -336,8 +373,8 @@ impl Disk {
     /// Returns when all writes that had returned before are durable.
     ///
     /// # Errors
-    /// The errors of the storage. What was written since the last success may then be lost, and no
-    /// later sync can restore it, so all later calls fail too.
+    /// The errors of the storage. What was written since the last successful flush may then be
+    /// lost, and no later sync can restore it, so all later calls fail too.
     pub fn flush(&self) -> io::Result<()> {
         self.durability.flush(&*self.storage)
     }
@@ -348,8 +385,8 @@ impl Disk {
         self.durability.is_dirty()
     }
 
-    /// Returns the space of the sectors that lie entirely within the `len` bytes from `offset` on
-    /// to the storage. What is read there afterwards is unspecified.
+    /// Discards the sectors that lie entirely within the `len` bytes from `offset` on: the storage
+    /// may free their space. What is read there afterwards is unspecified.
     ///
     /// # Errors
     /// [`io::ErrorKind::Unsupported`] unless the options allow discards, otherwise as for

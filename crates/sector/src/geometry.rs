@@ -42,8 +42,8 @@ impl SectorSize {
         self.bytes() as u64 / IV_UNIT
     }
 
-    /// The length in bytes of the encrypted data of a file of `len` bytes: whole sectors, and one
-    /// sector for an empty file. `None` from 2⁶⁴ on.
+    /// The length in bytes of the encrypted data of a file of `len` bytes: `len` rounded up to
+    /// whole sectors, and one sector for an empty file. `None` if the result is 2⁶⁴ or more.
     #[must_use]
     pub fn payload_len(self, len: u64) -> Option<u64> {
         len.max(1).checked_next_multiple_of(self.bytes() as u64)
@@ -78,7 +78,8 @@ pub struct SectorSizeError {
     pub found: u32,
 }
 
-/// How a sector's position in the volume determines its data unit number.
+/// How a sector's position in the volume determines its data unit number. The names are dm-crypt's
+/// (`Documentation/admin-guide/device-mapper/dm-crypt.rst` of Linux).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum IvMode {
@@ -149,8 +150,9 @@ impl Geometry {
         self.iv_mode.max().min(u64::MAX / self.iv_unit())
     }
 
-    /// Returns the runs for `buf`, whole sectors that begin at byte `offset` of the segment's
-    /// plaintext: one run, or more if the number restarts at 0, and none if `buf` is empty.
+    /// Divides `buf` into runs that [`LoadedKey::crypt`](luxor_engine::LoadedKey::crypt) accepts.
+    /// `buf` is whole sectors that begin at byte `offset` of the segment. Returns one run, or more
+    /// if the number restarts at 0, and none if `buf` is empty.
     ///
     /// # Errors
     /// [`GeometryError`] if `offset` or the length of `buf` is not a multiple of the sector size,

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The layer between the bytes of a file and runs of data units.
+//! Encrypted storage without a format: reads and writes files and block devices at offsets, divides
+//! their bytes into numbered data units, and encrypts and decrypts them.
+//!
+//! The caller knows where a volume's data lie, under which key and in which [`Geometry`]. The
+//! crates of the formats find that out.
 //!
 //! | to do this | use |
 //! |---|---|
@@ -12,7 +16,8 @@
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | the same in a bare mode, without a volume | [`RawCipher`] |
-//! | change the bytes of one in another way | [`copy::Copier`] |
+//! | copy a file or a stream and change its bytes in any other way | [`copy::Copier`] |
+//! | recognise what a storage already contains | [`signatures`] |
 //! | test power cuts and failing disks | the module `faulty`, with the cargo feature of that name |
 //!
 //! ```

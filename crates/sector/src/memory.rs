@@ -12,6 +12,7 @@ use crate::storage::{Storage, checked_end, ends_before};
 /// test.
 ///
 /// It grows when written beyond its end, with zeros in between, up to [`MemoryStorage::MAX_LEN`].
+/// A write beyond that fails with [`io::ErrorKind::StorageFull`]. The memory is not wiped.
 #[derive(Default)]
 pub struct MemoryStorage {
     bytes: RwLock<Vec<u8>>,

@@ -28,10 +28,12 @@ const DEVICE_PIECE_LEN: usize = 4 << 20;
 /// together.
 const MAX_PIECE_LEN: usize = 8 << 20;
 
-/// Returns the length of the pieces in which to pass a source of `len` bytes to `key`. If they are
-/// long because a device needs that, also returns `backend`, whose memory suits them best. A `len`
-/// of `None`, as for a pipe, may turn out to be a few bytes, for which `key` would not use a
-/// device, so it counts as 0.
+/// Returns the [length of the pieces](Copier::piece_len) in which to pass a source of `len` bytes
+/// to `key`, and the [backend](Copier::backend) that allocates their buffers: `backend` if the
+/// pieces are long because `key` uses a device, otherwise `None`.
+///
+/// A `len` of `None`, as for a pipe, may turn out to be a few bytes, for which `key` would not use
+/// a device, so it counts as 0.
 #[must_use]
 pub fn pieces<'a>(
     key: &dyn LoadedKey,
@@ -50,9 +52,10 @@ pub fn pieces<'a>(
 pub struct Job<'a> {
     /// How the stream's bytes are numbered; its first byte is byte 0 of the segment.
     pub geometry: Geometry,
-    /// The key.
+    /// The key, in the mode of the volume.
     pub key: &'a dyn LoadedKey,
-    /// The backend of `key`, if it may use a device: that device's buffers are used then.
+    /// The backend that loaded `key`, if it may use a device: it allocates the buffers then. `None`
+    /// is always correct.
     pub backend: Option<&'a dyn Backend>,
     /// How many threads encrypt or decrypt at a time. Up to two more read or write meanwhile.
     pub threads: NonZeroUsize,
@@ -75,10 +78,11 @@ pub struct Job<'a> {
 /// bytes written so far, which grows from call to call.
 ///
 /// At most 32 MiB of buffers are used, and they are wiped at the end. All threads have ended when
-/// this returns.
+/// this returns. The sink is flushed.
 ///
 /// # Errors
 /// The [`PipelineError`] that comes first in the source. The sink then contains part of the output.
+/// If the length of the source is known and wrong, nothing has been written.
 pub fn run(
     job: &Job<'_>,
     source: Source<'_>,

@@ -26,29 +26,36 @@ const STREAM_PIECE: usize = 4 << 20;
 /// A message has at most two chains, so more threads would have nothing to do.
 const MAX_CHAINS: NonZeroUsize = NonZeroUsize::new(2).expect("two is not zero");
 
-/// The settings for a stream.
+/// Encrypts or decrypts a file or a stream in a bare mode. The output is as long as the input.
+///
+/// XTS needs at least 16 bytes in its last data unit, and ECB a multiple of 16 bytes. The other
+/// modes accept any length. In output feedback ([`Mode::is_feedback`]) the whole stream is one
+/// message.
 pub struct RawCipher<'a> {
-    /// The mode of `key`.
+    /// The mode of the key that was loaded as `key`.
     pub mode: Mode,
     /// The key.
     pub key: &'a dyn LoadedKey,
-    /// The backend of `key`, if it may use a device.
+    /// The backend that loaded `key`, if it may use a device: it allocates the buffers then. `None`
+    /// is always correct.
     pub backend: Option<&'a dyn Backend>,
     /// How many threads do the work. In output feedback at most two, one for each chain.
     pub threads: NonZeroUsize,
     /// Whether to encrypt or decrypt.
     pub direction: Direction,
-    /// XTS: the length of a data unit, or `None` if all bytes are one unit.
+    /// XTS: the length of a data unit, or `None` if all bytes are one unit of up to 16 MiB. Other
+    /// modes ignore it.
     pub data_unit: Option<DataUnitLen>,
-    /// XTS: the number of the first data unit. CTR: the first counter. Output feedback: the IV.
+    /// XTS: the number of the first data unit. CTR: the first counter block, output feedback: the
+    /// IV, both as a big-endian integer. ECB ignores it.
     pub first: DataUnitNumber,
-    /// XTS: the step of the number per data unit.
+    /// XTS: the step from the number of one data unit to the next. Other modes ignore it.
     pub stride: u64,
 }
 
 impl RawCipher<'_> {
-    /// Checks whether `len` bytes can be processed, or with `None` whether the engine supports the
-    /// mode for streams. Call it before creating any output.
+    /// Checks whether `len` bytes can be processed, or with `None` only whether the engine supports
+    /// the mode for streams. Call it before creating any output.
     ///
     /// # Errors
     /// [`RawError::NoMessages`], [`RawError::ShortUnit`], [`RawError::PartBlock`] and
@@ -71,13 +78,14 @@ impl RawCipher<'_> {
         }
     }
 
-    /// Processes all of `source`. `progress` receives the number of bytes written.
+    /// Encrypts or decrypts all of `source` into `sink`. `progress` receives the number of bytes
+    /// written so far, which grows from call to call.
     ///
     /// A wrong length is detected before any output, except in streams of more than one piece (at
     /// least 4 MiB): all pieces except the last may then have been written.
     ///
     /// # Errors
-    /// [`RawError`]. The sink then contains part of the output.
+    /// The [`RawError`] that comes first in the source. The sink then contains part of the output.
     pub fn run(
         &self,
         mut source: Source<'_>,

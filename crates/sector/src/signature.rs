@@ -13,7 +13,8 @@ pub enum MagicPlace {
     Start(u64),
     /// This many bytes before the end.
     End(u64),
-    /// This many bytes before the end, rounded down to a multiple of the second number.
+    /// The first number is the distance from the end in bytes. The offset that it leads to is
+    /// rounded down to a multiple of the second number.
     EndAligned(u64, u64),
 }
 
@@ -79,7 +80,8 @@ const ZFS: &str = "a ZFS member";
 const UDF: &str = "a UDF file system";
 const ISO: &str = "an ISO 9660 file system";
 
-/// Ordered by offset, since a repair names the first that it finds.
+/// The magics that [`signatures`] and [`foreign_signature`] look for. The order matters: a repair
+/// names the first that it finds, so the magics with low offsets come first.
 pub const SIGNATURES: [KnownMagic; 77] = [
     other(Start(0), b"LUKS\xba\xbe", LUKS),
     start(0, b"XFSB", "an XFS file system"),
@@ -202,10 +204,8 @@ impl Signature {
     }
 }
 
-/// Returns everything that is recognised on `storage`, ordered by offset.
-///
-/// # Errors
-/// If some places cannot be read, returns the first error together with what was found elsewhere.
+/// Returns everything that is recognised on `storage`, ordered by offset, without duplicates. If
+/// some places cannot be read, also returns the first error.
 pub fn signatures(storage: &dyn Storage) -> (Vec<Signature>, Option<io::Error>) {
     let mut looker = Looker {
         storage,
@@ -328,8 +328,8 @@ impl Looker<'_> {
     }
 }
 
-/// Returns the first signature in the place of a header which shows that something else begins
-/// there, in words.
+/// Returns the [name](KnownMagic::name) of the first magic on `storage` that
+/// [stops a repair](KnownMagic::stops_repair): another format begins in the place of a LUKS header.
 ///
 /// # Errors
 /// The error of the storage.

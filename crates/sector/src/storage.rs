@@ -81,15 +81,16 @@ pub trait Storage: Send + Sync {
     /// again does not restore it.
     fn sync(&self) -> io::Result<()>;
 
-    /// Makes each of `reads`, in any order, as many at a time as the system allows.
+    /// Makes each of `reads`, in any order, as many at a time as the system allows, and sets the
+    /// `result` of each.
     fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
         for read in reads {
             read.result = self.read_exact_at(read.buf, read.offset);
         }
     }
 
-    /// Makes each of `writes`, in any order, as many at a time as the system allows. They must not
-    /// overlap.
+    /// Makes each of `writes`, in any order, as many at a time as the system allows, and sets the
+    /// `result` of each. They must not overlap.
     fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
         for write in writes {
             write.result = self.write_all_at(write.buf, write.offset);
@@ -108,10 +109,11 @@ pub trait Storage: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Tells the system that `len` bytes from `offset` on will be read soon.
+    /// Tells the system that `len` bytes from `offset` on will be read soon. By default does
+    /// nothing.
     ///
     /// # Errors
-    /// The system's errors.
+    /// The system's errors. They do not matter to later reads.
     fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Ok(())
@@ -121,11 +123,11 @@ pub trait Storage: Send + Sync {
 /// One read of a batch, as [`Storage::read_exact_at`].
 #[derive(Debug)]
 pub struct ReadAt<'a> {
-    /// The buffer to fill.
+    /// The buffer to fill. After an error its content is unspecified.
     pub buf: &'a mut [u8],
     /// The offset in the storage.
     pub offset: u64,
-    /// The outcome.
+    /// The outcome, set by [`Storage::read_batch`]. The value before that call is ignored.
     pub result: io::Result<()>,
 }
 
@@ -136,7 +138,7 @@ pub struct WriteAt<'a> {
     pub buf: &'a [u8],
     /// The offset in the storage.
     pub offset: u64,
-    /// The outcome.
+    /// The outcome, set by [`Storage::write_batch`]. The value before that call is ignored.
     pub result: io::Result<()>,
 }
 

@@ -31,7 +31,7 @@ pub enum DiskError {
         /// Its length in bytes.
         len: u64,
     },
-    /// The first sector of a part has no whole number.
+    /// The sectors of the part cannot be numbered.
     #[error("part {number}: {source}")]
     Geometry {
         /// The part's index, from 0.

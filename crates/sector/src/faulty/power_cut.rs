@@ -36,7 +36,7 @@ pub struct PowerCuts<'a> {
 
 impl Default for PowerCuts<'_> {
     /// # Panics
-    /// If `LUXOR_TEST_SEED` is not such a number.
+    /// If `LUXOR_TEST_SEED` is set and not a number as in [`PowerCuts::seed`].
     fn default() -> Self {
         Self {
             image: &[],
