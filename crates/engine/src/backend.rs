@@ -45,12 +45,13 @@ pub trait LoadedKey: Send + Sync {
     ///
     /// # Errors
     /// [`CryptError`], with the number of finished units. All other units hold their original
-    /// input, so the caller can continue from there with another backend.
+    /// input, so the caller can continue from there with another backend. The exception is
+    /// [`CryptErrorKind::Torn`].
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError>;
 
-    /// Calls of this many bytes or more should not be split: the key spreads them over its own
-    /// hardware. Shorter calls run on the calling thread. CPU keys always run on the calling
-    /// thread, and return [`usize::MAX`].
+    /// The length in bytes from which a caller should not split a call, because the key spreads it
+    /// over its own hardware. Shorter calls run on the calling thread. CPU keys always run on the
+    /// calling thread, and return [`usize::MAX`].
     fn whole_from(&self) -> usize {
         usize::MAX
     }
@@ -149,7 +150,7 @@ pub enum BackendError {
 #[non_exhaustive]
 pub struct CryptError {
     /// The number of finished units, counted in order over all runs. Every other unit holds its
-    /// original input.
+    /// original input, except with [`CryptErrorKind::Torn`].
     pub done: usize,
     /// The cause.
     pub kind: CryptErrorKind,

@@ -13,7 +13,8 @@ use crate::{
     run::Run,
 };
 
-/// A CPU backend that passes long calls to a device.
+/// A CPU backend that passes long calls to a device. `from`, the length in bytes from which a call
+/// is long, counts all runs of the call together.
 ///
 /// It has the name and the modes of the CPU backend. The first call or buffer that is long enough
 /// opens the device; short ones never do. If the device cannot be opened or refuses the key, the

@@ -25,7 +25,7 @@ use core::hint::black_box;
 /// The field's reduction: x¹²⁸ = x⁷ + x² + x + 1.
 const REDUCTION: u128 = 0x87;
 
-/// Returns `t`·α: Algorithm 1 of An & Seo without its branch on a secret.
+/// Returns `t`·α in constant time: Algorithm 1 of An & Seo without its branch on a secret.
 #[must_use]
 pub const fn mul_alpha(t: u128) -> u128 {
     (t << 1) ^ ((t >> 127) * REDUCTION)

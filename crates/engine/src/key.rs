@@ -296,7 +296,9 @@ impl ParallelOfbKey {
     }
 }
 
-/// Where the tweak is added to a block (Rogaway, Asiacrypt 2004).
+/// Where the tweak is added to a block (Rogaway, "Efficient Instantiations of Tweakable
+/// Blockciphers and Refinements to Modes OCB and PMAC", Asiacrypt 2004). The listings are those of
+/// the paper of [`ParallelOfbKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Construction {
     /// Before and after the encryption: Listing 3.
@@ -305,7 +307,8 @@ pub enum Construction {
     Xe,
 }
 
-/// How a chain's tweak `T_i` follows from `T_{i−1}`, where `T_0` is the encrypted IV.
+/// How a chain's tweak `T_i` follows from `T_{i−1}` in [`ParallelOfbKey`], where `T_0` is the
+/// encrypted IV and α is the element of [`gf128`](crate::gf128).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TweakSchedule {
     /// `T_i` = α ⊗ `T_{i−1}`, as in the paper's text and in XTS.
@@ -315,7 +318,8 @@ pub enum TweakSchedule {
     Printed,
 }
 
-/// A mode of operation and its key.
+/// A mode of operation and its key. [`DataUnitNumber`](crate::DataUnitNumber) says how each mode
+/// uses the number of a data unit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum KeySpec {

@@ -37,7 +37,8 @@
 //! ```
 //!
 //! Without the default feature `std` the crate is `no_std` and needs only `alloc`. It then uses the
-//! CPU features that were enabled at compile time.
+//! CPU features that were enabled at compile time, keeps secrets in ordinary memory that is wiped,
+//! and lacks [`Executor`], [`Choice`], [`with_key_stack`] and [`harden_process`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
 

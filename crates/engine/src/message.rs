@@ -7,8 +7,8 @@ use core::{any::Any, fmt, iter};
 use crate::run::{DataUnitNumber, InOut};
 
 /// A message in output feedback, with or without tweaks: a stream of bytes that the caller passes
-/// in pieces of any length. [`Messages::begin`] makes one. Encryption and decryption are the same
-/// operation. The state that it keeps between pieces is wiped when it is dropped.
+/// in order, in pieces of any length. [`Messages::begin`] makes one. Encryption and decryption are
+/// the same operation. The state that it keeps between pieces is wiped when it is dropped.
 ///
 /// Two messages under one key must never have the same IV: the sum of the two ciphertexts would
 /// then be the sum of the two plaintexts.
@@ -36,8 +36,9 @@ pub struct Message(pub(crate) Box<dyn Chained>);
 /// A loaded key that begins messages in output feedback, from
 /// [`LoadedKey::messages`](crate::LoadedKey::messages).
 pub trait Messages {
-    /// Begins a message with `iv`. With tweaks, the state between two pieces is secret, so no
-    /// public number could say where a piece begins.
+    /// Begins a message with `iv`, a big-endian integer of 16 bytes. A message can only begin at
+    /// its first byte: with tweaks the state between two pieces is secret, so no public number
+    /// could stand for a later position.
     fn begin(&self, iv: DataUnitNumber) -> Message;
 }
 

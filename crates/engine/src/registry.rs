@@ -11,7 +11,8 @@ use crate::{
 
 type Probe = Box<dyn Fn() -> Result<Arc<dyn Backend>, Unavailable> + Send + Sync>;
 
-/// The backends of a program, best first.
+/// The backends of a program, best first. [`Registry::cpu`] has those of this crate;
+/// [`Registry::register`] adds others.
 ///
 /// A backend is probed only when a caller asks for it, so a library that takes a second to load
 /// costs nothing until it is needed.
@@ -42,8 +43,9 @@ impl Registry {
         Self::default()
     }
 
-    /// Adds a backend at the end, as the least preferred one. The backend that `probe` returns must
-    /// have the same `name`.
+    /// Adds a backend at the end, as the least preferred one. `probe` opens it, anew at each call
+    /// of [`Registry::get`], [`Registry::best`] and [`Registry::probe_all`] that reaches it. The
+    /// backend that `probe` returns must have the same `name`.
     ///
     /// # Panics
     /// If `name` is already registered. Every later probe panics if
@@ -75,7 +77,8 @@ impl Registry {
         self.entries.iter().map(|(name, _)| *name)
     }
 
-    /// Probes all backends and returns each, or the reason why it is unavailable.
+    /// Probes the backends as the iterator advances, and yields each, or the reason why it is
+    /// unavailable.
     pub fn probe_all(
         &self,
     ) -> impl Iterator<Item = (&'static str, Result<Arc<dyn Backend>, Unavailable>)> {

@@ -8,8 +8,8 @@ use core::fmt;
 /// non-negative 128-bit integer.
 ///
 /// XTS encodes it as 16 little-endian bytes. So does CBC, which uses the result as the IV or
-/// encrypts it to the IV. For CTR and OFB it is the initial counter block or the IV as a big-endian
-/// integer.
+/// encrypts it to the IV. For CTR it is the initial counter block, for OFB and its variants the IV,
+/// both as a big-endian integer. ECB ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DataUnitNumber(u128);
 
@@ -328,7 +328,7 @@ impl<'a> Run<'a> {
         &self.buf
     }
 
-    /// The bytes, for a backend to process.
+    /// The bytes, for a backend to read and write.
     ///
     /// Returns them by value, not as `&mut InOut`: kernels rely on the lengths that [`Run::new`]
     /// checked, so a caller must not be able to replace the buffers.
@@ -400,7 +400,7 @@ impl<'a> Run<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Zero bytes, or more than 2²⁰ blocks.
+    /// A data unit of zero bytes, or of more than 2²⁰ blocks.
     #[error(
         "a data unit cannot have {found} bytes: it must have 1 to 16777216 (2^20 blocks, the \
          limit of IEEE 1619 and SP 800-38E)"
@@ -409,7 +409,7 @@ pub enum RunError {
         /// Bytes asked for.
         found: usize,
     },
-    /// The length is not a multiple of the unit length.
+    /// The length of the run is not a multiple of the unit length.
     #[error("{len} bytes are not a whole number of data units of {unit_len} bytes")]
     PartUnit {
         /// Bytes in the run.

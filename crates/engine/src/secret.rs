@@ -22,7 +22,8 @@ pub struct SecretBytes {
 }
 
 impl SecretBytes {
-    /// Makes a secret of `len` zero bytes.
+    /// Makes a secret of `len` zero bytes. With the `std` feature it takes at least one page of
+    /// memory.
     #[must_use]
     pub fn zeroed(len: usize) -> Self {
         Self {

@@ -40,6 +40,11 @@ mod locked {
     /// Calls `work`, then wipes what `work` and its callees left on the stack, to a depth of 24
     /// KiB, and on x86-64 also what they left in the vector registers.
     ///
+    /// Call it around [`Backend::load_key`](crate::Backend::load_key) and
+    /// [`LoadedKey::crypt`](crate::LoadedKey::crypt), which do not call it themselves. One call
+    /// around several of them is enough. An [`Executor`](crate::Executor) wipes the stacks of its
+    /// own threads, but not that of the caller.
+    ///
     /// The first call on a thread locks 64 KiB of its stack in memory and excludes them from core
     /// dumps, as far as the system allows
     /// ([`SecretBytes::was_lock_refused`](crate::SecretBytes::was_lock_refused)).

@@ -34,8 +34,8 @@ pub enum Chains {
     /// Both together on the caller's thread.
     Together,
     /// Each on its own thread, merged late: each chain makes its key stream for an array of the
-    /// input, and when both are finished the two key streams are added to it. The paper calls this
-    /// "delayed synchronisation".
+    /// input, and when both are finished the two key streams are added to it. The paper of
+    /// [`ParallelOfbKey`](crate::ParallelOfbKey) calls this "delayed synchronisation".
     Apart {
         /// The length of an array in bytes, rounded up to whole blocks and limited to the length of
         /// the input. Each chain allocates one array.
@@ -44,10 +44,12 @@ pub enum Chains {
 }
 
 impl Executor {
-    /// Encrypts or decrypts the next bytes of a message.
+    /// Encrypts or decrypts the next bytes of a message, with its chains scheduled as `chains`
+    /// says. The result is that of [`Message::crypt`].
     ///
     /// # Panics
-    /// If input and output differ in length. No byte has been changed then.
+    /// If input and output differ in length, or if this process is a fork of the one that began the
+    /// message.
     pub fn crypt_message(&self, message: &mut Message, mut buf: InOut<'_>, chains: Chains) {
         let array = match chains {
             Chains::Apart { array } => array,

@@ -40,7 +40,17 @@ use crate::{
 };
 
 impl Registry {
-    /// The CPU kernels, fastest first. `portable` is available on every machine.
+    /// The backends of the CPU, fastest first, all in constant time:
+    ///
+    /// | name | needs |
+    /// |---|---|
+    /// | `vaes512` | AVX-512 (F, BW, VL), VAES, VPCLMULQDQ |
+    /// | `vaes256` | AVX2, VAES, VPCLMULQDQ |
+    /// | `aesni` | AES-NI, PCLMULQDQ, SSE4.1 |
+    /// | `portable` | nothing |
+    ///
+    /// All of them support all modes. For another architecture than x86-64 the first three are
+    /// listed as [`Unavailable::Architecture`].
     #[must_use]
     pub fn cpu() -> Self {
         let mut registry = Self::empty();
