@@ -19,7 +19,8 @@ const KEYSLOT: u64 = 1 << 40;
 /// digest. A digest of 32 bytes is one block of SHA-256, and the keyslot's 64 bytes are two.
 const ALL: u64 = KEYSLOT / 2 * 3;
 
-/// The limits for each key derivation. `None` is the default.
+/// The limits for each key derivation of an untrusted volume. `None` is the default, which
+/// [`Kdf::check_limits`] describes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CostLimits {
     /// The most memory of Argon2 in KiB.
@@ -49,7 +50,8 @@ pub struct DigestWork<'a> {
     pub len: usize,
 }
 
-/// The remaining budget of an attempt.
+/// What an attempt to open a volume may still cost: at first one and a half times as much as one
+/// keyslot at the limits. Charge every derivation before computing it.
 pub struct Budget {
     limits: CostLimits,
     left: u64,
@@ -62,8 +64,8 @@ impl Budget {
         Self { limits, left: ALL }
     }
 
-    /// Charges the derivation of a key of `len` bytes, and the digest that verifies it, if the
-    /// format has one.
+    /// Charges the derivation of a key of `len` bytes, and, if the format has one, the digest that
+    /// verifies it. A derivation that is refused is not charged.
     ///
     /// # Errors
     /// [`CostError`]: the derivation exceeds the limits, or the remaining budget is too small.

@@ -54,7 +54,7 @@ impl Encryption {
         }
     }
 
-    /// The names of cipher and mode separately, as LUKS1 stores them.
+    /// The names of cipher and mode separately, as LUKS1 stores them: `aes` and `xts-plain64`.
     pub fn cipher_and_mode(self) -> (&'static str, &'static str) {
         self.name().split_once('-').unwrap_or_default()
     }
@@ -77,7 +77,8 @@ impl Encryption {
         }
     }
 
-    /// The allowed lengths of a key in bytes: two AES keys for XTS, one for CBC.
+    /// The allowed lengths of a key in bytes, for AES-128 and AES-256: 32 and 64 for XTS, which has
+    /// two AES keys, and 16 and 32 for CBC.
     #[must_use]
     pub const fn key_lens(self) -> [u32; 2] {
         match self.mode() {
@@ -89,7 +90,8 @@ impl Encryption {
     /// Returns the key in the engine's form.
     ///
     /// # Errors
-    /// [`KeyError`]: the length is not one of [`Encryption::key_lens`], or the halves are equal.
+    /// [`KeyError`]: the length is not one of [`Encryption::key_lens`], or the halves of an XTS key
+    /// are equal.
     pub fn key_spec(self, key: &[u8]) -> Result<KeySpec, KeyError> {
         match self.mode() {
             Mode::Xts => XtsKey::new(key).map(KeySpec::Xts),
@@ -97,7 +99,7 @@ impl Encryption {
         }
     }
 
-    /// Like [`Encryption::key_spec`], but permits equal halves.
+    /// Like [`Encryption::key_spec`], but permits equal halves, to read existing volumes.
     ///
     /// # Errors
     /// [`KeyError`]: the length is not one of [`Encryption::key_lens`].

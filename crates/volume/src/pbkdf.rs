@@ -88,12 +88,14 @@ impl Argon2Kind {
     }
 }
 
-/// The derivation of an area's key from a secret.
+/// The derivation of the key of a keyslot's area from a secret, with all its parameters as the
+/// metadata record them. They may come from an untrusted volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kdf {
     /// PBKDF2 with HMAC.
     Pbkdf2 {
-        /// The name of the hash in the metadata.
+        /// The name of the hash in the metadata. It may be one that [`HashAlgorithm::by_name`] does
+        /// not know.
         hash: String,
         /// The number of iterations, at least 1.
         iterations: u32,
@@ -132,7 +134,12 @@ impl Kdf {
         }
     }
 
-    /// Checks the costs of deriving `len` bytes against the limits. `None` is the default limit.
+    /// Checks the costs of deriving `len` bytes against the limits. `memory_limit_kib` is for
+    /// Argon2, `iterations_limit` for the iterations of PBKDF2 and the passes of Argon2.
+    ///
+    /// `None` is the default: [`DEFAULT_MEMORY_LIMIT_KIB`]; for PBKDF2 as many iterations as cost
+    /// the same as [`DEFAULT_ITERATIONS_LIMIT`] of SHA-256; for Argon2 as many passes as amount to
+    /// [`DEFAULT_ARGON2_WORK_KIB`], and at least 4.
     ///
     /// # Errors
     /// [`CostError`]: a cost exceeds its limit.
@@ -173,11 +180,14 @@ impl Kdf {
         }
     }
 
-    /// Derives a key from the secret and fills `out` with it. Slow on purpose.
+    /// Derives a key of `out.len()` bytes from the secret, and fills `out` with it. Slow on
+    /// purpose. It checks no limits: for an untrusted volume call [`Kdf::check_limits`] or
+    /// [`Budget::take`](crate::Budget::take) first.
     ///
     /// # Errors
-    /// [`DeriveError`]: the hash is not supported, Argon2 does not accept the costs, or memory is
-    /// short.
+    /// [`DeriveError`]: the hash is not supported; Argon2 does not accept the costs, the length of
+    /// the salt (at least 8 bytes) or that of `out` (at least 4); or memory is short. `out` is then
+    /// unspecified.
     pub fn derive(&self, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
         match self {
             Self::Pbkdf2 {

@@ -47,14 +47,15 @@ pub struct PbkdfOptions {
     /// The kind of key derivation.
     pub kind: PbkdfKind,
     /// The memory of Argon2 in KiB: 32 to 4194304. It is an upper bound if the costs are measured,
-    /// and exact with `force_iterations`.
+    /// and exact with `force_iterations`. `None`: 1 GiB, but at most half of the machine's memory.
+    /// Must be `None` for PBKDF2.
     pub memory_kib: Option<u32>,
-    /// The lanes of Argon2: 1 to 4.
+    /// The lanes of Argon2: 1 to 4. `None`: one for each CPU, at most 4. Must be `None` for PBKDF2.
     pub parallel: Option<u32>,
-    /// The number of iterations (PBKDF2: at least 1000; Argon2: at least 4). Nothing is measured
-    /// then.
+    /// The iterations of PBKDF2 (at least 1000) or the passes of Argon2 (at least 4). Nothing is
+    /// measured then. `None`: measured, so that unlocking takes `iter_time`.
     pub force_iterations: Option<u32>,
-    /// The time that unlocking should take on this machine.
+    /// The time that unlocking should take on this machine. Not 0.
     pub iter_time: Duration,
 }
 
@@ -111,7 +112,9 @@ impl PbkdfOptions {
     }
 
     /// Returns the derivation with this salt and with costs according to these options, for a key
-    /// of `key_len` bytes. `hash` is for PBKDF2; Argon2 has its own.
+    /// of `key_len` bytes. `hash` is for PBKDF2; Argon2 has its own. Without
+    /// [`PbkdfOptions::force_iterations`] this measures, which takes about
+    /// [`PbkdfOptions::iter_time`]. Call [`PbkdfOptions::check`] first.
     ///
     /// # Errors
     /// [`DeriveError`]: Argon2 could not be measured, because memory is short.
@@ -160,7 +163,8 @@ impl PbkdfOptions {
         Ok(argon2(costs))
     }
 
-    /// Returns the iterations of a digest.
+    /// Returns the iterations of PBKDF2 with `hash` for the digest that verifies a volume key: as
+    /// many as take 125 ms on this machine, or 1000 with [`PbkdfOptions::force_iterations`].
     pub fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
         match self.force_iterations {
             Some(_) => MIN_ITERATIONS,

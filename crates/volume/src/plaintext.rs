@@ -8,7 +8,7 @@ use luxor_sector::Geometry;
 
 use crate::{cipher::Encryption, volume_key::VolumeKey};
 
-/// A stretch of a volume's plaintext, and the location of its bytes.
+/// A range of a volume's plaintext, and the location of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extent {
     /// The offset of the first byte in the storage that holds the data.
@@ -26,19 +26,19 @@ pub struct ExtentCipher {
     pub key: u32,
     /// The encryption.
     pub encryption: Encryption,
-    /// The division of its bytes into data units.
+    /// The division of its bytes into data units. The extent's first byte is byte 0.
     pub geometry: Geometry,
 }
 
-/// The plaintext of an unlocked volume.
+/// The plaintext of an unlocked volume: where its bytes are, and the keys to decrypt them.
 #[derive(Clone, Debug)]
 pub struct Plaintext {
-    /// The parts, in order.
+    /// The parts, in the order of the plaintext.
     pub extents: Vec<Extent>,
     /// The length in bytes of the contents, without the padding at the end of a file. `None` if
     /// there is no padding.
     pub len: Option<u64>,
-    /// The keys by number.
+    /// The keys by number: one for each [`ExtentCipher::key`].
     pub keys: BTreeMap<u32, VolumeKey>,
 }
 
@@ -59,7 +59,8 @@ impl Plaintext {
         parts
     }
 
-    /// Returns the number of bytes that are not encrypted.
+    /// Returns the number of bytes that are stored unencrypted, as during a re-encryption that
+    /// encrypts or decrypts a volume.
     #[must_use]
     pub fn linear_len(&self) -> u64 {
         let parts = self.parts().into_iter();

@@ -25,7 +25,8 @@ pub fn uuid() -> Result<Uuid, getrandom::Error> {
     Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
 }
 
-/// Passes random bytes for all of `range` to `write`, in pieces, with the offset of each.
+/// Passes random bytes for all of `range` to `write`, in pieces of up to 256 KiB, with the offset
+/// of each.
 ///
 /// # Errors
 /// An error of `write`, or of the system's random number generator.

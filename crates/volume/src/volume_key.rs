@@ -5,7 +5,8 @@ use luxor_engine::{KeyError, KeySpec, SecretBytes};
 
 use crate::cipher::Encryption;
 
-/// The key of a segment, as stored in a keyslot. It is wiped on drop.
+/// The key of a segment, as stored in a keyslot: for XTS the data key, then the tweak key. It is
+/// wiped on drop.
 #[derive(Clone, Debug)]
 pub struct VolumeKey {
     bytes: SecretBytes,
@@ -17,7 +18,8 @@ impl VolumeKey {
     /// key, and need `allow_weak_key`.
     ///
     /// # Errors
-    /// [`KeyError`]: the length is wrong, or the halves are equal.
+    /// [`KeyError`]: the length is not one of [`Encryption::key_lens`], or the halves of an XTS key
+    /// are equal.
     pub fn new(
         bytes: SecretBytes,
         encryption: Encryption,
@@ -61,7 +63,8 @@ impl VolumeKey {
     /// Returns the key in the engine's form, for data with this encryption.
     ///
     /// # Errors
-    /// [`KeyError`]: the length of the key is not suitable.
+    /// [`KeyError`]: the length of the key is not one of [`Encryption::key_lens`], or its halves
+    /// are equal, which XTS needs permission for ([`VolumeKey::new`]).
     pub fn key_spec(&self, encryption: Encryption) -> Result<KeySpec, KeyError> {
         if self.permits_equal_halves {
             encryption.key_spec_permitting_equal_halves(self.expose())
