@@ -87,7 +87,7 @@ impl HeaderBackup {
         Ok(Self { bytes, header })
     }
 
-    /// The bytes of the backup.
+    /// The bytes of the backup, to be written to a file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -100,7 +100,8 @@ impl HeaderBackup {
     }
 
     /// Returns how the backup differs from the present header, as far as it matters to the data.
-    /// Show this to the user before [`HeaderBackup::restore`].
+    /// `present` is the result of [`VolumeHeader::read`] on the storage that the backup would be
+    /// restored to. Show the misfits to the user before [`HeaderBackup::restore`].
     #[must_use]
     pub fn misfits(&self, present: Result<&VolumeHeader, &VolumeReadError>) -> Vec<Misfit> {
         let mut misfits = self.misfits_by_itself();
@@ -139,7 +140,8 @@ impl HeaderBackup {
         misfits
     }
 
-    /// Writes the backup to the beginning of `storage`, in place of the header there.
+    /// Writes the backup to the beginning of `storage`, in place of the header there, and returns
+    /// when it is durable. The caller must hold the lock on the volume's metadata.
     ///
     /// For LUKS2, the copy in use is restored: if the backup's other copy is damaged or differs, it
     /// is written anew from that one.

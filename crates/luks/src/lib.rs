@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads, creates and changes LUKS volumes: their metadata, keyslots and keys, as in the LUKS1
 //! On-Disk Format Specification 1.2.3 and the LUKS2 On-Disk Format Specification 1.1. This crate
-//! yields a [`Segment`] and a volume key; `luxor_sector` and `luxor_engine` encrypt and decrypt the
+//! yields [`Extent`]s and their keys; `luxor_sector` and `luxor_engine` encrypt and decrypt the
 //! data.
+//!
+//! This crate takes no locks. Before a change, and while metadata that others may change are read,
+//! the caller holds the lock on the metadata, which `luxor_files` provides.
 //!
 //! | to do this | use |
 //! |---|---|
@@ -20,10 +23,11 @@
 //! | back up and restore the metadata and keyslots | [`HeaderBackup`] |
 //! | state what the metadata of an untrusted volume must be | [`HeaderPolicy`] |
 //! | limit the costs of opening an untrusted volume | [`UnlockOptions`] |
-//! | add a keyslot, or change its secret or its costs | [`Luks2Header::new_keyslot`], then [`Luks2Header::add_keyslot`], [`Luks2Header::replace_keyslot`] |
-//! | remove keyslots | [`Luks2Header::remove_keyslot`], [`Luks2Header::erase`] |
-//! | change tokens | [`Luks2Header::add_token`], [`Luks2Header::replace_token`], [`Luks2Header::remove_token`] |
-//! | change names and flags | [`Luks2Header::set_label`], [`Luks2Header::set_uuid`], [`Luks2Header::set_flags`] and others |
+//! | add a keyslot, or change its secret or its costs | [`VolumeHeader::new_keyslot`], then [`VolumeHeader::add_keyslot`], [`VolumeHeader::replace_keyslot`] |
+//! | remove keyslots | [`VolumeHeader::remove_keyslot`], [`VolumeHeader::erase`] |
+//! | change tokens | [`VolumeHeader::add_token`], [`VolumeHeader::replace_token`], [`VolumeHeader::remove_token`] |
+//! | change names and flags | [`VolumeHeader::set_label`], [`VolumeHeader::set_uuid`], [`VolumeHeader::set_flags`] and others |
+//! | convert a volume to the other version | [`VolumeHeader::convert`] |
 //! | repair damaged metadata | [`HeaderRepair::plan`] |
 //!
 //! Metadata are read once, treated as hostile, and parsed into typed values; an error names the

@@ -43,10 +43,15 @@ pub struct HeaderPolicy {
     /// The data and all keyslots must be encrypted with one of these. Empty: any encryption is
     /// accepted.
     pub encryptions: Vec<Encryption>,
-    /// All keyslots must derive their keys with one of these, at no less than the costs that OWASP
-    /// recommends. Empty: any key derivation is accepted.
+    /// All keyslots must derive their keys with one of these, at no less than the costs that the
+    /// OWASP Password Storage Cheat Sheet recommends. Empty: any key derivation is accepted.
+    ///
+    /// The costs are: for Argon2 at least 7168 KiB of memory, 35840 KiB times passes, and 3 passes
+    /// of Argon2i; for PBKDF2 at least 1,300,000 iterations of SHA-1 and RIPEMD-160, 600,000 of
+    /// SHA-256, and 210,000 of SHA-512 and Whirlpool.
     pub pbkdfs: Vec<PbkdfKind>,
-    /// The metadata must have this digest.
+    /// The metadata must have this digest, as [`VolumeHeader::digest`] returns it. `None`: any
+    /// digest is accepted.
     pub digest: Option<HeaderDigest>,
 }
 

@@ -28,7 +28,8 @@ use crate::{
     volume::create::LuksVersion,
 };
 
-/// The metadata of a volume of either version.
+/// The metadata of a volume of either version, read once. They are a copy in memory: only the
+/// methods that change the metadata write to a storage.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -61,7 +62,11 @@ impl VolumeHeader {
     }
 
     /// Finds a keyslot that `secret` opens, and returns its volume key. `storage` must be the one
-    /// that the metadata were read from.
+    /// that the metadata were read from. `backend` decrypts the keyslots: it must support XTS, and
+    /// CBC for old volumes.
+    ///
+    /// This is slow, as the costs of the keyslots require. A digest in the metadata confirms the
+    /// key, so the data are not read.
     ///
     /// # Errors
     /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or this version cannot
@@ -242,7 +247,8 @@ impl VolumeHeader {
         }
     }
 
-    /// The offset of the first byte of the data: [`Luks2Header::data_offset`].
+    /// The offset of the first byte of the data in the storage that holds them; 0 if the header is
+    /// detached. See [`Luks2Header::data_offset`] for a volume that is being re-encrypted.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self {
@@ -310,7 +316,7 @@ impl VolumeHeader {
         }
     }
 
-    /// The UUID as text.
+    /// The UUID as text, as the metadata contain it. It need not be a valid UUID.
     #[must_use]
     pub fn uuid(&self) -> &str {
         match self {
@@ -319,7 +325,8 @@ impl VolumeHeader {
         }
     }
 
-    /// The used keyslots by number.
+    /// The used keyslots by number: from 0 to 7 in LUKS1, to 31 in LUKS2. Keyslots that this
+    /// version does not support are missing.
     #[must_use]
     pub fn keyslots(&self) -> &BTreeMap<u32, Keyslot> {
         match self {

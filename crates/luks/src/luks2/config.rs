@@ -15,7 +15,8 @@ pub struct Config {
     pub json_size: u64,
     /// The length in bytes of the keyslots area, which begins after both headers.
     pub keyslots_size: u64,
-    /// The activation flags, such as `allow-discards`. Unknown ones are ignored.
+    /// The names of the activation flags ([`ActivationFlag::name`]). Unknown ones are kept and have
+    /// no effect.
     pub flags: Vec<String>,
     /// The features that a program must support before it opens the volume.
     pub requirements: Vec<String>,
@@ -108,15 +109,15 @@ fn owned(texts: &[&str]) -> Vec<String> {
 pub enum ActivationFlag {
     /// Discards are passed on to the storage.
     AllowDiscards,
-    /// Data are encrypted on the CPU that issued the I/O.
+    /// dm-crypt encrypts data on the CPU that issued the I/O.
     SameCpuCrypt,
-    /// Writes are submitted by the thread that encrypted them.
+    /// dm-crypt's encryption threads submit the writes themselves.
     SubmitFromCryptCpus,
-    /// There is no journal for integrity tags.
+    /// dm-integrity keeps no journal.
     NoJournal,
-    /// Reads use no work queue.
+    /// dm-crypt uses no work queue for reads.
     NoReadWorkqueue,
-    /// Writes use no work queue.
+    /// dm-crypt uses no work queue for writes.
     NoWriteWorkqueue,
 }
 

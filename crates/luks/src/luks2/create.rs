@@ -55,7 +55,8 @@ pub struct Luks2Options {
     pub uuid: Option<Uuid>,
     /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
-    /// The exact length in bytes of the file that the volume will hold.
+    /// The exact length in bytes of the file that the volume will hold, which a `luxor-file` token
+    /// records. `None`: the volume has no such token.
     pub file_length: Option<u64>,
 }
 

@@ -19,7 +19,7 @@ pub struct Keyslot {
     pub area: KeyslotArea,
     /// The derivation of the area's key from a secret.
     pub kdf: Kdf,
-    /// The number of stripes into which the key is split.
+    /// The number of stripes into which the key is split: 4000.
     pub stripes: u32,
     /// The hash of the anti-forensic splitter, by its name in the metadata.
     pub af_hash: String,

@@ -80,11 +80,11 @@ pub enum SegmentRole {
     Regular,
     /// A part of the data on which a re-encryption works: a hot zone.
     InReencryption,
-    /// Describes all the data as they were before the re-encryption.
+    /// Not a part of the data. Describes all the data as they were before the re-encryption.
     BackupPrevious,
-    /// Describes all the data as they will be after the re-encryption.
+    /// Not a part of the data. Describes all the data as they will be after the re-encryption.
     BackupFinal,
-    /// A part of the data that was moved to make room.
+    /// Not a part of the data. Describes the part that was moved to make room.
     BackupMoved,
     /// A backup segment with a flag that this version does not know. Not a part of the data.
     OtherBackup,

@@ -10,7 +10,7 @@ use super::{field::Object, metadata_error::MetadataError};
 /// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
 
-/// A token.
+/// A token. [`Luks2Header::token_json`](crate::Luks2Header::token_json) returns its other fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Token {

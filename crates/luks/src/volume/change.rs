@@ -18,8 +18,8 @@ use crate::luks2::{
 };
 
 impl VolumeHeader {
-    /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot. Reads
-    /// and writes no storage.
+    /// Encrypts the volume key in `unlocked` under `secret`: the slow part of adding or changing a
+    /// keyslot. Reads and writes no storage, so it needs no lock.
     ///
     /// # Errors
     /// [`NewKeyslotError`]; Argon2 is refused for LUKS1.

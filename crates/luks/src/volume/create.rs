@@ -78,15 +78,16 @@ pub struct NewVolumeOptions {
     pub key_size: KeySize,
     /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
-    /// The key derivation of its keyslot and its costs.
+    /// The key derivation of its keyslot and its costs. LUKS1 supports only PBKDF2.
     pub pbkdf: PbkdfOptions,
-    /// Its label.
+    /// Its label. `None` in LUKS1, which has no labels.
     pub label: Option<Label>,
     /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
     /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
-    /// The exact length in bytes of the file that the volume will hold, if it is known already.
+    /// The exact length in bytes of the file that the volume will hold, if it is known already. In
+    /// LUKS1 it must be a multiple of 512, and not 0.
     pub file_length: Option<u64>,
 }
 
@@ -119,7 +120,8 @@ impl NewVolumeOptions {
         }
     }
 
-    /// Checks that the version supports all options.
+    /// Checks that the version supports these options. The costs in `pbkdf` are checked by
+    /// [`NewVolumeOptions::create`].
     ///
     /// # Errors
     /// [`NotInLuks1`] names the first option that LUKS1 does not support.
@@ -167,7 +169,8 @@ impl NewVolumeOptions {
         payload.checked_add(self.data_offset())
     }
 
-    /// Draws the volume key and creates a keyslot. The time that this takes is set by the costs.
+    /// Draws the volume key and encrypts it into keyslot 0 under `secret`. The time that this takes
+    /// is set by the costs of the key derivation. `backend` must support XTS.
     ///
     /// # Errors
     /// [`NewVolumeError`]: the options are not allowed, or memory or random bytes are missing.
@@ -243,7 +246,7 @@ impl NewVolume {
         }
     }
 
-    /// The length of the metadata in bytes.
+    /// The length of the metadata and the keyslots in bytes.
     #[must_use]
     pub fn header_len(&self) -> u64 {
         match self {
@@ -288,8 +291,10 @@ impl NewVolume {
         }
     }
 
-    /// Writes the metadata to a storage. The bytes that identify a volume are written last, after
-    /// all others are durable.
+    /// Writes the metadata and the keyslot to the first [`NewVolume::header_len`] bytes of a
+    /// storage. The bytes that identify a volume are written last, after all others are durable.
+    /// Returns when these are durable too. The caller must wipe the header of an older volume
+    /// first.
     ///
     /// # Errors
     /// An I/O error of the storage, or of the system's random number generator.
@@ -300,7 +305,7 @@ impl NewVolume {
         }
     }
 
-    /// Writes the metadata in order, for outputs that cannot seek.
+    /// Writes the same bytes as [`NewVolume::write_to`] in order, for outputs that cannot seek.
     ///
     /// # Errors
     /// An I/O error of the output, or of the system's random number generator.

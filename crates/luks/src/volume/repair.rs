@@ -16,7 +16,8 @@ use crate::{
     },
 };
 
-/// A planned repair. Nothing has been written yet.
+/// A planned repair. Nothing has been written yet. A volume with intact metadata has a plan too,
+/// which writes nothing.
 #[derive(Debug)]
 pub struct HeaderRepair(Plan);
 

@@ -9,14 +9,15 @@ use crate::luks2::{
     copy::{CopyError, CopyStatus},
 };
 
-/// What [`Luks2Header::repair`](crate::Luks2Header::repair) may overwrite.
+/// What a repair ([`HeaderRepair::plan`](crate::HeaderRepair::plan)) may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
     /// A copy of the metadata that can be read and is damaged or older. Other changes than a repair
     /// overwrite nothing else either.
     Damaged,
     /// Also a copy that cannot be read, although it may be the newer one, and a place with the
-    /// signature of another format.
+    /// signature of another format. In LUKS1 also keyslots with an unknown former state, which
+    /// become empty.
     Anything,
 }
 

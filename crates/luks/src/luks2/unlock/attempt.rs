@@ -41,7 +41,7 @@ pub struct UnlockOptions {
     /// All keyslots that are tried and all digests that are computed may together cost one and a
     /// half times as much as one keyslot at the limits.
     pub iterations_limit: Option<u64>,
-    /// Whether a volume key with equal halves is accepted.
+    /// Whether an XTS volume key with equal halves is accepted (FIPS 140-3 IG C.I forbids them).
     pub allow_weak_key: bool,
 }
 
@@ -55,7 +55,7 @@ impl UnlockOptions {
     }
 }
 
-/// An unlocked volume.
+/// The keys of an unlocked volume. They are wiped on drop.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Unlocked {
