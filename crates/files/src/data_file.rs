@@ -21,9 +21,10 @@ use crate::{
 
 /// The storage with a volume's data, open for reading or for reading and writing.
 ///
-/// Its data are locked until the last handle is closed. A reader permits other readers; a writer
-/// permits no other program. A block device that is open for writing is also open exclusively
-/// (`O_EXCL`).
+/// Its data are locked until the last handle is closed, those from [`DataFile::input`] and
+/// [`DataFile::into_storage`] included. A reader permits other readers; a writer permits no other
+/// program. A block device that is open for writing is also open exclusively (`O_EXCL`), so that it
+/// cannot be mounted.
 #[derive(Debug)]
 pub struct DataFile {
     path: PathBuf,
@@ -31,7 +32,7 @@ pub struct DataFile {
 }
 
 impl DataFile {
-    /// Opens `path` and locks its data.
+    /// Opens `path`, a regular file or a block device, and locks its data. `-` is refused.
     ///
     /// # Errors
     /// [`DataFileError`]: the path is not usable storage, it is in use, or the system failed.
@@ -114,7 +115,7 @@ impl DataFile {
         Storage::len(&self.file).map_err(|error| self.unreadable(error))
     }
 
-    /// Returns an input that reads it from the beginning.
+    /// Returns an input that reads it from the beginning, such as the metadata of the volume.
     ///
     /// # Errors
     /// [`DataFileError::Read`] and [`DataFileError::Input`].

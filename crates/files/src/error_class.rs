@@ -3,7 +3,9 @@
 
 use std::io;
 
-/// The kind of a failure.
+/// The kind of a failure. [`InputError`](crate::InputError), [`OutputError`](crate::OutputError),
+/// [`DataFileError`](crate::DataFileError) and [`NotLocked`](crate::NotLocked) have a method `class`
+/// that returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileErrorClass {

@@ -33,20 +33,22 @@ use crate::{
 /// The purpose for which an input is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// To read all of its bytes, which no other program may change meanwhile.
+    /// To read all of its bytes, which no other program may change meanwhile: the data of a file or
+    /// block device are locked ([`Access::Read`]).
     Data,
     /// To read a volume's metadata, which is allowed while the volume is in use.
     Metadata,
     /// To change a volume's metadata in place. This too is allowed while the volume is in use,
-    /// because the data are not changed.
+    /// because the data are not changed. Standard input and pipes are refused.
     Change,
 }
 
 /// An open input.
 ///
-/// As a [`Read`] it returns its bytes in order. Seekable inputs are also a [`Storage`]. Either way,
-/// large holes are returned as zeros without being read. The length of a regular file is announced
-/// when it is opened; if it changes, reading fails, at the latest when the last byte is read.
+/// As a [`Read`] it returns its bytes in order. Seekable inputs are also a [`Storage`], which is
+/// read-only even with [`Role::Change`]. Either way, large holes are returned as zeros without
+/// being read. The length of a regular file is fixed when it is opened; if the file becomes longer
+/// or shorter, reading fails, at the latest when the last byte is read.
 #[derive(Debug)]
 pub struct Input {
     path: PathBuf,
@@ -68,7 +70,7 @@ enum Kind {
 impl Input {
     /// Opens `path`, or standard input for `-`.
     ///
-    /// With [`Role::Data`] it is locked against programs that write to it.
+    /// With [`Role::Data`] it is locked against programs that write to it, until it is dropped.
     ///
     /// # Errors
     /// [`InputError`]: `path` does not exist, cannot be opened, is locked or is not suitable for
@@ -101,7 +103,8 @@ impl Input {
         Self::of_file(file, path, role)
     }
 
-    /// Makes an input of `file` from its position on. `path` is its name for messages.
+    /// Makes an input of `file`, which begins at the file's present position. `path` is its name
+    /// for messages. For [`Role::Change`], `file` must be open for reading and writing.
     ///
     /// # Errors
     /// [`InputError`], as for [`Input::open`].
@@ -151,8 +154,8 @@ impl Input {
         })
     }
 
-    /// The number of bytes from its beginning to its end when it was opened. `None` for pipes and
-    /// the like.
+    /// The number of bytes from its beginning to its end when it was opened. `None` for pipes,
+    /// sockets and terminals.
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
@@ -184,7 +187,7 @@ impl Input {
         &self.file
     }
 
-    /// The input as read-only storage. `None` for pipes and the like.
+    /// The input as read-only storage. `None` for pipes, sockets and terminals.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match self.kind {
@@ -193,7 +196,7 @@ impl Input {
         }
     }
 
-    /// The bytes that have not been read yet.
+    /// The bytes that have not been read yet, as the source of a copy.
     pub fn source(&mut self) -> Source<'_> {
         match &self.kind {
             Kind::Seekable(place) => Source::At(Region {
@@ -205,7 +208,7 @@ impl Input {
         }
     }
 
-    /// The identity of the file or device. `None` for pipes and the like.
+    /// The identity of the file or device. `None` for pipes, sockets and terminals.
     #[must_use]
     pub fn identity(&self) -> Option<FileIdentity> {
         match self.kind {

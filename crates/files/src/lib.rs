@@ -1,17 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access to files, block devices and pipes on Linux, for programs that read and write volumes.
+//! Access to files, block devices and pipes on Linux, for programs that read and write volumes. In
+//! paths `-` stands for standard input or output.
 //!
 //! | to … | use |
 //! |---|---|
 //! | read a file, a block device or a pipe | [`Input`] |
 //! | write a file that appears whole or not at all, a block device or a pipe | [`Output`] |
+//! | refuse an output that is also an input | [`OutputOptions::known_input`], [`check_not_needed`] |
 //! | keep a file or block device open as the storage of a disk | [`DataFile`] |
 //! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
 //! | read a header from a pipe | [`PipedHeader`] |
 //! | compare two files, or find what uses a device | [`is_same_file`], [`FileIdentity`] |
+//! | describe what a file or device contains | [`recognised`] |
+//! | detect a standard stream that was closed | [`standard_streams`] |
 //! | have files removed when a signal ends the program | [`temporary`] |
+//! | show paths, errors and texts on a terminal | [`path_name`], [`io_words`], [`Escaped`] |
 //!
 //! Data are locked with qemu's locks, metadata with cryptsetup's: [`locks`].
+//!
+//! ```
+//! use std::io::Write;
+//!
+//! use luxor_files::{Output, OutputOptions};
+//!
+//! # let folder = tempfile::tempdir()?;
+//! # let path = folder.path().join("new");
+//! let mut output = Output::create(&path, &OutputOptions::default())?;
+//! output.begin(0, None)?;
+//! output.write_all(b"all of it or nothing")?;
+//! assert!(!path.exists());
+//! output.finish()?;
+//! assert_eq!(std::fs::read(&path)?, b"all of it or nothing");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![deny(unsafe_code)]
 

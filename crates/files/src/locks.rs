@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks that other programs respect: qemu's on data, cryptsetup's on metadata.
+//! The locks that other programs respect: qemu's on data ([`lock_data`]), cryptsetup's on metadata
+//! ([`MetadataLock`]) and on a re-encryption ([`ReencryptionLock`]).
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -57,8 +58,9 @@ impl Access {
     }
 }
 
-/// Locks the data of `file`, which must be open for reading, until it is closed or [`unlock_data`]
-/// is called. Returns `false` if another program holds a conflicting lock.
+/// Locks the data of `file`, which must be open for reading, until all handles of it are closed or
+/// [`unlock_data`] is called. Returns `false`, and locks nothing, if another program holds a
+/// conflicting lock. Does not wait.
 ///
 /// The locks are open file description locks at the bytes that qemu uses. All of them are shared.
 /// Each program first locks its own bytes, and then tests whether another program has locked a byte
@@ -141,7 +143,7 @@ pub struct MetadataLock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another program has held the lock for the whole wait.
+    /// Another program has held the lock for the whole wait, which was this long.
     #[error("another program has held the lock for {} seconds", .0.as_secs())]
     Held(Duration),
     /// The lock that other programs respect cannot be had.
@@ -310,8 +312,8 @@ pub struct ReencryptionLock {
 }
 
 impl ReencryptionLock {
-    /// Locks the volume with this UUID. Has no effect for users other than root, because they
-    /// cannot take the lock.
+    /// Locks the volume with this UUID, and waits for at most 200 ms. Has no effect for users other
+    /// than root, because they cannot take the lock, and for a text that is no UUID.
     ///
     /// # Errors
     /// [`LockError::Held`] if a re-encryption holds it, or an error of the system.

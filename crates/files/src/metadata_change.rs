@@ -62,7 +62,7 @@ impl<'a> MetadataChange<'a> {
         self.input.path()
     }
 
-    /// The storage with the metadata.
+    /// The storage with the metadata, open for reading and writing.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
         self.input.file()
@@ -103,7 +103,7 @@ impl<'a> MetadataChange<'a> {
     }
 }
 
-/// Why a file or device cannot be used exclusively now.
+/// Why a file or device cannot be used exclusively now ([`MetadataChange::exclusive`]).
 #[derive(Debug)]
 pub enum Unusable {
     /// The use, in words, such as `mounted at /srv`.

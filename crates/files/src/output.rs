@@ -41,7 +41,7 @@ use crate::{
     standard_streams,
 };
 
-/// Options of an output.
+/// Options of an output. The default refuses existing files and block devices.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputOptions<'a> {
     /// Whether an existing file is replaced or a block device overwritten.
@@ -49,8 +49,8 @@ pub struct OutputOptions<'a> {
     /// Whether another output is written together with this one. Then neither may replace a file,
     /// because two files cannot be replaced at once.
     pub is_one_of_two: bool,
-    /// The permissions of a new file, whatever those of a file that it replaces: 0600, or 0400 for
-    /// header backups.
+    /// The permissions of a new file, whatever those of a file that it replaces. The default is
+    /// 0600.
     pub mode: u32,
     /// The input of the same command. The output must not be the same file or device.
     pub known_input: Option<&'a Input>,
@@ -59,10 +59,10 @@ pub struct OutputOptions<'a> {
     pub needed: Needed<'a>,
     /// Whether runs of at least 64 KiB of zeros become holes in a regular file.
     pub sparse: bool,
-    /// Whether LUKS2 metadata are written. A block device may have other metadata before.
+    /// Whether the output will begin with LUKS2 metadata. On a block device the caller then needs
+    /// cryptsetup's lock, as it does if the device already has LUKS2 metadata.
     pub becomes_luks2: bool,
-    /// Whether a block device is overwritten even if its old or new LUKS2 metadata cannot be
-    /// locked.
+    /// Whether a block device is overwritten even if its old or new metadata cannot be locked.
     pub disable_locks: bool,
 }
 
@@ -82,6 +82,8 @@ impl Default for OutputOptions<'_> {
 }
 
 /// An open output.
+///
+/// The order of calls is [`Output::create`], [`Output::begin`], writes, [`Output::finish`].
 ///
 /// As a [`Write`] it takes bytes in order, from the offset given to [`Output::begin`]. Seekable
 /// outputs are also a [`Storage`], for a header that is written last. A regular file is not visible
@@ -194,7 +196,7 @@ impl Output {
         shown(&self.path)
     }
 
-    /// Returns whether bytes can be written out of order. False for pipes and the like.
+    /// Returns whether bytes can be written out of order: true for regular files and block devices.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         self.as_storage().is_some()
@@ -209,7 +211,7 @@ impl Output {
         }
     }
 
-    /// The output as storage. `None` for pipes and the like.
+    /// The output as storage. `None` for pipes, sockets and character devices.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match &self.kind {
@@ -260,9 +262,9 @@ impl Output {
         }
     }
 
-    /// Begins writing. The data begin at byte `offset`: after a header that is written last, or 0
-    /// in a stream, where the header comes first. The whole output will have `total` bytes, if that
-    /// is known.
+    /// Begins writing. The first byte that is written goes to byte `offset` of the output: the end
+    /// of a header that is written last, or 0. For a stream it must be 0. The whole output will
+    /// have `total` bytes, if that is known.
     ///
     /// This is the first call that changes something: on a block device it overwrites all
     /// signatures of an earlier use with zeros, under the locks on its metadata.
@@ -363,7 +365,8 @@ impl Write for Output {
     }
 }
 
-/// Files that a command reads, each with its description, such as "the key file".
+/// Files that a command reads, each with its description for messages, such as "the key file". The
+/// path is `None` if the command does not use that file.
 pub type Needed<'a> = &'a [(&'static str, Option<&'a Path>)];
 
 /// Checks that `output` is none of the `needed` files.
@@ -495,7 +498,7 @@ pub enum OutputError {
         path: PathBuf,
         /// `FIFO`, `socket` or `device`.
         kind: &'static str,
-        /// The number of that user.
+        /// The user id of that user.
         uid: u32,
     },
     /// It is a symbolic link of another user in a sticky folder.

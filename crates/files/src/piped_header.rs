@@ -12,7 +12,8 @@ use luxor_sector::Storage;
 /// No header is longer: two copies of at most 4 MiB each and 128 MiB of keyslots.
 const MAX_LEN: u64 = 136 << 20;
 
-/// The beginning of a stream, as storage that is read on demand.
+/// The beginning of a stream, as read-only storage that is read on demand and kept in memory: at
+/// most 136 MiB, more than any LUKS header has.
 pub struct PipedHeader {
     state: Mutex<State>,
 }
@@ -23,7 +24,7 @@ struct State {
 }
 
 impl PipedHeader {
-    /// Begins with a stream from which nothing has been read.
+    /// Wraps a stream from which nothing has been read.
     #[must_use]
     pub fn of(stream: Box<dyn Read + Send>) -> Self {
         Self {
@@ -34,7 +35,8 @@ impl PipedHeader {
         }
     }
 
-    /// Returns the stream from byte `offset` on.
+    /// Returns the stream from byte `offset` on. `offset` may lie before or after the bytes that
+    /// were read.
     ///
     /// # Errors
     /// An error of the stream. [`io::ErrorKind::UnexpectedEof`] if it ends before `offset`.

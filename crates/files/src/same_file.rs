@@ -5,8 +5,9 @@ use std::{fs, io, path::Path};
 
 use crate::{FileIdentity, output::DirectoryEntry, standard_streams};
 
-/// Returns whether `output` names the file `other` or lies on the same device. `other` may be `-`
-/// for standard input. Neither needs to exist.
+/// Returns whether a write to `output` would change `other`: both are the same file or device, one
+/// is a device that shows bytes of the other ([`FileIdentity::overlaps`]), or neither exists and
+/// both have the same name. `other` may be `-` for standard input.
 #[must_use]
 pub fn is_same_file(output: &Path, other: &Path) -> bool {
     let metadata = if other == Path::new("-") {

@@ -17,7 +17,8 @@ fn temporaries() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARIES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file that [`remove_all`] removes, as long as this value exists.
+/// Registers a file that [`remove_all`] removes, as long as this value exists. Dropping it removes
+/// no file.
 #[derive(Debug)]
 pub struct Temporary {
     path: PathBuf,

@@ -259,7 +259,8 @@ impl Volume {
     /// Keeps cryptsetup from continuing a re-encryption, if the volume has one, until the returned
     /// lock is dropped. Returns `None` if the volume has none. Hold the lock while you read the
     /// data: watching the metadata would not be enough, because without resilience cryptsetup
-    /// writes its progress there only at its end.
+    /// writes its progress there only at its end. Users other than root cannot take the lock; for
+    /// them the returned lock has no effect.
     ///
     /// # Errors
     /// [`ErrorClass::Busy`] if cryptsetup is re-encrypting the volume. Also fails when the lock
