@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Many reads or writes at once by `io_uring`, in one call that borrows its buffers.
+//! Many reads or writes at once by `io_uring`, in one call that borrows its buffers. Needs Linux
+//! 5.6 or later.
 //!
 //! | to do this | use |
 //! |---|---|
@@ -43,7 +44,7 @@ use std::{
 
 use io_uring::{IoUring, Probe, opcode, squeue::Entry, types::Fd};
 
-/// The most transfers that one call has in flight at a time.
+/// The most transfers that one call has in flight at a time. Longer batches are made in rounds.
 pub const DEPTH: usize = 128;
 
 /// The most bytes that one transfer moves. The kernel moves at most 2 GiB.
@@ -52,7 +53,7 @@ const LONGEST: usize = 1 << 30;
 /// The most idle rings that are kept. A call that finds none makes a new one.
 const KEPT: usize = 16;
 
-/// A pool of rings, each used by one call at a time.
+/// A pool of rings, each used by one call at a time. Several threads may call at once.
 pub struct Rings {
     idle: Mutex<Vec<IoUring>>,
 }
@@ -64,9 +65,10 @@ pub struct Read<'a> {
     pub buf: &'a mut [u8],
     /// The offset in the file.
     pub offset: u64,
-    /// The outcome, as `read_at` of [`std::os::unix::fs::FileExt`] returns it: the number of bytes,
-    /// which may be less than requested and is 0 at the end. [`io::ErrorKind::Interrupted`] means
-    /// that nothing was done, and the caller may try again in another way.
+    /// The outcome, set by [`Rings::read`], as `read_at` of [`std::os::unix::fs::FileExt`] returns
+    /// it: the number of bytes, which may be less than requested and is 0 at the end of the file.
+    /// [`io::ErrorKind::Interrupted`] means that nothing was done, and the caller may try again in
+    /// another way, such as with `read_at`.
     pub result: io::Result<usize>,
 }
 
@@ -77,7 +79,8 @@ pub struct Write<'a> {
     pub buf: &'a [u8],
     /// The offset in the file.
     pub offset: u64,
-    /// As [`Read::result`].
+    /// The outcome, set by [`Rings::write`]: the number of bytes written, which may be less than
+    /// requested. [`io::ErrorKind::Interrupted`] as in [`Read::result`].
     pub result: io::Result<usize>,
 }
 
@@ -131,7 +134,8 @@ impl Rings {
         })
     }
 
-    /// Makes each read of `batch`, in any order.
+    /// Makes each read of `batch`, in any order, and sets the `result` of each. Returns when all
+    /// are finished.
     pub fn read(&self, file: impl AsFd, batch: &mut [Read<'_>]) {
         let fd = Fd(file.as_fd().as_raw_fd());
         for round in batch.chunks_mut(DEPTH) {
@@ -151,7 +155,8 @@ impl Rings {
         }
     }
 
-    /// Makes each write of `batch`, in any order. They should not overlap.
+    /// Makes each write of `batch`, in any order, and sets the `result` of each. Returns when all
+    /// are finished. Overlapping writes leave either content.
     pub fn write(&self, file: impl AsFd, batch: &mut [Write<'_>]) {
         let fd = Fd(file.as_fd().as_raw_fd());
         for round in batch.chunks_mut(DEPTH) {
