@@ -4,8 +4,8 @@
 use std::io;
 
 /// The kind of a failure. [`InputError`](crate::InputError), [`OutputError`](crate::OutputError),
-/// [`DataFileError`](crate::DataFileError) and [`NotLocked`](crate::NotLocked) have a method `class`
-/// that returns it.
+/// [`DataFileError`](crate::DataFileError) and [`NotLocked`](crate::NotLocked) have a method
+/// `class` that returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileErrorClass {
