@@ -41,16 +41,17 @@ pub trait Channel: Send + Sync {
     /// are received too.
     fn stop_receiving(&self);
 
-    /// Sets how long a call may wait without a byte moving. `None`, the initial value, means for
-    /// ever.
+    /// Sets how long a call may wait without a byte moving. `None`, the initial value, means no
+    /// limit.
     ///
     /// # Errors
     /// Those of the system, and [`io::ErrorKind::InvalidInput`] for a limit of zero.
     fn set_timeout(&self, limit: Option<Duration>) -> io::Result<()>;
 }
 
-/// Limits the total time of a handshake, however slowly the other end sends. Calls fail with
-/// [`io::ErrorKind::TimedOut`] after that time. Dropping this removes the channel's time limit.
+/// A [`Channel`] as [`Read`] and [`Write`], with a limit on the total time of a handshake, however
+/// slowly the other end sends. Calls fail with [`io::ErrorKind::TimedOut`] after that time.
+/// Dropping this removes the channel's time limit.
 pub struct Timed<'a> {
     channel: &'a dyn Channel,
     until: Instant,

@@ -146,7 +146,7 @@ impl MountPoint {
 pub struct MountOptions {
     /// The file's name.
     pub name: FileName,
-    /// The name of the source, for `findmnt` and similar programs.
+    /// The name of the source, for `findmnt` and similar programs: usually the path of the volume.
     pub source: OsString,
     /// Whether other users may access the mount. The file's mode still applies, so this adds root
     /// only.
@@ -154,6 +154,27 @@ pub struct MountOptions {
 }
 
 /// A mounted disk. Dropping it does not unmount: see [`Unmounter`].
+///
+/// ```no_run
+/// use std::{path::Path, sync::Arc};
+///
+/// use luxor_serve::fuse::{FileName, MountOptions, MountPoint, Mounted};
+///
+/// # fn mount(disk: Arc<luxor_sector::Disk>) -> Result<(), Box<dyn std::error::Error>> {
+/// let point = MountPoint::new(Path::new("/home/me/disk"))?;
+/// let options = MountOptions {
+///     name: FileName::new("plaintext")?,
+///     source: "volume.luks".into(),
+///     allow_other: false,
+/// };
+/// let mounted = Mounted::new(disk, point, &options)?;
+/// // Another thread can call `unmount` on this, or a user `fusermount3 -u`.
+/// let unmounter = mounted.unmounter();
+/// # drop(unmounter);
+/// mounted.serve()?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Mounted {
     session: Session<OneFile>,
@@ -164,7 +185,8 @@ pub struct Mounted {
 
 impl Mounted {
     /// Mounts `disk` on `point`, directly as root or through `fusermount3`. The file exists when
-    /// this returns, but is served only when [`Mounted::serve`] is called.
+    /// this returns, but is served only when [`Mounted::serve`] is called. It belongs to this
+    /// process's user and has the mode 0600, or 0400 if the disk is read-only.
     ///
     /// # Errors
     /// Returns [`MountError`] if the system refuses the mount.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Serves a disk to other programs, without root and without a kernel module of its own.
+//! Serves a [`Disk`](luxor_sector::Disk) to other programs, without root and without a kernel
+//! module of its own: to NBD clients over sockets, or as a file that the kernel mounts by FUSE.
 //!
 //! | task | use |
 //! |---|---|
@@ -15,6 +16,25 @@
 //! | limit how long a handshake may take | [`Timed`] |
 //!
 //! All input from a client is untrusted until it has been parsed.
+//!
+//! Serves a disk to the clients of a Unix socket until another thread calls
+//! [`nbd::Stop::request`]:
+//!
+//! ```no_run
+//! use std::{os::unix::net::UnixListener, sync::Arc};
+//!
+//! use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
+//!
+//! # fn serve(disk: Arc<luxor_sector::Disk>) -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = Listener::Unix(UnixListener::bind("/run/user/1000/disk.sock")?);
+//! let stop = Stop::new()?;
+//! let server = Arc::new(Server::new(disk, ServerOptions::default()));
+//! server.run(&[listener], &stop)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Parses a request and refuses it, as a server of your own would:
 //!
 //! ```
 //! use luxor_serve::nbd::{Agreed, Command, Request, reply, wire::TransmissionFlags};

@@ -32,8 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The most bytes of a request. Prometheus sends some hundreds.
 const REQUEST: usize = 8 << 10;
 
-/// Serves a page of metrics at `/metrics`, on a loopback address only: the page tells how much is
-/// read and written, and clients are not authenticated.
+/// Serves a page of metrics at `/metrics` in the `OpenMetrics` text format, on a loopback address
+/// only: the page shows how much is read and written, and clients are not authenticated.
 ///
 /// So any user of the machine can send anything to it. The cost of requests is bounded: their
 /// length, their time and their number at a time. A request's body is not read. (A general HTTP
@@ -44,10 +44,11 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Listens on `address`. Port 0 stands for a free port.
+    /// Listens on `address`, for the statistics `stats` of the server that serves `disk`. Port 0
+    /// stands for a free port. Nothing is served before [`Metrics::spawn`].
     ///
     /// # Errors
-    /// Returns [`MetricsError`].
+    /// Returns [`MetricsError`] if `address` is not a loopback address or cannot be used.
     pub fn listen(
         address: SocketAddr,
         stats: Arc<Stats>,
@@ -64,7 +65,8 @@ impl Metrics {
         Ok(Self { listener, page })
     }
 
-    /// The address on which it listens.
+    /// The address on which it listens, with the real port. `None` if the system does not report
+    /// it.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.listener.local_addr().ok()

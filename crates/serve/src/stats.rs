@@ -104,7 +104,8 @@ pub struct Done {
 }
 
 impl Stats {
-    /// Records requests that all took the same time, as those of a batch do.
+    /// Records requests that all took the same time, as those of a batch do. The servers of this
+    /// crate call it themselves.
     pub fn record(&self, done: impl IntoIterator<Item = Done>, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +128,7 @@ impl Stats {
         Operation::ALL.map(|operation| (operation, all[operation as usize].clone()))
     }
 
-    /// Returns a table for people, with the engine's work for `disk`.
+    /// Returns a table to be printed, with the engine's work for `disk`.
     #[must_use]
     pub fn report(&self, disk: &Disk) -> Report {
         Report {

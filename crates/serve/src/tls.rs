@@ -41,7 +41,8 @@ use thiserror::Error;
 use self::pem::PemError;
 use crate::channel::{Channel, Timed, send_all};
 
-/// The TLS configuration of a server, for any number of connections.
+/// The configuration of a server for mutual TLS 1.3 or 1.2, for any number of connections. A client
+/// must show a certificate that one of the authorities has signed.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
     config: Arc<ServerConfig>,
@@ -100,8 +101,9 @@ pub enum TlsConfigError {
 }
 
 impl TlsServer {
-    /// Loads PEM files: the server's certificate, followed by any intermediate ones; its key; and
-    /// the authorities that sign the clients' certificates.
+    /// Loads PEM files (RFC 7468): the server's certificate, followed by any intermediate ones; its
+    /// key, without a passphrase, in PKCS #8, PKCS #1 or SEC 1 form; and the authorities that sign
+    /// the clients' certificates.
     ///
     /// # Errors
     /// Returns [`TlsConfigError`], which names the file and what is wrong with it.

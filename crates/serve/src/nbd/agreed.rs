@@ -17,9 +17,10 @@ pub struct Agreed {
     pub size: u64,
     /// The capabilities of the export that the client was given.
     pub flags: TransmissionFlags,
-    /// Reads are answered in chunks, and errors can have messages.
+    /// Whether the client enabled structured replies: reads are then answered in chunks, and errors
+    /// can have messages.
     pub structured_replies: bool,
-    /// The client chose the metadata context `base:allocation`.
+    /// Whether the client chose the metadata context `base:allocation`.
     pub base_allocation: bool,
 }
 

@@ -108,7 +108,8 @@ pub enum TextError {
     Zero,
 }
 
-/// The server's side of a handshake.
+/// The server's side of a handshake. [`Handshake::run`] makes it; if the client asks for TLS, it
+/// continues with [`InTls::run`].
 #[derive(Debug)]
 pub struct Handshake<'a> {
     offer: &'a Offer,

@@ -73,10 +73,11 @@ nix::setsockopt_impl!(
 #[derive(Clone, Copy)]
 struct NotSentLowat;
 
-/// The options of a [`Server`].
+/// The options of a [`Server`]. Whether clients can write, and whether they can discard, depends on
+/// the [`DiskOptions`](luxor_sector::DiskOptions) of the disk.
 #[derive(Default)]
 pub struct ServerOptions {
-    /// The export's name. The export is also the default one, with the empty name.
+    /// The export's name. Clients can also ask for the default export, which has the empty name.
     pub name: Text,
     /// A description of the export, for people.
     pub description: Text,
@@ -85,19 +86,20 @@ pub struct ServerOptions {
     /// The most clients at a time; 0 means 1024. Clients that are slow in their handshakes make
     /// room for new ones.
     pub max_clients: usize,
-    /// TLS for clients of TCP sockets, which must then use it. Clients of Unix sockets are checked
-    /// by their user ID and do not use TLS.
+    /// TLS for clients of TCP sockets, which must then use it. `None`: any program that can connect
+    /// to a TCP socket can read and write the plaintext. Clients of Unix sockets are checked by
+    /// their user ID and do not use TLS.
     pub tls: Option<TlsServer>,
-    /// Receives notes about clients.
+    /// Receives notes about clients, such as failed handshakes.
     pub notes: Option<Notes>,
 }
 
-/// A socket on which clients connect.
+/// A listening socket. [`Server::run`] makes it nonblocking.
 #[derive(Debug)]
 pub enum Listener {
     /// A Unix socket. Its clients must run as the same user, or as root.
     Unix(UnixListener),
-    /// A TCP socket.
+    /// A TCP socket. Its clients are authenticated only with [`ServerOptions::tls`].
     Tcp(TcpListener),
 }
 
@@ -174,14 +176,16 @@ impl Server {
         }
     }
 
-    /// Returns the statistics.
+    /// Returns the statistics, which continue to count.
     #[must_use]
     pub fn stats(&self) -> &Arc<Stats> {
         self.service.stats()
     }
 
-    /// Serves clients of `listeners` until `stop` is requested. Then pending requests that can be
-    /// started within a second are completed and answered, and everything is made durable.
+    /// Serves clients of `listeners` on threads of its own, until `stop` is requested or, with
+    /// [`ServerOptions::exit_on_idle`], the last client has left. Then pending requests that can be
+    /// started within a second are completed and answered, and everything is made durable. All
+    /// threads have ended when this returns. A server runs once: afterwards it refuses all clients.
     ///
     /// # Errors
     /// Returns [`ServeError`] when a listener fails, when a thread cannot be started, and when data
@@ -533,7 +537,7 @@ fn may_come_in(socket: &UnixStream) -> io::Result<bool> {
     Ok(peer == 0 || peer == geteuid().as_raw())
 }
 
-/// Asks a server to stop. Can be used from any thread.
+/// Asks a server to stop. Clones stand for the same request, and can be used from any thread.
 #[derive(Clone, Debug)]
 pub struct Stop {
     requested: Arc<AtomicBool>,

@@ -25,7 +25,7 @@ pub struct Service {
     notes: Option<Notes>,
 }
 
-/// A callback that receives notes about clients.
+/// A callback that receives notes about clients, one sentence at a time, from any thread.
 pub type Notes = Box<dyn Fn(&str) + Send + Sync>;
 
 impl Service {
