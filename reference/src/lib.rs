@@ -17,6 +17,13 @@
 //!
 //! Invalid arguments cause a panic. The code is not constant-time and wipes nothing: use it for
 //! tests only.
+//!
+//! ```
+//! // Vector 1 of IEEE 1619-2007, Annex B: all bytes of the key and the plaintext are 0.
+//! let ciphertext = luxor_reference::xts_encrypt(&[0; 32], 0, &[0; 32]);
+//! assert_eq!(ciphertext[..4], [0x91, 0x7c, 0xf6, 0x9e]);
+//! assert_eq!(luxor_reference::xts_decrypt(&[0; 32], 0, &ciphertext), [0; 32]);
+//! ```
 
 #![forbid(unsafe_code)]
 
@@ -29,8 +36,8 @@ pub use parallel_ofb::TweakableOfb;
 /// XTS-AES encryption of one data unit (IEEE 1619-2007, 5.3.2).
 ///
 /// `key` is Key1, the data key, followed by Key2, the tweak key: 32 bytes for XTS-AES-128, 64 for
-/// XTS-AES-256 (5.1). `number` is the data unit number i. If the length is not a multiple of 16,
-/// ciphertext stealing is used.
+/// XTS-AES-256 (5.1). Equal keys are accepted. `number` is the data unit number i. If the length is
+/// not a multiple of 16, ciphertext stealing is used. The result is as long as `plaintext`.
 ///
 /// # Panics
 /// If the key has another length, or `plaintext` has fewer than 16 bytes.
@@ -169,7 +176,8 @@ pub fn cbc_decrypt(key: &[u8], number: u128, ciphertext: &[u8]) -> Vec<u8> {
 }
 
 /// Counter mode (SP 800-38A, 6.5). The counter is the whole block, a big-endian integer that wraps
-/// at 2¹²⁸ (B.1 with m = 128). Encryption and decryption are the same operation.
+/// at 2¹²⁸ (B.1 with m = 128). `input` may have any length. Encryption and decryption are the same
+/// operation.
 ///
 /// # Panics
 /// If the key does not have 16, 24 or 32 bytes.
@@ -186,7 +194,8 @@ pub fn ctr(key: &[u8], initial_counter: u128, input: &[u8]) -> Vec<u8> {
     output
 }
 
-/// Output feedback (SP 800-38A, 6.4). Encryption and decryption are the same operation.
+/// Output feedback (SP 800-38A, 6.4). The IV is the 16 big-endian bytes of `iv`. `input` may have
+/// any length. Encryption and decryption are the same operation.
 ///
 /// # Panics
 /// If the key does not have 16, 24 or 32 bytes.
