@@ -23,7 +23,8 @@ pub struct GpuBackend<D: Device> {
 }
 
 impl<D: Device> GpuBackend<D> {
-    /// Creates the backend for `devices`, which must all be of one kind.
+    /// Creates the backend for `devices`, which must all be of one kind. It has the name of the
+    /// first.
     ///
     /// # Panics
     /// If `devices` is empty.
@@ -54,7 +55,8 @@ impl<D: Device> GpuBackend<D> {
     /// in device memory.
     ///
     /// # Errors
-    /// As [`Backend::load_key`]. A lost device is skipped as long as another device remains.
+    /// As [`Backend::load_key`]: [`BackendError::Unsupported`] for all modes but XTS and CTR. A
+    /// lost device is skipped as long as another device remains.
     pub fn load(&self, key: &KeySpec) -> Result<GpuKey<D>, BackendError> {
         GpuKey::load(&self.pool, &self.keys, self.info.name, key)
     }

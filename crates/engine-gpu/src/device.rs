@@ -14,6 +14,9 @@ use crate::{
 };
 
 /// A device, together with the library that drives it.
+///
+/// `luxor_engine_cuda::Cuda` and `luxor_engine_opencl::OpenCl` implement it. To support another
+/// library, implement it and [`Queue`].
 pub trait Device: Send + Sync + 'static {
     /// The device's queues.
     type Queue: Queue<Key = Self::Key, Memory = Self::Memory> + 'static;
@@ -22,7 +25,7 @@ pub trait Device: Send + Sync + 'static {
     /// Memory on the device that a caller owns. Wiped when dropped.
     type Memory: DeviceMemory;
 
-    /// The backend's name: `opencl`, `cuda`.
+    /// The backend's name, such as `opencl` or `cuda`.
     fn name(&self) -> &'static str;
 
     /// Returns a description of the device for people.
@@ -56,7 +59,8 @@ pub trait Device: Send + Sync + 'static {
     /// another device of the same backend whose memory serves as well.
     fn is_pinned(&self, bytes: &[u8]) -> bool;
 
-    /// Allocates `len` bytes on the device.
+    /// Allocates `len` zero bytes on the device, for
+    /// [`GpuKey::crypt_resident`](crate::GpuKey::crypt_resident).
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`] if the device has fewer than `len` bytes free, otherwise the
@@ -168,14 +172,15 @@ pub trait Queue: Send {
     /// Runs a kernel on the queue's own data, from [`Launch`]'s `input_at` to `output_at`.
     ///
     /// # Errors
-    /// As [`Queue::upload_staging`].
+    /// As [`Queue::upload_staging`]. An implementation must call [`Launch::check`] with the sizes
+    /// of the memories and return its error: the kernels check nothing.
     fn launch(&mut self, key: &Self::Key, launch: &Launch) -> Result<(), DeviceError>;
 
     /// As [`Queue::launch`], on `data` instead of the queue's own data. Tweaks and pieces are still
     /// the queue's. The caller must keep `data` alive until the next [`Queue::wait`] returns.
     ///
     /// # Errors
-    /// As [`Queue::upload_staging`].
+    /// As [`Queue::launch`].
     fn launch_on(
         &mut self,
         data: &mut Resident<'_, Self::Memory>,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part that Luxor's GPU backends share. The kernels are in `kernels/`; [`Device`] stands for
-//! the library that runs them, OpenCL or CUDA.
+//! The part that Luxor's GPU backends share: XTS and CTR. The kernels are in `kernels/`; [`Device`]
+//! stands for the library that runs them, OpenCL or CUDA. Programs that only want to encrypt use
+//! `luxor_engine_cuda` or `luxor_engine_opencl`.
+//!
+//! The kernels look up tables by secret bytes, so timing can reveal a key unless each lane of a
+//! warp has a copy of the table in its own bank (`SIDE-CHANNELS.md`).
 //!
 //! | to do this | use |
 //! |---|---|

@@ -15,8 +15,9 @@ use crate::{
     pool::Pool,
 };
 
-/// A key loaded on the devices. Dropping it wipes it there. Dropping the last key of a backend also
-/// wipes the data that calls left in idle queues.
+/// A key loaded on the devices, from [`GpuBackend::load`](crate::GpuBackend::load). Dropping it
+/// wipes it there. Dropping the last key of a backend also wipes the data that calls left in idle
+/// queues.
 pub struct GpuKey<D: Device> {
     pool: Arc<Pool<D>>,
     count: Arc<AtomicUsize>,

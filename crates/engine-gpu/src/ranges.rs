@@ -6,8 +6,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The address ranges of the pinned memory that callers have, for
-/// [`Device::is_pinned`](crate::Device).
+/// The address ranges of the pinned memory that callers have, for implementations of
+/// [`Device::is_pinned`](crate::Device::is_pinned).
 #[derive(Debug, Default)]
 pub struct Ranges(Mutex<BTreeMap<usize, usize>>);
 

@@ -69,7 +69,9 @@ pub enum ResidentError {
 
 impl<D: Device> GpuKey<D> {
     /// Encrypts or decrypts data in the memory of device number `device`, and returns when all runs
-    /// are done. Only the runs' data unit numbers are copied to the device.
+    /// are done. `device` is an index in [`GpuBackend::devices`](crate::GpuBackend::devices), and
+    /// `data` is [memory](Device::memory) of that device. Only the runs' data unit numbers are
+    /// copied to the device.
     ///
     /// Units begin a multiple of 16 bytes apart. If the unit length is not a multiple of 16, the
     /// padding in the last block keeps its value. Each run is launched separately. Runs must not

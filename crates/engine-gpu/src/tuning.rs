@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sizes and numbers of batches.
 
-/// Sizes and numbers of the batches that are under way at a time.
+/// Sizes and numbers of the batches that are under way at a time. To change one, start from
+/// [`Tuning::default`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Tuning {
