@@ -6,11 +6,25 @@
 //! |---|---|
 //! | encrypt on this machine's GPUs | [`backend`] |
 //! | list the devices | [`devices`] |
-//! | encrypt data already in GPU memory | `luxor_engine_gpu`'s methods, with [`Cuda`] |
+//! | encrypt data already in GPU memory | [`GpuKey::crypt_resident`](luxor_engine_gpu::GpuKey::crypt_resident), with [`Cuda`] |
 //! | run on another driver, in tests | [`Cuda::all`], with a [`Driver`] of your own |
 //!
-//! The driver is loaded on first use. If the driver or a GPU is missing or too old, [`Unusable`]
-//! says which. Nothing of the CUDA toolkit is needed.
+//! The backend supports XTS and CTR. The driver is loaded on first use. If the driver or a GPU is
+//! missing or too old, [`Unusable`] says which. Nothing of the CUDA toolkit is needed.
+//!
+//! ```no_run
+//! use luxor_engine::{Backend, KeySpec, XtsKey};
+//!
+//! # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+//! let backend = luxor_engine_cuda::backend()?;
+//! println!("{}", backend.info().device);
+//! let key = backend.load(&KeySpec::Xts(XtsKey::new(&random_bytes)?))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The kernels look up tables by secret bytes. Each lane of a warp has a copy of the tables in its
+//! own bank of shared memory, so every lookup takes the same time. Only the GPU's driver keeps
+//! other users of the GPU from reading keys and data there.
 //!
 //! Every call of this crate, even a drop, makes the device's primary context current in the calling
 //! thread and does not restore the previous one. A thread that uses CUDA itself must set its own
