@@ -6,10 +6,20 @@
 //! |---|---|
 //! | encrypt on this machine's GPUs | [`backend`] |
 //! | list the devices | [`devices`] |
-//! | encrypt data already in device memory | `luxor_engine_gpu`'s methods, with [`OpenCl`] |
+//! | encrypt data already in device memory | [`GpuKey::crypt_resident`](luxor_engine_gpu::GpuKey::crypt_resident), with [`OpenCl`] |
 //!
-//! The library is loaded on first use. If it, a platform or a device is missing, [`Unusable`] says
-//! which.
+//! The backend supports XTS and CTR. The library is loaded on first use. If it, a platform or a
+//! device is missing, [`Unusable`] says which.
+//!
+//! ```no_run
+//! use luxor_engine::{Backend, KeySpec, XtsKey};
+//!
+//! # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
+//! let backend = luxor_engine_opencl::backend()?;
+//! println!("{}", backend.info().device);
+//! let key = backend.load(&KeySpec::Xts(XtsKey::new(&random_bytes)?))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! The kernels look up tables by secret bytes. On a GPU with tables in local memory every lookup
 //! takes the same time. On a CPU, where OpenCL is slow anyway, cache timing reveals information
