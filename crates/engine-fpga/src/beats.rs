@@ -2,13 +2,15 @@
 //! Data units in beats: each unit begins on a beat of its own, and its last beat is padded. The
 //! core ignores the padding of its input, and pads its output with zeros.
 
-/// Returns the bytes of a packet with `units` units of `unit_len` bytes.
+/// Returns the bytes of a packet with `units` units of `unit_len` bytes. `beat_len` is
+/// [`Config::beat_len`](crate::registers::Config::beat_len).
 #[must_use]
 pub const fn packet_len(units: usize, unit_len: usize, beat_len: usize) -> usize {
     units * unit_len.next_multiple_of(beat_len)
 }
 
-/// Replaces the contents of `packet` with the packet of these units.
+/// Replaces the contents of `packet` with the packet of `units`, which are the data units one after
+/// the other without padding. Padding is 0.
 ///
 /// # Panics
 /// If `unit_len` is 0, or `units` does not consist of whole units.
@@ -22,7 +24,7 @@ pub fn pack(units: &[u8], unit_len: usize, beat_len: usize, packet: &mut Vec<u8>
     }
 }
 
-/// Copies the units out of a packet.
+/// Copies the data units out of a packet to `units`, one after the other without padding.
 ///
 /// # Panics
 /// If the packet does not hold exactly the units that fit `units`, or as [`pack`].

@@ -32,6 +32,11 @@ const PATIENCE: u64 = 1_000_000;
 const POLLS: u32 = 100_000;
 
 /// A core and the work under way in it.
+///
+/// The order of calls for a descriptor is [`Driver::seat`], [`Driver::submit`] and
+/// [`Driver::complete`]; after the last one, [`Driver::settle`]. The answers of all descriptors can
+/// be trusted only once `settle` has succeeded. After a fatal error ([`DriverError::is_fatal`]) the
+/// core is lost until [`Driver::reset`].
 #[derive(Debug)]
 pub struct Driver<T: Transport> {
     transport: T,
@@ -95,7 +100,8 @@ impl SlotKey {
         Self::new(key.data_key().clone(), key.tweak_key().clone())
     }
 
-    /// Creates a key for ECB.
+    /// Creates a key for ECB. The core demands a tweak key that differs from the data key, so the
+    /// slot also gets the complement of `key`, which has no effect.
     ///
     /// # Panics
     /// Never.
@@ -132,9 +138,9 @@ pub struct Descriptor {
     pub first: DataUnitNumber,
     /// The step from one unit's number to the next.
     pub stride: u64,
-    /// Bytes of a unit.
+    /// Bytes of a unit: 16 to 2²⁴ for XTS, a multiple of 16 for ECB.
     pub unit_len: u32,
-    /// Number of units.
+    /// Number of units, at least 1.
     pub units: u32,
     /// The key's slot, from [`Driver::seat`].
     pub slot: u8,
@@ -390,7 +396,8 @@ impl<T: Transport> Driver<T> {
     }
 
     /// Submits a descriptor and its packet without waiting for the result. The packet consists of
-    /// whole beats. An empty packet is not sent, as for a descriptor without units.
+    /// whole beats ([`beats::pack`](crate::beats::pack)). An empty packet is not sent, as for a
+    /// descriptor without units.
     ///
     /// # Errors
     /// [`DriverError`], always fatal. Errors that the core finds in a descriptor are in its

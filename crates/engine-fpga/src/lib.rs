@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES on Luxor's hardware core (`rtl/`): its driver, and, with the cargo feature `model`, the
-//! core itself as a simulation built by Verilator.
+//! XTS-AES and ECB on Luxor's hardware core (`rtl/`): its driver, and, with the cargo feature
+//! `model`, the core itself as a simulation built by Verilator. The simulation is for tests: it
+//! runs a thousand times slower than the hardware and is not safe for secrets.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on the simulated core | `model::backend` |
 //! | encrypt on another core | [`FpgaBackend`], with a [`Transport`] of your own |
-//! | submit single descriptors to the core | [`Driver`] |
+//! | submit single descriptors to the core | [`Driver`], [`beats`] |
 //! | read registers | [`registers`] |
 //!
 //! To support a board with the same register map, implement [`Transport`]: reads and writes of
