@@ -29,8 +29,8 @@ use crate::{
     secrets::{NotUnlocked, try_secrets},
 };
 
-/// A LUKS volume whose metadata have been read. It is locked until [`Volume::unlock`], which
-/// returns its keys.
+/// A LUKS volume with the metadata that were read from it, but without keys, which
+/// [`Volume::unlock`] returns.
 pub struct Volume {
     /// The metadata as they were read, or as the last change through this value left them.
     pub header: VolumeHeader,
