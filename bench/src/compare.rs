@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changed_is_told_worst_first() {
+    fn changes_are_listed_worst_first() {
         let record = Record {
             name: "old.json".to_owned(),
             value: result([0.9, 0.9], 1.5, 3.0),

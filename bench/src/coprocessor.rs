@@ -399,7 +399,7 @@ mod tests {
 
     /// In place and separate, with numbers that are not consecutive.
     #[test]
-    fn every_configuration_makes_what_the_reference_makes() {
+    fn every_configuration_agrees_with_the_reference() {
         let portable = Registry::cpu().get("portable").unwrap();
         for configuration in CONFIGURATIONS {
             let key = Coprocessor::new(&*portable, key(), configuration, Pace::default()).unwrap();
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_told_what_it_is() {
+    fn a_device_survives_its_word_for_a_server() {
         for configuration in CONFIGURATIONS {
             let pace = Pace {
                 encrypt: Linear {

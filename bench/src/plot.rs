@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_plot_and_zero_is_one() {
+    fn an_empty_plot_is_an_error_and_a_plot_of_zeros_is_not() {
         let one = [line("one", Whose::Paper, &[(8000.0, 1.0)])];
         assert!(Plot::lines("", ["", ""], one).svg().is_err());
         assert!(Plot::lines("", ["", ""], []).svg().is_err());

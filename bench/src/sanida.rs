@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn aes_192_xts_is_said_to_be_in_no_standard() {
+    fn aes_192_xts_is_labelled_non_standard() {
         let names: Vec<String> = Task::all().map(Task::cipher).collect();
         let of_192 = names.iter().filter(|name| name.contains("192-xts"));
         assert!(

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_begins_changes_from_round_to_round() {
+    fn the_first_contestant_changes_each_round() {
         let turns: Vec<usize> = turns(4, 3).collect();
         assert_eq!(turns, [0, 1, 2, 1, 2, 0, 2, 0, 1, 0, 1, 2]);
     }

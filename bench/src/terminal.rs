@@ -95,7 +95,7 @@ mod tests {
     use crate::{plot::Whose, section::Row};
 
     #[test]
-    fn a_section_is_aligned_and_says_what_is_absent() {
+    fn a_section_is_aligned_and_lists_what_is_absent() {
         let row = |name, cells: [&str; 2]| Row::new(Whose::Luxor, name, cells);
         let section = Section {
             title: "A title".to_owned(),

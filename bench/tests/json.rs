@@ -80,7 +80,7 @@ fn json_of_cores_has_the_documented_form() {
 
 #[cfg(not(feature = "fpga"))]
 #[test]
-fn without_the_core_its_area_is_told_and_why_there_are_no_cycles() {
+fn without_the_core_its_area_and_the_reason_are_reported() {
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .arg("elmoghany-2011")
         .output()
@@ -256,7 +256,7 @@ fn has_the_form_of(example: &str, line: &str) -> Value {
 }
 
 #[test]
-fn what_serves_ends_with_the_program() {
+fn servers_end_with_the_program() {
     // Its standard output is a copy of the pipe, which ends when it does.
     let script = r#""$0" --stay-with-parent $$ sleep 60 & echo started; wait"#;
     let mut shell = Command::new("sh")
@@ -282,7 +282,7 @@ fn what_serves_ends_with_the_program() {
 }
 
 #[test]
-fn what_there_is_not_is_said() {
+fn impossible_options_are_explained() {
     for (line, said) in [
         ("block --request 8K", "--request"),
         ("demir-2020 --connections 3", "--connections"),
@@ -316,7 +316,7 @@ fn what_there_is_not_is_said() {
 
 /// Minutes of measuring would be lost otherwise.
 #[test]
-fn what_must_fail_fails_before_anything_is_measured() {
+fn unusable_paths_fail_before_anything_is_measured() {
     let quick = "--quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
                  --direction encrypt --place in";
     for (names, more) in [
@@ -338,7 +338,7 @@ fn what_must_fail_fails_before_anything_is_measured() {
 /// A file's name may be any bytes.
 #[cfg(unix)]
 #[test]
-fn a_name_that_is_no_text_is_written_to() {
+fn an_output_name_may_be_invalid_utf8() {
     use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
 
     let mut name = format!("luxor-bench-name-{}-", std::process::id()).into_bytes();

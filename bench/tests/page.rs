@@ -108,7 +108,7 @@ fn text(node: Node<'_, '_>) -> String {
 
 /// What a machine's parts are called is text, on the page and in its plots.
 #[test]
-fn names_are_no_markup() {
+fn names_are_escaped_in_the_page() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
     let mut report: Value =
         serde_json::from_slice(&fs::read(examples.join("bench-gpu.json")).unwrap()).unwrap();
@@ -135,7 +135,7 @@ fn names_are_no_markup() {
 
 /// A program that fails in the midst of it ends its bench, and not the others.
 #[test]
-fn a_bench_that_stops_is_told_and_the_others_are_there() {
+fn a_failing_bench_is_reported_and_the_others_are_shown() {
     let folder = env::temp_dir().join(format!("luxor-bench-page-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let cryptsetup = folder.join("cryptsetup");
@@ -167,7 +167,7 @@ fn a_bench_that_stops_is_told_and_the_others_are_there() {
 
 /// Not an error: the page says why.
 #[test]
-fn what_is_not_here_is_absent() {
+fn missing_programs_are_named_as_the_reason() {
     let folder = env::temp_dir().join(format!("luxor-bench-absent-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let page = folder.join("page.html");
@@ -215,7 +215,7 @@ fn an_output_that_is_a_link_to_nothing_stays_one() {
 }
 
 #[test]
-fn what_is_no_report_is_refused() {
+fn a_file_that_is_not_a_report_is_refused() {
     let folder = env::temp_dir().join(format!("luxor-bench-none-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let none = folder.join("none.json");

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_an_error() {
+    fn unparsable_text_is_an_error() {
         for text in [
             "COUNT = 1\n",
             "[A]\nnonsense\n",
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_modes_of_a_file_are_told_apart_and_so_are_their_forms() {
+    fn modes_and_forms_of_a_file_are_distinguished() {
         let [xex, xe] = FILES.last_chunk().unwrap();
         let [xex, xe] = [xex, xe].map(|file| file.read().unwrap());
         assert_ne!(xex[0].line, xe[0].line);

@@ -99,7 +99,7 @@ fn check(key: &CbcKey, first: u128, unit_len: usize, plaintext: &[u8], ciphertex
 }
 
 #[test]
-fn a_message_is_that_of_openssl() {
+fn a_message_agrees_with_openssl() {
     let random = &mut Random::for_test("openssl message");
     let file = File::new("message");
     for size in KeySize::ALL {
@@ -114,7 +114,7 @@ fn a_message_is_that_of_openssl() {
 }
 
 #[test]
-fn sectors_are_those_that_openssl_makes_as_dm_crypt_does() {
+fn sectors_agree_with_openssl_used_like_dm_crypt() {
     let random = &mut Random::for_test("openssl sectors");
     let file = File::new("sectors");
     // More sectors than the widest kernel processes at a time, and numbers that exceed 32 bits.

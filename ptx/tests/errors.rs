@@ -118,7 +118,7 @@ fn unknown_directives_and_special_registers_are_named() {
 }
 
 #[test]
-fn what_is_no_ptx_is_refused() {
+fn invalid_ptx_is_refused() {
     for (body, expected) in [
         ("add.u32 %r0, %r1;", ", expected, not ;"),
         ("add.u32 %r0, %r1, %r2", "; expected, not ret"),
@@ -384,7 +384,7 @@ fn races_in_shared_memory_are_found() {
 }
 
 #[test]
-fn banks_of_shared_memory_are_told_apart() {
+fn banks_of_shared_memory_are_distinguished() {
     // Lane 1's own bank holds the second word and the 34th.
     for (lane, word, own) in [
         (1, 1, true),
@@ -473,7 +473,7 @@ fn races_in_global_memory_are_found() {
 }
 
 #[test]
-fn what_ld_global_nc_reads_is_not_written() {
+fn memory_read_by_ld_global_nc_may_not_be_written() {
     for body in [
         "ld.global.nc.u32 %r1, [%out]; st.global.u32 [%out], %r1;",
         "mov.u32 %r1, 1; st.global.u32 [%out], %r1; ld.global.nc.u32 %r1, [%out];",
@@ -543,7 +543,7 @@ fn a_thread_ends() {
 
 /// The message of a fault.
 #[test]
-fn a_fault_is_told_with_its_place() {
+fn a_fault_names_its_place() {
     let body = "\n mov.u32 %r1, %tid.y;\n setp.eq.u32 %p1, %r1, 1;\n @%p1 div.u32 %r0, 1, 0;";
     let grid = Grid {
         blocks: [1, 1, 1],

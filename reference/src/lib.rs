@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "no whole blocks")]
-    fn a_part_block_is_no_input_for_ecb() {
+    fn ecb_refuses_a_partial_block() {
         let _ = ecb_encrypt(&pattern(16), &[0; 17]);
     }
 }

@@ -149,7 +149,7 @@ mod tests {
 
     /// The committed PTX in the emulator: all systems, units of one gap and less, several streams.
     #[test]
-    fn the_emulated_gpu_makes_what_the_reference_does() {
+    fn the_emulated_gpu_agrees_with_the_reference() {
         let input: Vec<u8> = (0..=250).cycle().take(2 * 4096).collect();
         let key: Vec<u8> = (1..=64).collect();
         {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn quick_has_what_says_most() {
+    fn quick_keeps_the_most_telling_cases() {
         let quick = Filter {
             quick: true,
             ..filter()

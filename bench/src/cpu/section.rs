@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_for_is_shown_and_no_table_is_empty() {
+    fn the_selected_cases_are_shown_without_empty_tables() {
         let only = section(vec![row("aesni", false, 16, 4096, 1)]);
         assert!(only.about.contains("calls of 4 KiB"), "{}", only.about);
         assert_eq!((only.plots.len(), only.tables.len()), (1, 2));

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_parts_make_what_the_whole_makes() {
+    fn the_parts_give_the_same_result_as_the_whole() {
         let portable = Registry::cpu().get("portable").unwrap();
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             for requests in REQUESTS {

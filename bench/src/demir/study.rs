@@ -520,14 +520,14 @@ mod tests {
     }
 
     #[test]
-    fn wrong_bytes_are_no_figures() {
+    fn wrong_bytes_give_an_error_instead_of_figures() {
         let flawed = Flawed(Registry::cpu().get("portable").unwrap());
         let message = compare_all(&flawed).unwrap_err();
         assert!(message.contains("does not read what"), "{message}");
     }
 
     #[test]
-    fn every_configuration_reads_what_each_wrote() {
+    fn every_configuration_reads_the_output_of_every_other() {
         let portable = Registry::cpu().get("portable").unwrap();
         assert_eq!(compare_all(&*portable), Ok(36));
     }

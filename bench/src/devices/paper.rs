@@ -502,7 +502,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_a_memory_is_refused() {
+    fn launches_beyond_a_memory_are_refused() {
         let memory = |blocks: usize| Memory {
             at: 0,
             len: 16 * blocks,

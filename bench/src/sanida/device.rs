@@ -117,7 +117,7 @@ mod tests {
     /// The committed PTX in the emulator. It leaves out one byte per work-item, which the emulator
     /// would report as a race, because it tracks words of the device's memory.
     #[test]
-    fn the_emulated_gpu_makes_what_the_reference_does() {
+    fn the_emulated_gpu_agrees_with_the_reference() {
         let input: Vec<u8> = (0..=250).cycle().take(528).collect();
         {
             let mut gpu = devices::emulated().papers;
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn xts_put_together_is_the_references() {
+    fn the_composed_xts_agrees_with_the_reference() {
         let input: Vec<u8> = (0..=255).cycle().take(1024).collect();
         for len in [32, 64] {
             let key: Vec<u8> = (1..=len).collect();

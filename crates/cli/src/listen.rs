@@ -273,7 +273,7 @@ mod tests {
     use luxor_files::testing::alone;
 
     #[test]
-    fn a_socket_is_this_users_alone_and_goes() {
+    fn a_socket_is_private_and_is_removed() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_used_is_kept_and_a_stale_one_is_replaced() {
+    fn a_socket_in_use_is_kept_and_a_stale_one_is_replaced() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -318,7 +318,7 @@ mod tests {
     /// If many processes find a stale socket at once, exactly one gets the path, and clients reach
     /// it.
     #[test]
-    fn one_of_many_wins() {
+    fn exactly_one_of_many_processes_gets_the_path() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_kept() {
+    fn a_file_that_is_not_a_socket_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("photos");
         fs::write(&path, "photos").unwrap();

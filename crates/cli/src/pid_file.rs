@@ -201,7 +201,7 @@ mod tests {
     use luxor_files::testing::alone;
 
     #[test]
-    fn it_has_the_number_and_goes() {
+    fn a_pid_file_has_the_number_and_is_removed() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_used_stays() {
+    fn a_pid_file_in_use_is_kept() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pid_file_is_kept() {
+    fn a_file_that_is_not_a_pid_file_is_kept() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");
@@ -284,7 +284,7 @@ mod tests {
 
     /// If many processes find a stale file at once, exactly one gets the path.
     #[test]
-    fn one_of_many_wins() {
+    fn exactly_one_of_many_processes_gets_the_path() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pid");

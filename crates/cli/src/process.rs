@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_that_is_sent_twice_at_once_is_one() {
+    fn a_signal_sent_twice_within_100_ms_counts_once() {
         let at = Instant::now();
         let asked = Asked {
             signal: SIGTERM,

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_told_apart() {
+    fn error_codes_map_to_device_errors() {
         let failure = |code| Failure {
             call: "cuCall",
             code,

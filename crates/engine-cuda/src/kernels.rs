@@ -78,7 +78,7 @@ mod tests {
     use crate::slots::{SLOT, SLOTS};
 
     #[test]
-    fn the_ptx_has_what_is_expected_of_it() {
+    fn the_ptx_has_the_expected_version_and_kernels() {
         for size in AesSize::ALL {
             let kernels = of(size);
             let text = kernels.ptx.to_str().unwrap();

@@ -146,7 +146,7 @@ fn a_key_is_zeroised_when_it_is_dropped() {
 }
 
 #[test]
-fn what_the_core_did_is_counted() {
+fn the_work_of_the_core_is_counted() {
     let double = stalling(5, 1);
     let backend = backend(&double);
     let key = KeySpec::Ecb(AesKey::new(&[7; 32]).unwrap());
@@ -284,7 +284,7 @@ enum Place {
 }
 
 #[test]
-fn after_a_fault_all_is_done_or_as_before() {
+fn after_a_fault_each_unit_is_done_or_unchanged() {
     // Descriptors have three units, but the first batch ends in the middle of a run: the second
     // batch begins with descriptor 9 and ends with descriptor 17, which have two units each.
     let descriptor = 13;

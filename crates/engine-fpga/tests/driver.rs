@@ -84,7 +84,7 @@ fn something_else_is_not_taken_for_a_core() {
 }
 
 #[test]
-fn the_configuration_is_told_in_words() {
+fn the_configuration_is_printed_in_words() {
     let driver = Driver::new(Double::new()).unwrap();
     assert_eq!(
         driver.config().to_string(),
@@ -118,7 +118,7 @@ fn random_descriptors_are_those_of_the_reference() {
 }
 
 #[test]
-fn a_slot_whose_key_is_in_use_is_not_given_away() {
+fn a_slot_with_a_key_in_use_is_not_reassigned() {
     let double = Double::new();
     let mut driver = Driver::new(double.clone()).unwrap();
     let keys: Vec<_> = (0..6).map(|seed| xts_key(seed * 32).0).collect();
@@ -264,7 +264,7 @@ fn words_that_stay_are_not_written_again() {
 }
 
 #[test]
-fn what_was_done_is_counted_across_resets() {
+fn counters_continue_across_resets() {
     let mut driver = Driver::new(Double::new()).unwrap();
     let mut last = driver.counters().unwrap();
     assert_eq!((last.beats, last.blocks), (0, 0));
@@ -290,7 +290,7 @@ fn what_was_done_is_counted_across_resets() {
 }
 
 #[test]
-fn a_reset_stops_what_is_under_way() {
+fn a_reset_stops_work_in_progress() {
     let double = Double::new();
     let mut driver = Driver::new(double.clone()).unwrap();
     for _ in 0..3 {
@@ -311,7 +311,7 @@ fn a_reset_stops_what_is_under_way() {
 }
 
 #[test]
-fn what_is_slow_does_not_hang() {
+fn a_slow_core_does_not_time_out() {
     let double = Double::with(&Options {
         pace: 100_000,
         ..Options::default()

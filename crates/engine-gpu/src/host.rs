@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_wiped_and_on_no_list_before_it_is_given_back() {
+    fn memory_is_wiped_and_unlisted_before_it_is_released() {
         let memory: &'static _ = Box::leak(Box::new([const { std::cell::Cell::new(7) }; 64]));
         let ranges = Arc::new(Ranges::default());
         let clean = std::rc::Rc::default();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_of_the_engine_are_the_same_words() {
+    fn engine_keys_give_the_same_words() {
         let bytes = key(9, 64);
         for len in [32, 64] {
             let xts = XtsKey::new(&bytes[..len]).unwrap();

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_piece_is_what_the_kernels_read() {
+    fn a_piece_has_the_layout_that_the_kernels_read() {
         assert_eq!((size_of::<Piece>(), align_of::<Piece>()), (32, 8));
         let piece = Piece::new((u128::MAX - 7).into(), u64::MAX, 5);
         assert_eq!(piece.first, [u32::MAX - 7, u32::MAX, u32::MAX, u32::MAX]);

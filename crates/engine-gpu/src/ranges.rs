@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_lies_wholly_inside_is_contained() {
+    fn only_memory_wholly_inside_is_contained() {
         let ranges = Ranges::default();
         let memory = [0; 100];
         ranges.add(&memory[10..60]);

@@ -348,7 +348,7 @@ fn every_layout_of_tables_has_its_keys() {
 }
 
 #[test]
-fn what_is_on_a_device_stays_there() {
+fn resident_data_stay_on_the_device() {
     let random = &mut Random::for_test("resident");
     let doubles = [Double::new(), Double::new()];
     // These units need more tweaks than a queue has room for, or have stolen ciphertext, or are
@@ -411,7 +411,7 @@ fn what_is_on_a_device_stays_there() {
 }
 
 #[test]
-fn many_runs_on_a_device_are_one_wait() {
+fn many_runs_on_a_device_need_one_wait() {
     let double = Double::new();
     let backend = GpuBackend::new(vec![double.clone()], Tuning::default());
     let bytes = KEY[..16].to_vec();
@@ -442,7 +442,7 @@ fn many_runs_on_a_device_are_one_wait() {
 }
 
 #[test]
-fn what_is_not_within_a_devices_memory_is_refused() {
+fn runs_beyond_a_devices_memory_are_refused() {
     let double = Double::new();
     let backend = GpuBackend::new(vec![double.clone()], Tuning::default());
     let key = backend.load(&xts()).unwrap();

@@ -170,7 +170,7 @@ fn calls(options: &Options) -> usize {
 }
 
 #[test]
-fn whatever_fails_done_is_right_and_the_cpu_can_go_on() {
+fn after_any_failure_done_is_right_and_the_cpu_can_continue() {
     let direction = Direction::Encrypt;
     let expected = expected(direction);
     let mut dones = Vec::new();
@@ -244,7 +244,7 @@ fn device_failed(error: &CryptError, at: &str) {
 }
 
 #[test]
-fn the_cpu_carries_on_and_one_is_told_once() {
+fn the_cpu_carries_on_and_one_warning_is_given() {
     let direction = Direction::Decrypt;
     let expected = expected(direction);
     let options = Options::default();
@@ -475,7 +475,7 @@ fn memory_that_cannot_be_pinned_is_other_memory() {
 }
 
 #[test]
-fn calls_that_fail_beside_others_hurt_nobody() {
+fn a_failing_call_does_not_harm_concurrent_calls() {
     let direction = Direction::Encrypt;
     let expected = expected(direction);
     for trouble in [Trouble::Launch, Trouble::Panic, Trouble::OutOfMemory] {

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_told_apart() {
+    fn error_codes_map_to_device_errors() {
         let error = |call, code| DeviceError::from(Failure::new(call, code));
         let message = |text: &str| text.to_owned();
         assert_eq!(

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_get_what_fits() {
+    fn each_device_gets_a_layout_that_fits() {
         // 64 KiB, with a group of 1024 and with a group of 256.
         assert_eq!(layout(false, 65536, 1024), Some((32, 2, 1024)));
         assert_eq!(layout(false, 65536, 256), Some((32, 1, 256)));

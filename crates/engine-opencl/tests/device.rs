@@ -59,7 +59,7 @@ fn check(backend: &GpuBackend<OpenCl>, len: usize) {
 
 /// The layouts that most GPUs get. PoCL takes long to compile each of them.
 #[test]
-fn the_layouts_of_gpus_give_the_references_answers() {
+fn the_layouts_of_gpus_agree_with_the_reference() {
     let device = device();
     for (replicas, tables) in [(32, Tables::Two), (32, Tables::One), (8, Tables::Two)] {
         let layout = Layout {
@@ -83,7 +83,7 @@ fn several_devices_share_a_call() {
 }
 
 #[test]
-fn what_is_too_much_for_the_device_is_told() {
+fn too_large_a_queue_is_reported_as_out_of_memory() {
     let device = device();
     let sizes = QueueSizes {
         data: 1 << 60,

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_fails_is_told_of_once_and_asked_no_more() {
+    fn a_failing_device_is_reported_once_and_not_used_again() {
         let double = Double::new(2);
         let told = Arc::new(AtomicUsize::new(0));
         let (device, count) = (double.clone(), Arc::clone(&told));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn how_far_the_device_came_is_passed_on() {
+    fn the_units_done_by_the_device_are_passed_on() {
         let (choice, _) = choice(Some(Double::new(2)));
         let key = choice.load_key(&spec()).unwrap();
         let (bytes, result) = encrypt(&*key, FROM);
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_that_the_device_has_not_are_the_cpus() {
+    fn modes_missing_on_the_device_run_on_the_cpu() {
         let (choice, _) = choice(None);
         let spec = KeySpec::Ecb(AesKey::new(&[7; 16]).unwrap());
         let (bytes, result) = encrypt(&*choice.load_key(&spec).unwrap(), FROM);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_batch_had_finished_is_turned_back() {
+    fn work_of_later_batches_is_undone() {
         // The first two cases fail inside batches of 128 units.
         for fails in [[300, 1500], [300, 301], [0, 2047]] {
             let (result, bytes) = crypt_2048(&Double::failing(&fails));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_any_batch_tore_is_said_once() {
+    fn torn_data_are_reported_once() {
         let torn = |cause| CryptErrorKind::Torn {
             cause: pulled(cause).to_string(),
         };
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_has_done_no_more_than_it_has() {
+    fn done_never_exceeds_the_end_of_the_failed_batch() {
         for fails in [vec![0], vec![700], vec![2047], vec![700, 1500]] {
             let (result, _) = crypt_2048(&Double {
                 boasts: true,
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn after_an_error_the_rest_is_as_it_was() {
+    fn after_an_error_the_rest_is_unchanged() {
         let executor = Executor::new(NonZeroUsize::new(3).unwrap());
         let unit = DataUnitLen::new(512).unwrap();
         for bad in [0, 1, 700, 1500, 1501, 2047, u128::MAX] {

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn forcing_names_what_is_wrong() {
+    fn forcing_an_engine_names_the_problem() {
         let mut registry = Registry::cpu();
         registry.register("quantum", || Err(Unavailable::Device("no qubits".into())));
         let absent = registry.get("quantum").err().unwrap().to_string();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_has_been_wiped() {
+    fn dropped_secrets_are_wiped() {
         let (left, after) = mpsc::channel();
         let bytes = b"correct horse".to_vec();
         let secret = SecretBytes {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn truncation_wipes_what_it_cuts_off() {
+    fn truncation_wipes_the_removed_bytes() {
         let mut secret = SecretBytes::copy_of(b"correct horse");
         secret.truncate(7);
         assert_eq!(secret.expose(), b"correct");

@@ -646,7 +646,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_known_answers_do_not_reach_is_compared() {
+    fn cases_beyond_the_known_answers_are_compared() {
         for &mode in kernel::portable().info().modes {
             for (size, direction) in KeySize::ALL
                 .into_iter()

@@ -145,7 +145,7 @@ fn crypt(key: &dyn LoadedKey, direction: Direction) -> (Result<(), CryptError>, 
 }
 
 #[test]
-fn the_cpu_does_what_the_device_has_not() {
+fn the_cpu_does_what_the_device_left_undone() {
     let cpu = portable().load_key(&xts()).unwrap();
     for direction in Direction::ALL {
         let (_, expected) = crypt(&*cpu, direction);
@@ -173,7 +173,7 @@ fn the_cpu_does_what_the_device_has_not() {
 }
 
 #[test]
-fn many_threads_are_told_once() {
+fn many_threads_cause_one_warning() {
     let stage = stage(1000, unplugged, None);
     let key = stage.fallback.load_key(&xts()).unwrap();
     let unit = DataUnitLen::new(512).unwrap();
@@ -191,7 +191,7 @@ fn many_threads_are_told_once() {
 }
 
 #[test]
-fn a_key_that_the_device_cannot_load_is_the_cpus() {
+fn a_key_that_the_device_cannot_load_goes_to_the_cpu() {
     let failed = || BackendError::Device {
         backend: "double",
         message: "no memory".into(),
@@ -208,7 +208,7 @@ fn a_key_that_the_device_cannot_load_is_the_cpus() {
 }
 
 #[test]
-fn what_is_refused_stays_refused() {
+fn refusals_are_not_retried_on_the_cpu() {
     let refused = stage(
         100,
         unplugged,
@@ -240,7 +240,7 @@ fn what_is_refused_stays_refused() {
 }
 
 #[test]
-fn it_is_the_device_by_name() {
+fn the_fallback_bears_the_devices_name() {
     let stage = stage(1, unplugged, None);
     assert_eq!(stage.fallback.info().name, "double");
     assert_eq!(stage.fallback.info().modes, [Mode::Xts]);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_cannot_move_the_cursor() {
+    fn foreign_text_cannot_move_the_cursor() {
         assert_eq!(
             Escaped("\u{1b}[2J\u{9b}x\r\ny é").to_string(),
             r"\u{1b}[2J\u{9b}x\r\ny é"

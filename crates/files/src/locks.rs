@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_not_waited_for_for_ever() {
+    fn waiting_for_a_lock_is_bounded() {
         let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         let how = FlockArg::LockExclusiveNonblock;

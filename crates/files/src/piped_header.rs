@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_is_not_lost() {
+    fn bytes_read_for_the_header_are_not_lost() {
         let bytes: Vec<u8> = (0..=255).collect();
         for asked in [0, 1, 100, 256] {
             for offset in [0, 1, 99, 100, 101, 255, 256] {

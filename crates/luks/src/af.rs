@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_gives_back_what_was_split() {
+    fn merging_undoes_splitting() {
         for hash in HashAlgorithm::ALL {
             // Lengths around those of the digests, so that the last piece is cut.
             for len in [16, 19, 20, 21, 31, 32, 33, 63, 64, 65, 100] {

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_sha_256_in_hexadecimal() {
+    fn the_header_digest_is_sha_256_in_hexadecimal() {
         // The example of FIPS 180-4.
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         let digest = HeaderDigest::of(b"abc");

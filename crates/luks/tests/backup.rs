@@ -156,7 +156,7 @@ fn a_detached_header_is_backed_up_like_cryptsetup_does() {
 }
 
 #[test]
-fn each_restores_what_the_other_has_backed_up() {
+fn each_program_restores_backups_of_the_other() {
     let scratch = Scratch::new();
     for shape in SHAPES {
         scratch.format("volume", 20 << 20, shape);
@@ -185,7 +185,7 @@ fn each_restores_what_the_other_has_backed_up() {
 /// Backups are made for the case that the header is lost. Restoring then needs `force`, because
 /// something else may be there.
 #[test]
-fn a_header_comes_back_where_there_is_none() {
+fn a_lost_header_is_restored_with_force() {
     let scratch = Scratch::new();
     for shape in SHAPES {
         scratch.format("volume", 20 << 20, shape);
@@ -358,7 +358,7 @@ fn repeated(ours: &HeaderBackup, storage: &MemoryStorage) -> Result<(), &'static
 }
 
 #[test]
-fn errors_are_told_and_it_can_be_done_again() {
+fn a_failed_restore_is_reported_and_can_be_repeated() {
     let scratch = Scratch::new();
     scratch.format("volume", 2 << 20, SMALL);
     let ours = HeaderBackup::take(&scratch.open("volume")).unwrap();
@@ -397,7 +397,7 @@ fn errors_are_told_and_it_can_be_done_again() {
 }
 
 #[test]
-fn what_does_not_fit_is_named() {
+fn every_misfit_is_named() {
     let scratch = Scratch::new();
     scratch.format("volume", 20 << 20, "--type luks2 --key-size 512");
     let volume = scratch.read("volume");
@@ -544,7 +544,7 @@ fn the_serious_misfit(backup: &HeaderBackup, volume: &[u8]) -> Misfit {
 }
 
 #[test]
-fn a_backup_without_keyslots_takes_force() {
+fn a_backup_without_keyslots_needs_force() {
     for shape in ["--type luks1 --key-size 256", SMALL] {
         let scratch = Scratch::new();
         scratch.format("volume", 3 << 20, shape);
@@ -557,7 +557,7 @@ fn a_backup_without_keyslots_takes_force() {
 }
 
 #[test]
-fn a_backup_that_encrypts_otherwise_takes_force() {
+fn a_backup_with_other_encryption_needs_force() {
     let scratch = Scratch::new();
     let shape = format!("{SMALL} --sector-size 4096");
     scratch.format("volume", 2 << 20, &shape);
@@ -578,7 +578,7 @@ fn a_backup_that_encrypts_otherwise_takes_force() {
 }
 
 #[test]
-fn a_backup_with_another_file_length_takes_force() {
+fn a_backup_with_another_file_length_needs_force() {
     let scratch = Scratch::new();
     scratch.format("volume", 2 << 20, SMALL);
     let without = scratch.read("volume");
@@ -610,7 +610,7 @@ fn a_backup_with_another_file_length_takes_force() {
 /// Two digests are of the same key only if they are equal in every field. A digest of an unknown
 /// type cannot be compared.
 #[test]
-fn a_backup_whose_key_cannot_be_compared_takes_force() {
+fn a_backup_with_an_incomparable_key_needs_force() {
     let scratch = Scratch::new();
     scratch.format("volume", 2 << 20, SMALL);
     let volume = scratch.read("volume");
@@ -670,7 +670,7 @@ fn a_replaced_copy_is_not_restored() {
 }
 
 #[test]
-fn a_backup_is_whole_or_none() {
+fn a_truncated_backup_is_refused() {
     let scratch = Scratch::new();
     for (shape, len) in [
         (SMALL, SMALL_LEN),
@@ -772,7 +772,7 @@ impl Storage for Fickle {
 
 /// The digest must be of the bytes that were parsed.
 #[test]
-fn a_header_that_changes_while_it_is_read_is_none() {
+fn a_header_that_changes_while_it_is_read_is_refused() {
     let scratch = Scratch::new();
     let version = || {
         scratch.format("volume", 2 << 20, SMALL);

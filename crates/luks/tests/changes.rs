@@ -172,7 +172,7 @@ fn masked(text: &str) -> String {
 }
 
 #[test]
-fn what_one_adds_the_other_takes_away() {
+fn each_program_removes_keys_of_the_other() {
     let scratch = Scratch::new();
     let mut cells = 0;
     for (kind, bits, sector) in every_cell() {
@@ -211,7 +211,7 @@ fn what_one_adds_the_other_takes_away() {
 }
 
 #[test]
-fn what_one_changes_the_other_changes_back() {
+fn each_program_reverts_changes_of_the_other() {
     let scratch = Scratch::new();
     let mut cells = 0;
     for (kind, bits, sector) in every_cell() {

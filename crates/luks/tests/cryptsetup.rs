@@ -170,7 +170,7 @@ fn masked_json(json: &str) -> String {
 }
 
 #[test]
-fn what_cryptsetup_makes_is_opened() {
+fn volumes_of_cryptsetup_are_opened() {
     let scratch = Scratch::new();
     let mut cells = 0;
     for (kind, key_size, sector_size) in every_cell() {
@@ -218,7 +218,7 @@ fn what_cryptsetup_makes_is_opened() {
 }
 
 #[test]
-fn what_we_make_is_what_cryptsetup_makes() {
+fn our_volumes_equal_those_of_cryptsetup() {
     let scratch = Scratch::new();
     let mut cells = 0;
     for (kind, key_size, sector_size) in every_cell() {

@@ -134,7 +134,7 @@ fn every_field_is_read() {
 }
 
 #[test]
-fn versions_are_told_apart() {
+fn luks_versions_are_distinguished() {
     let (bytes, _) = volume();
     let storage = MemoryStorage::new(bytes.clone());
     let read = |bytes| VolumeHeader::read(&MemoryStorage::new(bytes));

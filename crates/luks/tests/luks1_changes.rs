@@ -139,7 +139,7 @@ fn the_uuid_changes_and_nothing_else() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_and_nothing_is_written() {
+fn impossible_changes_are_refused_and_write_nothing() {
     let storage = volume(b"a");
     let new = new_keyslot(&storage, b"a", b"b");
     let stranger = volume(b"a");
@@ -348,7 +348,7 @@ impl Shared {
 }
 
 #[test]
-fn what_one_program_does_the_other_undoes() {
+fn each_program_undoes_changes_of_the_other() {
     for options in [
         "--key-size 512 --hash sha256",
         "--key-size 256 --hash sha1",

@@ -459,7 +459,7 @@ fn refused(storage: &MemoryStorage) -> ConvertError {
 }
 
 #[test]
-fn what_luks2_cannot_take_over_is_refused() {
+fn luks1_volumes_that_do_not_fit_luks2_are_refused() {
     let all: Vec<u32> = (0..8).collect();
     let full = luks1(KeySize::Aes256, &all);
     assert!(matches!(refused(&full), ConvertError::NoRoom));
@@ -491,7 +491,7 @@ fn what_luks2_cannot_take_over_is_refused() {
 }
 
 #[test]
-fn what_luks1_cannot_take_over_is_refused() {
+fn luks2_volumes_that_do_not_fit_luks1_are_refused() {
     let options = || Luks2Options {
         file_length: None,
         ..sectors_of_512()
@@ -578,7 +578,7 @@ fn what_luks1_cannot_take_over_is_refused() {
 }
 
 #[test]
-fn what_would_be_lost_is_named_and_lost_only_if_allowed() {
+fn losses_are_named_and_need_permission() {
     let storage = luks2(Luks2Options {
         label: Some("name".parse().unwrap()),
         file_length: Some(700),

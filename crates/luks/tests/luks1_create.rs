@@ -90,7 +90,7 @@ fn used_sectors(bytes: &[u8]) -> Vec<bool> {
 }
 
 #[test]
-fn it_is_what_cryptsetup_makes() {
+fn a_new_volume_equals_that_of_cryptsetup() {
     for hash in HashAlgorithm::ALL {
         for key_size in [KeySize::Aes128, KeySize::Aes256] {
             for detached in [false, true] {
@@ -134,7 +134,7 @@ fn nothing_repeats_and_the_stream_is_the_same() {
 }
 
 #[test]
-fn what_luks1_does_not_have_is_refused() {
+fn options_that_luks1_does_not_have_are_refused() {
     for kind in [PbkdfKind::Argon2id, PbkdfKind::Argon2i] {
         let options = Luks1Options {
             pbkdf: PbkdfOptions {
@@ -153,7 +153,7 @@ fn what_luks1_does_not_have_is_refused() {
 
 /// The storage must not look like a volume before the volume is complete.
 #[test]
-fn a_power_cut_leaves_a_volume_or_none() {
+fn a_power_cut_leaves_a_complete_volume_or_none() {
     let volume = made(&options(HashAlgorithm::Sha256, KeySize::Aes128, true));
     let len = usize::try_from(volume.header_len()).unwrap();
     let whole = MemoryStorage::default();

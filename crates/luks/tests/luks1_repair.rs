@@ -163,7 +163,7 @@ type Case<'a> = (&'a str, Damage<'a>, Outcome, Outcome);
 /// the keyslots in use, or loses the key of a used keyslot with both state and offset damaged.
 /// `cryptsetup` restores no fields outside of the keyslots.
 #[test]
-fn what_is_restored_is_what_cryptsetup_restores_or_what_was_there() {
+fn repair_agrees_with_cryptsetup_or_restores_the_original() {
     let scratch = Scratch::new("--key-size 256 --cipher aes-xts-plain64 --hash sha256");
     // A partition table with one partition from sector 2048 on, and the disk signature before it.
     let mut table = [0; 72];
@@ -387,7 +387,7 @@ fn each_key_length_and_cipher_is_restored() {
 }
 
 #[test]
-fn what_cannot_be_known_is_refused_by_name() {
+fn fields_that_cannot_be_restored_are_named() {
     let scratch = Scratch::new("--key-size 256");
     for (damage, words) in [
         (&[(8, GARBAGE)][..], "cipher-name"),
@@ -551,7 +551,7 @@ fn areas_in_other_places_stay() {
 }
 
 #[test]
-fn what_is_something_else_by_now_is_left_alone() {
+fn a_device_with_new_content_is_left_alone() {
     let scratch = Scratch::new("--key-size 256");
     let stripes = (keyslot(1) + STRIPES, ONES);
     for (damage, words) in [

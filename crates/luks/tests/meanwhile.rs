@@ -228,7 +228,7 @@ fn a_luks1_header_that_is_written_over_keeps_its_keyslot() {
 /// The area of the new key is read again before the old area is overwritten. If it is damaged, the
 /// header refers to the old area again.
 #[test]
-fn a_luks2_area_that_is_written_over_is_no_new_keyslot() {
+fn an_overwritten_luks2_area_does_not_become_a_keyslot() {
     let image = luks2();
     let header = 32 << 10;
     assert_eq!(areas_written_over(&image, header, Change::Add, 0), 3);
@@ -238,7 +238,7 @@ fn a_luks2_area_that_is_written_over_is_no_new_keyslot() {
 /// The new key is also written in place of the old one, and then its first copy is removed: its
 /// area is overwritten, and the header is written.
 #[test]
-fn a_luks1_area_that_is_written_over_is_no_new_keyslot() {
+fn an_overwritten_luks1_area_does_not_become_a_keyslot() {
     let image = luks1();
     assert_eq!(areas_written_over(&image, 592, Change::Add, 0), 2);
     assert_eq!(areas_written_over(&image, 592, Change::Replace, 2), 4);

@@ -540,7 +540,7 @@ fn parts_of_the_data_lie_where_the_state_has_them() {
 }
 
 #[test]
-fn what_is_not_encrypted_yet_lies_where_it_was() {
+fn data_that_are_not_encrypted_yet_lie_where_they_were() {
     let scratch = Scratch::new();
     fs::write(scratch.path("data"), plaintext(LEN)).unwrap();
     let header = File::create(scratch.path("header")).unwrap();
@@ -779,7 +779,7 @@ fn a_hot_zone_that_a_crash_left_is_refused() {
 }
 
 #[test]
-fn a_secret_of_one_key_only_is_told() {
+fn a_secret_for_only_one_key_is_reported() {
     let make = |scratch: &Scratch| volume(scratch, "", 4 * MIB, false);
     let scratch = half_way(&make, "--hotzone-size 64k data", "data", 2);
     let storage = open(&scratch.path("data"));

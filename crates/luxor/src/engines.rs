@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_fails_is_told_of_once_and_the_cpu_goes_on() {
+    fn a_failing_device_is_reported_once_and_the_cpu_continues() {
         let told = Arc::new(Mutex::new(Vec::new()));
         let hears = Arc::clone(&told);
         let warn = move |text: &str| hears.lock().unwrap().push(text.to_owned());
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpus_engines_are_as_they_are() {
+    fn the_cpus_engines_are_not_wrapped() {
         let portable = Registry::cpu().get("portable").unwrap();
         let backend = carrying_on(Arc::clone(&portable), Mode::Xts, |_| {}).unwrap();
         assert!(Arc::ptr_eq(&backend, &portable));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_another_or_gone_is_noted_once() {
+    fn a_changed_or_missing_device_is_noted_once() {
         let (notes, warnings) = noted_with(&calibration("a better one", Some(4096)), true);
         let other = format!(
             "the calibration was for a better one, but the engine cuda has {THERE}; all calls \
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_device_wins_it_is_the_cpus_backend_as_it_is() {
+    fn where_no_device_wins_the_cpus_backend_is_not_wrapped() {
         let cpu = Registry::cpu().get("portable").unwrap();
         let open = |_: &str| unreachable!("no device wins, so none is opened");
         let calibration = calibration(THERE, None);

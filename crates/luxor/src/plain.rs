@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_end_where_they_are_said_to() {
+    fn the_data_end_at_the_given_size() {
         let volume = |offset, size| PlainVolume {
             offset,
             size,
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_sectors_are_those_that_there_are() {
+    fn only_valid_key_lengths_and_sector_sizes_are_accepted() {
         for encryption in Encryption::ALL {
             for key_bits in 0..=1024 {
                 let volume = PlainVolume {

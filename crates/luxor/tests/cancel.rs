@@ -36,7 +36,7 @@ impl Progress for Impatient {
 }
 
 #[test]
-fn what_is_cancelled_leaves_no_output() {
+fn a_cancelled_command_leaves_no_output() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name| folder.path().join(name);
     fs::write(path("plain"), vec![7; 64 << 20]).unwrap();

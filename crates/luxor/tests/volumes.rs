@@ -140,7 +140,7 @@ fn keyslots_are_checked_before_a_secret_is_asked_for() {
 }
 
 #[test]
-fn raw_modes_refuse_what_is_not_theirs() {
+fn raw_modes_refuse_options_of_other_modes() {
     let context = Context::default();
     let folder = tempfile::tempdir().unwrap();
     let path = |name| folder.path().join(name);

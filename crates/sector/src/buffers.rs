@@ -128,7 +128,7 @@ mod tests {
 
     /// The test that a dropped buffer is wiped is where `Buffer` is defined.
     #[test]
-    fn nothing_is_kept_when_nobody_needs_it() {
+    fn clear_drops_every_kept_buffer() {
         let buffers = Buffers::default();
         let mut buffer = buffers.take(1).unwrap();
         buffer[0] = 7;

@@ -98,8 +98,8 @@ mod tests {
 
     /// Compares with a cursor over bytes that cannot grow, also at and beyond the end.
     #[test]
-    fn it_does_what_a_cursor_does() {
-        let mut random = Random::for_test("it_does_what_a_cursor_does");
+    fn a_disk_stream_acts_like_a_cursor() {
+        let mut random = Random::for_test("a_disk_stream_acts_like_a_cursor");
         let mut stream = stream();
         let mut bytes = vec![7; LEN];
         let mut cursor = Cursor::new(bytes.as_mut_slice());
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_the_end() {
+    fn a_stream_does_not_grow() {
         let mut stream = stream();
         stream.seek(SeekFrom::End(-1)).unwrap();
         let error = stream.write_all(&[1, 2]).unwrap_err();

@@ -365,7 +365,7 @@ mod tests {
 
     /// Four sectors around byte 2 TiB of a volume, where the two modes begin to differ.
     #[test]
-    fn ciphertext_about_the_wrap_is_the_references() {
+    fn ciphertext_around_the_wrap_agrees_with_the_reference() {
         let key: Vec<u8> = (0..64).collect();
         let loaded = Registry::cpu()
             .best(Mode::Xts)
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn ciphertext_of_large_sectors_is_the_references() {
+    fn ciphertext_of_large_sectors_agrees_with_the_reference() {
         let key: Vec<u8> = (0..64).collect();
         let loaded = Registry::cpu()
             .best(Mode::Xts)
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_no_runs() {
+    fn no_bytes_give_no_runs() {
         for iv_offset in [0, u64::MAX] {
             let geometry = geometry(SectorSize::B4096, iv_offset);
             assert!(geometry.runs(4096, [].as_mut_slice()).unwrap().is_empty());
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_sectors_is_named() {
+    fn unaligned_offsets_and_lengths_are_named() {
         for size in SectorSize::ALL {
             let geometry = geometry(size, 0);
             let bytes = size.bytes();

@@ -594,7 +594,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_are_no_units() {
+    fn no_bytes_give_no_units() {
         for (mode, unit) in [
             (Mode::Xts, Some(512)),
             (Mode::Ecb, None),

@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shutdown_ends_what_waits() {
+    fn a_shutdown_ends_blocked_calls() {
         for (ours, theirs) in pairs() {
             thread::scope(|scope| {
                 let receiver = scope.spawn(|| ours.recv(&mut [0; 16]));
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_come_is_received_and_answered_after_a_stop() {
+    fn bytes_from_before_a_stop_are_received_and_answered() {
         for (ours, theirs) in pairs() {
             theirs.send(&[IoSlice::new(b"ab")]).expect("sent");
             // Over TCP the bytes must have arrived before the stop: receiving the first one ensures

@@ -394,7 +394,7 @@ mod tests {
 
     /// A client can send anything: the process continues, and the page is still served.
     #[test]
-    fn what_no_prometheus_sends_harms_nobody() {
+    fn malformed_metrics_requests_do_no_harm() {
         let address = "127.0.0.1:0".parse().unwrap();
         let disk = disk();
         let metrics = Metrics::listen(address, Arc::default(), &disk).unwrap();
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn only_this_machine_is_told() {
+    fn metrics_listen_on_loopback_only() {
         for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:9000"] {
             let address = address.parse().unwrap();
             let error = Metrics::listen(address, Arc::default(), &disk()).unwrap_err();

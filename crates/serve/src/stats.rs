@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_has_what_there_was() {
+    fn a_report_lists_what_was_recorded() {
         let part = Part {
             offset: 0,
             len: 512,

@@ -12,7 +12,7 @@ use luxor_uring::{Read, Rings};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 #[test]
-fn what_gets_no_ring_is_not_made_and_says_so() {
+fn transfers_that_get_no_ring_fail_with_an_error() {
     let file = tempfile::tempfile().unwrap();
     file.write_all_at(&[7; 8192], 0).unwrap();
     let (reader, mut writer) = io::pipe().unwrap();

@@ -14,7 +14,7 @@ use nix::{
 };
 
 #[test]
-fn what_gets_no_thread_is_not_made_and_says_so() {
+fn transfers_that_get_no_thread_fail_with_an_error() {
     // For files in memory, the kernel uses such threads.
     let file = File::from(memfd_create("file", MFdFlags::empty()).unwrap());
     file.write_all_at(&[7; 8192], 0).unwrap();

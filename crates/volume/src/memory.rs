@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells() {
+    fn this_machine_reports_its_memory() {
         assert!(physical_kib().unwrap() >= available().unwrap().kib);
     }
 }

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_memory_leaves_half_of_what_there_is() {
+    fn the_default_memory_leaves_half_of_the_available() {
         const GIB: u64 = 1 << 20;
         for (physical, available, expected) in [
             (Some(24 * GIB), Some(23 * GIB), 1 << 20),
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn forced_costs_are_taken_as_they_are() {
+    fn forced_costs_are_used_unchanged() {
         let options = PbkdfOptions {
             memory_kib: Some(32),
             parallel: Some(1),

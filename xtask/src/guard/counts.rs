@@ -275,7 +275,7 @@ totals: 900
     }
 
     #[test]
-    fn more_than_the_limit_is_wrong_and_less_is_said() {
+    fn more_than_the_limit_fails_and_less_is_reported() {
         let counts = counts(CASE, REPORT).unwrap();
         assert_eq!(compare(&counts, &limits("10.50")), (vec![], 0));
         assert_eq!(compare(&counts, &limits("10.20")), (vec![], 0));

@@ -267,7 +267,7 @@ OFFSET           TYPE              VALUE
 ";
 
     #[test]
-    fn functions_and_whom_they_call() {
+    fn functions_and_their_callees() {
         let functions = functions(CODE, RELOCATIONS);
         let names: Vec<_> = functions.iter().map(|f| f.name).collect();
         assert_eq!(names, ["a::f", "<a::G as a::H>::g"]);
@@ -287,7 +287,7 @@ OFFSET           TYPE              VALUE
     /// Each line with the expected results: is AES, bytes of the register, load, store, on the
     /// stack.
     #[test]
-    fn instructions_are_told_apart() {
+    fn instructions_are_classified() {
         let cases = [
             ("vaesenc zmm1,zmm1,zmm2", (true, 64, false, false, false)),
             (

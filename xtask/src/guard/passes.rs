@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_limit_permits_is_an_error() {
+    fn code_beyond_every_limit_is_an_error() {
         for (more, what) in [
             (
                 "vaesenc zmm1,zmm1,zmm2",
@@ -705,7 +705,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lowers_the_clock_is_found() {
+    fn instructions_that_lower_the_clock_are_found() {
         for (more, is_found) in [
             ("vpmuludq zmm1,zmm2,zmm3", true),
             ("vfmadd213pd ymm1,ymm2,ymm3", true),
@@ -720,7 +720,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_inlined_is_found() {
+    fn functions_that_are_not_inlined_are_found() {
         let other = |name: &str, code: &str| {
             let code = format!("0000000000002000 <{name}>:\n    2000:\t{code}\n");
             outside(&functions(&code, "")).len()

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_cannot_move_the_cursor() {
+    fn foreign_text_cannot_move_the_cursor() {
         assert_eq!(list(&["a\tb", "c"]), r"a\tb, c");
         assert_eq!(list(&[0; 0]), "none");
     }

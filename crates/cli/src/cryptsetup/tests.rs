@@ -195,7 +195,7 @@ fn options_are_read_as_cryptsetup_reads_them() {
 }
 
 #[test]
-fn other_lines_are_ours() {
+fn other_command_lines_are_not_translated() {
     for line in [
         "luxor",
         "luxor --help",
@@ -214,7 +214,7 @@ fn other_lines_are_ours() {
 }
 
 #[test]
-fn what_luxor_does_not_do_is_refused() {
+fn unsupported_actions_and_options_are_refused() {
     for (line, word) in [
         ("luxor close v", "no counterpart"),
         ("luxor luksOpen v name", "creates no devices"),

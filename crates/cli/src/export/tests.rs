@@ -135,7 +135,7 @@ fn a_volume_has_the_bytes_and_the_length_of_its_file() {
 }
 
 #[test]
-fn a_volume_is_given_out_past_the_page_cache() {
+fn a_direct_export_bypasses_the_page_cache() {
     let _alone = alone();
     let mut plain: Vec<u8> = (0..50_000).map(|i: u32| i.to_le_bytes()[0]).collect();
     let folder = folder(&plain, "");
@@ -218,7 +218,7 @@ fn discards_reach_the_storage_when_asked_for() {
 }
 
 #[test]
-fn what_is_no_storage_is_refused() {
+fn inputs_that_are_not_storage_are_refused() {
     let _alone = alone();
     let folder = folder(b"attack at dawn", "");
     let folder = folder.path();
@@ -283,7 +283,7 @@ fn a_file_under_a_loop_device_is_not_written() {
 
 /// cryptsetup's lock, which keeps it from continuing or starting a re-encryption.
 #[test]
-fn nobody_reencrypts_what_is_given_out() {
+fn an_export_keeps_reencryptions_out() {
     let _alone = alone();
     // The lock is global, so the UUID must be unique on this machine.
     let uuid = format!("9a1d2f60-5c1e-4b7e-8f0a-{:012x}", std::process::id());
@@ -328,7 +328,7 @@ fn nothing_is_written_in_the_midst_of_a_reencryption() {
 }
 
 #[test]
-fn the_type_is_what_it_is_said_to_be() {
+fn the_type_must_match_the_volume() {
     let _alone = alone();
     let folder = folder(b"attack at dawn", "");
     let folder = folder.path();
@@ -371,7 +371,7 @@ fn the_type_is_what_it_is_said_to_be() {
 }
 
 #[test]
-fn a_plain_volumes_key_is_what_the_file_begins_with() {
+fn a_plain_volume_uses_the_first_bytes_of_the_key_file() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -107,7 +107,7 @@ fn sizes_are_whole_sectors() {
 }
 
 #[test]
-fn what_exists_is_replaced_by_force_only() {
+fn an_existing_file_is_replaced_only_with_force() {
     let folder = prepared();
     let old = bytes(20 << 20, 1);
     folder.write("volume", &old);

@@ -120,7 +120,7 @@ fn a_restored_header_opens_with_the_old_key_only() {
 }
 
 #[test]
-fn a_backup_without_keyslots_or_the_length_of_the_file_takes_force() {
+fn a_backup_without_keyslots_or_file_length_needs_force() {
     let folder = prepared();
     for volume in VOLUMES {
         fs::copy(folder.join(volume), folder.join("copy")).unwrap();
@@ -148,7 +148,7 @@ fn a_backup_without_keyslots_or_the_length_of_the_file_takes_force() {
 }
 
 #[test]
-fn a_backup_of_data_that_are_encrypted_otherwise_takes_force() {
+fn a_backup_for_differently_encrypted_data_needs_force() {
     let folder = prepared();
     let before = fs::read(folder.join("luks2")).unwrap();
     let otherwise = "describes the data differently";
@@ -258,7 +258,7 @@ fn nothing_is_replaced_without_a_yes() {
 
 /// Only the volume that the question was about may be overwritten.
 #[test]
-fn nothing_is_restored_to_what_took_the_place_of_the_volume_meanwhile() {
+fn a_file_swapped_in_during_the_prompt_is_not_overwritten() {
     let folder = prepared();
     run(&folder, "header backup luks2 backup").ok();
     folder.write("nothing", vec![0; 17 << 20]);
@@ -303,7 +303,7 @@ fn nothing_is_restored_to_what_took_the_place_of_the_volume_meanwhile() {
 }
 
 #[test]
-fn a_backup_that_does_not_fit_takes_force() {
+fn a_backup_that_does_not_fit_needs_force() {
     let folder = prepared();
     run(&folder, "header backup luks2 backup").ok();
     run(
@@ -351,7 +351,7 @@ fn a_backup_that_does_not_fit_takes_force() {
 /// The message names the UUID and the label of the volume that would be destroyed, or the file
 /// system.
 #[test]
-fn another_volume_and_what_is_none_take_force() {
+fn overwriting_another_volume_or_other_data_needs_force() {
     let folder = prepared();
     run(&folder, "header backup luks2 backup").ok();
     run(
@@ -778,7 +778,7 @@ fn a_converted_volume_opens_and_converts_back() {
 }
 
 #[test]
-fn nothing_opens_what_is_erased() {
+fn an_erased_volume_cannot_be_opened() {
     let folder = prepared();
     let before = fs::read(folder.join("luks2")).unwrap();
     run(&folder, "header backup luks2 backup").ok();

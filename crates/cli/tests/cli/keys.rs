@@ -151,7 +151,7 @@ fn remove_tells_which_keyslots_were_not_tried() {
 }
 
 #[test]
-fn the_last_keyslot_goes_only_when_it_is_said() {
+fn the_last_keyslot_is_removed_only_on_explicit_request() {
     let folder = prepared();
     let before = fs::read(folder.join("volume")).unwrap();
     let last = "keyslot 0 is the last one";
@@ -311,7 +311,7 @@ fn a_terminal_asks_for_the_old_key_once_and_the_new_one_twice() {
 }
 
 #[test]
-fn what_cannot_be_is_told_before_a_secret_is_asked_for() {
+fn impossible_changes_fail_before_a_secret_is_read() {
     let folder = prepared();
     // Standard input is empty, so a command that reads it fails with another message.
     for (line, words) in [
@@ -360,7 +360,7 @@ fn what_cannot_be_is_told_before_a_secret_is_asked_for() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_told_first() {
+fn a_read_only_file_fails_before_a_secret_is_read() {
     let folder = prepared();
     folder.open_to_everybody();
     let outcome = as_nobody("\"$luxor\" key add volume < /dev/null", folder.path());
@@ -380,7 +380,7 @@ fn flock(how: &str, path: &Path) -> bool {
 }
 
 #[test]
-fn nobody_waits_while_a_secret_is_asked_for() {
+fn no_lock_is_held_while_waiting_for_a_secret() {
     let folder = prepared();
     let volume = folder.join("volume");
     let fifo = folder.join("fifo");
@@ -414,7 +414,7 @@ fn nobody_waits_while_a_secret_is_asked_for() {
 }
 
 #[test]
-fn a_change_waits_for_who_reads() {
+fn a_change_waits_for_readers() {
     let folder = prepared();
     let volume = folder.join("volume");
     let mut reader = Command::new("flock")

@@ -526,7 +526,7 @@ fn a_lock_on_standard_input_stays_its_callers() {
 }
 
 #[test]
-fn a_file_system_without_locks_is_one_without_the_lock() {
+fn a_file_system_without_locks_counts_as_no_lock() {
     for version in ["luks1", "luks2"] {
         let (folder, device) = prepared(version);
         drop(device);

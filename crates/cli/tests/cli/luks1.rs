@@ -50,7 +50,7 @@ fn field<'a>(dump: &'a str, after: &str, name: &str) -> &'a str {
 }
 
 #[test]
-fn dump_tells_what_cryptsetup_tells() {
+fn dump_shows_the_same_as_cryptsetup() {
     let folder = prepared();
     let theirs = cryptsetup(folder.path(), "luksDump volume");
     let outcome = luxor("dump volume").current_dir(folder.path()).ok();
@@ -236,7 +236,7 @@ fn with_plain() -> Folder {
 const ENCRYPT: &str = "encrypt --type luks1 --pbkdf-force-iterations 1000 --key-file key";
 
 #[test]
-fn what_is_encrypted_comes_back() {
+fn an_encrypted_file_decrypts_to_the_original() {
     let folder = with_plain();
     let run = |line: &str| luxor(line).current_dir(folder.path());
     run(&format!("{ENCRYPT} plain volume")).ok();
@@ -269,7 +269,7 @@ fn what_is_encrypted_comes_back() {
 }
 
 #[test]
-fn what_luks1_cannot_keep_is_refused() {
+fn inputs_that_luks1_cannot_represent_are_refused() {
     let folder = with_plain();
     let run = |line: &str| luxor(line).current_dir(folder.path());
     for len in [0, 1, 511, 513, 7 * 512 - 1] {

@@ -145,7 +145,7 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
 }
 
 #[test]
-fn what_is_below_or_above_a_mount_is_not_unmounted_with_it() {
+fn mounts_below_or_above_ours_stay_mounted() {
     let folder = prepared();
     let dir = folder.join("dir");
     let mount_memory = || {
@@ -179,7 +179,7 @@ fn what_is_below_or_above_a_mount_is_not_unmounted_with_it() {
 }
 
 #[test]
-fn what_is_written_is_in_the_volume() {
+fn writes_to_the_mounted_file_reach_the_volume() {
     let folder = prepared();
     let mounted = Mounted::new(&folder, "photos.tar.luks dir");
     let file = File::options().write(true).open(mounted.file()).unwrap();
@@ -196,7 +196,7 @@ fn what_is_written_is_in_the_volume() {
 }
 
 #[test]
-fn what_is_quiet_says_nothing() {
+fn a_quiet_mount_prints_nothing() {
     let folder = prepared();
     let mut child = mount(&folder, "-q photos.tar.luks dir").spawn();
     // No other program uses this folder, so the file is what appears first.
@@ -223,7 +223,7 @@ fn signals_unmount() {
 }
 
 #[test]
-fn who_has_the_file_open_is_waited_for_until_a_second_signal() {
+fn an_unmount_waits_for_open_files_until_a_second_signal() {
     let folder = prepared();
     for twice in [false, true] {
         let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
@@ -277,7 +277,7 @@ fn a_second_signal_ends_it_while_a_bind_mount_elsewhere_shows_it() {
 }
 
 #[test]
-fn an_aborted_mount_is_taken_away_or_said_to_be_left() {
+fn an_aborted_mount_is_removed_or_reported() {
     let folder = prepared();
     let [dir, other] = ["dir", "other"].map(|name| folder.join(name));
     let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
@@ -362,7 +362,7 @@ fn without_proc_nothing_is_mounted() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
+fn impossible_mounts_are_refused_before_a_secret_is_read() {
     let folder = prepared();
     folder.write("full", b"");
     fs::create_dir_all(folder.join("full-dir/x")).unwrap();
@@ -396,7 +396,7 @@ fn what_cannot_be_mounted_is_refused_before_the_secret_is_asked_for() {
 }
 
 #[test]
-fn who_writes_is_alone_and_readers_are_not() {
+fn a_writing_mount_is_exclusive_and_read_only_mounts_are_not() {
     let folder = prepared();
     fs::create_dir(folder.join("other")).unwrap();
     let writer = Mounted::new(&folder, "photos.tar.luks dir");
@@ -420,7 +420,7 @@ fn who_writes_is_alone_and_readers_are_not() {
 }
 
 #[test]
-fn the_mount_of_a_killed_process_is_told_from_others() {
+fn a_mount_left_by_a_killed_process_is_recognised() {
     let folder = prepared();
     let mut mounted = Mounted::new(&folder, "photos.tar.luks dir");
     mounted.child.kill().unwrap();

@@ -69,7 +69,7 @@ fn missing_inputs_and_folders_are_4() {
 
 /// Replacing such a file, by whatever name, would make the result unreadable.
 #[test]
-fn what_is_needed_to_read_the_result_is_not_replaced() {
+fn files_needed_to_read_the_result_are_not_replaced() {
     let folder = prepared();
     encrypt(&folder)
         .args(["--header", "header", "plain", "data"])
@@ -184,7 +184,7 @@ fn a_file_is_not_turned_into_itself() {
 }
 
 #[test]
-fn folders_are_no_files() {
+fn folders_are_refused() {
     let folder = prepared();
     fs::create_dir(folder.join("folder")).unwrap();
     encrypt(&folder).args(["folder", "out"]).fails(1, "folder");
@@ -199,7 +199,7 @@ fn folders_are_no_files() {
 }
 
 #[test]
-fn what_may_not_be_read_or_written_is_named() {
+fn inaccessible_files_are_named() {
     let folder = prepared();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
     for name in PREPARED {
@@ -410,7 +410,7 @@ fn too_little_memory_for_argon2_is_3() {
 
 /// Depending on the system, the engine's threads, Argon2's threads or the buffers fail first.
 #[test]
-fn too_little_memory_for_threads_or_buffers_is_no_panic() {
+fn too_little_memory_for_threads_or_buffers_does_not_panic() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"x");
@@ -513,7 +513,7 @@ fn block_devices_are_outputs_and_inputs() {
 /// With --force the contents that will be destroyed are named first. Without it the refusal names
 /// them.
 #[test]
-fn what_stands_on_a_device_is_named() {
+fn the_content_of_a_device_is_named() {
     let folder = prepared();
     let device = Loop::over(&folder.write("disk", vec![0; 20 << 20]));
     let format = format!("format --key-file key {}", device.name());

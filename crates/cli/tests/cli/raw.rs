@@ -54,7 +54,7 @@ impl Raw {
 }
 
 #[test]
-fn ctr_ofb_and_ecb_are_those_of_openssl() {
+fn ctr_ofb_and_ecb_agree_with_openssl() {
     for (bits, key_len) in [(128, 16), (256, 32)] {
         let raw = Raw::new(key_len);
         let key = hex(&fs::read(&raw.key).unwrap());
@@ -176,7 +176,7 @@ impl Raw {
 }
 
 #[test]
-fn parallel_ofb_is_that_of_the_reference() {
+fn parallel_ofb_agrees_with_the_reference() {
     let raw = Raw::new(32);
     for (options, mode) in PARALLEL {
         let key_stream = raw.key_stream(mode, 5 * MIB + 7);
@@ -314,7 +314,7 @@ with open(target, 'wb') as out:
 ";
 
 #[test]
-fn xts_is_that_of_python() {
+fn xts_agrees_with_python() {
     for key_len in [32, 64] {
         let raw = Raw::new(key_len);
         for (len, unit, number, stride) in [
@@ -373,7 +373,7 @@ fn xts_is_that_of_python() {
 }
 
 #[test]
-fn without_a_data_unit_the_input_is_one() {
+fn without_data_unit_the_input_is_one_data_unit() {
     let raw = Raw::new(64);
     for len in [16, 1000, 16 * MIB] {
         let input = raw.folder.write("input", bytes(len, 4));

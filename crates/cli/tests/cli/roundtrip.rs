@@ -29,7 +29,7 @@ fn engines() -> Vec<String> {
 /// Uses any OpenCL implementation. Without one this test fails.
 #[cfg(feature = "opencl")]
 #[test]
-fn what_opencl_encrypts_a_cpu_decrypts() {
+fn opencl_and_cpu_decrypt_each_others_output() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let plain = bytes(3_000_001, 5);

@@ -180,7 +180,7 @@ fn clients_read_and_write_the_file_in_the_volume() {
 }
 
 #[test]
-fn who_writes_is_alone_and_who_reads_is_not() {
+fn a_writing_server_is_exclusive_and_read_only_servers_are_not() {
     let folder = prepared(&bytes(5000, 1));
     let read = "--read-only --socket other volume";
     let write = "--socket other volume";
@@ -368,7 +368,7 @@ fn a_pid_file_is_there_when_clients_can_come() {
 }
 
 #[test]
-fn it_ends_when_the_last_client_has_left() {
+fn exit_on_idle_ends_the_server_after_the_last_client() {
     let folder = prepared(b"attack at dawn");
     let before = folder.names();
     let server = Server::start(&folder, "--exit-on-idle --socket socket volume");
@@ -395,7 +395,7 @@ fn an_export_has_the_name_that_it_is_given() {
 }
 
 #[test]
-fn tcp_needs_a_word() {
+fn tcp_without_tls_needs_insecure() {
     let folder = prepared(b"attack at dawn");
     refusal(&folder, "--listen 127.0.0.1:0 volume").fails(1, "--insecure");
     let server = Server::start(&folder, "--listen 127.0.0.1:0 --insecure volume");

@@ -88,7 +88,7 @@ fn a_page_for_prometheus() {
 }
 
 #[test]
-fn metrics_are_for_this_machine_alone() {
+fn metrics_are_served_on_loopback_only() {
     let folder = prepared(b"plain");
     for command in ["serve --socket socket volume", "mount volume key"] {
         luxor(command)

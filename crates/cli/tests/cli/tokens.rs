@@ -230,7 +230,7 @@ fn settings_that_cannot_be_are_refused_before_any_is_made() {
 
 /// `luxor isLuks $D || luxor luksFormat $D` must not destroy a volume.
 #[test]
-fn a_volume_that_luxor_does_not_open_is_one() {
+fn is_luks_accepts_volumes_that_luxor_cannot_open() {
     let folder = prepared();
     for format in ["-h sha224", "-c aes-cbc-essiv:sha256 -s 192"] {
         folder.write("luks1", vec![0; 4 << 20]);
@@ -256,7 +256,7 @@ fn a_volume_that_luxor_does_not_open_is_one() {
 }
 
 #[test]
-fn scripts_are_told_by_the_exit_code() {
+fn exit_codes_tell_scripts_the_result() {
     let folder = prepared();
     for (line, code) in [
         ("isLuks volume", 0),

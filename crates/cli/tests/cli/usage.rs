@@ -220,7 +220,7 @@ fn an_engine_that_was_not_built_says_so() {
 }
 
 #[test]
-fn a_closed_standard_output_is_no_failure() {
+fn a_closed_standard_output_is_not_an_error() {
     for line in ["engines", "engines --json", "completions bash"] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);

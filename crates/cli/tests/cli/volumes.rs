@@ -53,7 +53,7 @@ fn dump_by_cryptsetup(volume: &Path, options: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn dump_json_is_what_cryptsetup_prints() {
+fn dump_json_equals_the_output_of_cryptsetup() {
     let folder = prepared();
     for name in ["ours", "theirs"] {
         let output = luxor("dump --json").arg(folder.join(name)).ok();
@@ -101,7 +101,7 @@ fn hostile_metadata_are_dumped_in_bounded_memory() {
 }
 
 #[test]
-fn dump_tells_what_matters() {
+fn dump_shows_the_important_fields() {
     let folder = prepared();
     for name in ["ours", "theirs"] {
         let text = luxor("dump").arg(folder.join(name)).ok();
@@ -158,7 +158,7 @@ fn a_hostile_label_plays_no_tricks() {
 }
 
 #[test]
-fn other_files_are_no_volumes() {
+fn files_without_a_header_are_refused() {
     let folder = prepared();
     folder.write("empty", b"");
     folder.write("text", "LUKS".repeat(2000));
@@ -344,7 +344,7 @@ fn weak_keys_are_named_and_may_be_allowed() {
 
 /// Printing the volume key needs a confirmation.
 #[test]
-fn the_volume_key_is_given_out_on_a_yes() {
+fn the_volume_key_is_printed_after_confirmation() {
     let folder = prepared();
     folder.write("wrong", b"wrong");
     for name in ["ours", "theirs"] {

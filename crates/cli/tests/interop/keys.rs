@@ -195,7 +195,7 @@ pub const VERSIONS: [bool; 2] = [true, false];
 
 /// Tests tokens and labels. Operations on keys are part of the product of all values.
 #[test]
-fn what_one_does_the_other_undoes() {
+fn each_program_undoes_changes_of_the_other() {
     let mut columns: Vec<(&str, Deed<'_>)> = Vec::new();
     for operation in OPERATIONS.iter().filter(|operation| !operation.is_of_keys) {
         let deed = |bench: &mut Bench, cell, _| both_ways(bench, cell, operation);

@@ -119,7 +119,7 @@ fn served_for_reading(
 
 /// Without a common lock, a re-encryption during a decryption would give wrong bytes.
 #[test]
-fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
+fn decryption_and_reencryption_exclude_each_other() -> Outcome<()> {
     let mut bench = Bench::new();
     let secret = bench.secret(b"secret", SecretKind::KeyFile);
     let payload = pattern(1, LEN);
@@ -194,7 +194,7 @@ fn decryption_and_reencryption_keep_out_of_each_other() -> Outcome<()> {
 
 /// After a crash the keys can still be tested, and the state is not reported as damage.
 #[test]
-fn a_hot_zone_is_told_and_its_keys_are() -> Outcome<()> {
+fn a_hot_zone_is_reported_and_its_keys_can_be_tested() -> Outcome<()> {
     let mut bench = Bench::new();
     for _ in 0..20 {
         bench.clear()?;

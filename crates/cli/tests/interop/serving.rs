@@ -88,7 +88,7 @@ impl Drop for Server {
 /// Without a common lock, a re-encryption while the volume is served would destroy the data.
 /// cryptsetup notes in the metadata that it begins, and then must stop.
 #[test]
-fn nobody_reencrypts_what_is_served() -> Outcome<()> {
+fn cryptsetup_does_not_reencrypt_a_served_volume() -> Outcome<()> {
     let mut bench = Bench::new();
     let payload = pattern(1, 4 << 20);
     for read_only in [true, false] {
@@ -123,7 +123,7 @@ fn nobody_reencrypts_what_is_served() -> Outcome<()> {
 /// Tests every cipher, sector size and way of counting IVs, with data that do not begin at offset
 /// 0.
 #[test]
-fn plain_volumes_are_what_python_says() -> Outcome<()> {
+fn plain_volumes_agree_with_python() -> Outcome<()> {
     let mut bench = Bench::new();
     let key = bench.file(&pattern(1, 64));
     for (i, encryption) in [

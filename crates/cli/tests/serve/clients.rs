@@ -119,7 +119,7 @@ fn qemu_io(volume: &Volume, uri: &str, expected: &mut [u8]) {
 }
 
 #[test]
-fn nbdinfo_is_told_what_there_is() {
+fn nbdinfo_shows_what_the_server_offers() {
     let volume = Volume::new(Kind::EXAMPLE, &bytes(100_001, 2));
     for (arguments, writes, trims) in [
         ("", true, false),

@@ -95,7 +95,7 @@ fn a_full_disk_fails_those_writes_that_need_room() {
 
 /// Requests for the lost part fail, requests for the rest succeed.
 #[test]
-fn a_file_that_becomes_shorter_is_served_as_far_as_it_goes() {
+fn a_truncated_file_is_served_up_to_its_end() {
     const LEFT: usize = 5 << 20;
     for kind in [Kind::EXAMPLE, Kind::Luks1, Kind::Plain] {
         let mut expected = bytes(LEN, 2);

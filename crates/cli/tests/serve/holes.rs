@@ -13,7 +13,7 @@ const LEN: usize = 8 << 20;
 const HOLES: [(usize, usize); 3] = [(0, 65536), (1 << 20, 2 << 20), (LEN - 8192, 8192)];
 
 #[test]
-fn holes_are_read_as_what_they_decrypt_to() {
+fn holes_read_as_decrypted_zeros() {
     for kind in [
         Kind::Luks2 { sector_size: 512 },
         Kind::Luks2 { sector_size: 4096 },
@@ -53,7 +53,7 @@ fn holes_are_read_as_what_they_decrypt_to() {
 
 /// A client that discards reads the same noise afterwards as all others.
 #[test]
-fn what_is_discarded_is_read_as_what_it_decrypts_to() {
+fn discarded_ranges_read_as_decrypted_zeros() {
     let mut zeros = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &zeros);
     let server = volume.serve("--allow-discards");

@@ -59,7 +59,7 @@ fn rest(mut socket: &UnixStream) -> Vec<u8> {
 }
 
 #[test]
-fn who_goes_or_lies_hurts_nobody_else() {
+fn clients_that_leave_or_lie_do_not_harm_others() {
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     let server = volume.serve("");
@@ -204,7 +204,7 @@ fn a_server_without_files_goes_on() {
 
 /// Clients that ask for much and read nothing get a bounded share of the memory.
 #[test]
-fn who_takes_no_replies_holds_up_nobody_else() {
+fn a_client_that_reads_no_replies_does_not_delay_others() {
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     let server = volume.serve("");

@@ -116,7 +116,7 @@ fn clients_with_certificates_read_and_write() {
 }
 
 #[test]
-fn nobody_else_gets_in() {
+fn clients_without_mutual_tls_are_refused() {
     let (volume, plain) = prepared();
     let server = serve(&volume);
     let known = uri(&volume, &server, "known");

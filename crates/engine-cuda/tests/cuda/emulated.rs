@@ -48,7 +48,7 @@ fn check(
 }
 
 #[test]
-fn the_committed_ptx_gives_the_references_answers() {
+fn the_committed_ptx_agrees_with_the_reference() {
     let double = Double::new(&[GPU]);
     let backend = backend(&double);
     assert_eq!(
@@ -88,7 +88,7 @@ fn the_committed_ptx_gives_the_references_answers() {
 }
 
 #[test]
-fn more_keys_than_places_take_turns() {
+fn more_keys_than_places_share_the_places() {
     let double = Double::new(&[GPU]);
     let backend = backend(&double);
     let secrets: Vec<_> = (0..70).map(|seed| bytes(seed, 32)).collect();
@@ -140,7 +140,7 @@ fn memory_of_alloc_is_pinned_and_goes_back_wiped() {
 }
 
 #[test]
-fn what_is_on_a_device_is_copied_there() {
+fn device_memory_is_copied_on_the_device() {
     let double = Double::new(&[GPU, GPU]);
     let backend = backend(&double);
     let [device, other] = backend.devices() else {

@@ -25,7 +25,7 @@ fn refused(double: &Arc<Double>) -> Unusable {
 }
 
 #[test]
-fn a_driver_that_is_too_old_is_asked_for_nothing_more() {
+fn a_driver_that_is_too_old_gets_no_further_calls() {
     let double = Double::new(&[GPU]);
     double.state().version = 11080;
     assert_eq!(
@@ -36,7 +36,7 @@ fn a_driver_that_is_too_old_is_asked_for_nothing_more() {
 }
 
 #[test]
-fn no_device_is_no_failure_of_the_drivers() {
+fn a_missing_device_is_not_a_driver_failure() {
     assert_eq!(refused(&Double::new(&[])), Unusable::NoDevice);
     for call in ["cuInit", "cuDeviceGetCount"] {
         let double = Double::new(&[GPU]);
@@ -76,7 +76,7 @@ fn a_device_that_lacks_something_is_left_out() {
 }
 
 #[test]
-fn kernels_that_the_driver_cannot_compile_are_told_with_its_words() {
+fn a_compile_error_contains_the_drivers_log() {
     let double = Double::new(&[GPU]);
     double.fail(Some("cuModuleLoadDataEx"), 0, INVALID_PTX);
     let text = refused(&double).to_string();
@@ -87,7 +87,7 @@ fn kernels_that_the_driver_cannot_compile_are_told_with_its_words() {
 }
 
 #[test]
-fn a_device_without_memory_gives_back_what_it_gave() {
+fn running_out_of_memory_frees_what_was_allocated() {
     let sizes = QueueSizes {
         data: 4096,
         tweaks: 1024,
@@ -172,7 +172,7 @@ fn run(double: &Arc<Double>) -> Outcome {
 }
 
 #[test]
-fn a_launch_that_fails_leaves_the_rest_as_it_was() {
+fn a_launch_that_fails_leaves_the_rest_unchanged() {
     // Fails the first kernel of the second batch; the first batch has two kernels.
     let double = Double::new(&[GPU]);
     double.fail(Some("cuLaunchKernel"), 2, LAUNCH_OUT_OF_RESOURCES);
@@ -187,7 +187,7 @@ fn a_launch_that_fails_leaves_the_rest_as_it_was() {
 }
 
 #[test]
-fn a_device_that_is_lost_midway_leaves_the_rest_as_it_was() {
+fn a_device_that_is_lost_midway_leaves_the_rest_unchanged() {
     let double = Double::new(&[GPU]);
     double.fail(Some("cuMemcpyDtoHAsync_v2"), 1, ILLEGAL_ADDRESS);
     let outcome = run(&double);

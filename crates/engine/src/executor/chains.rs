@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_called_for_nothing() {
+    fn the_crew_starts_only_when_work_can_be_shared() {
         let executor = Executor::new(NonZeroUsize::new(2).unwrap());
         let apart = Chains::Apart { array: 64 };
         crypt(&ofb(), &executor, apart, 1000);

@@ -239,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helpers_come_and_nobody_stays() {
+    fn helpers_enter_once_and_all_leave() {
         let crew = Crew::new(2);
         assert_eq!(crew.len(), 2);
         for _ in 0..100 {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_helpers_that_do_not_come() {
+    fn a_call_does_not_wait_for_busy_helpers() {
         let crew = Crew::new(1);
         let (held, release) = (Barrier::new(2), Barrier::new(3));
         let callers = Mutex::new(vec![]);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_through_closes_the_offer() {
+    fn a_finished_thread_closes_the_offer() {
         let crew = Crew::new(2);
         let came = Barrier::new(2);
         let entered = AtomicUsize::new(0);
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_that_panics_when_dropped_harms_nobody() {
+    fn a_panic_payload_that_panics_on_drop_does_no_harm() {
         struct Bomb;
         impl Drop for Bomb {
             fn drop(&mut self) {

@@ -47,7 +47,7 @@ fn a_file_is_read_and_is_storage() {
 }
 
 #[test]
-fn only_what_is_opened_for_changes_is_written() {
+fn only_inputs_opened_for_changes_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, "0123456789").unwrap();
@@ -171,7 +171,7 @@ fn a_change_in_the_middle_of_reading_is_seen() {
 }
 
 #[test]
-fn a_change_is_seen_by_who_reads_at_offsets() {
+fn reads_at_offsets_notice_a_change() {
     let folder = tempfile::tempdir().unwrap();
     for sparse in [false, true] {
         let path = folder.path().join("file");
@@ -275,7 +275,7 @@ fn streams_have_no_length() {
 }
 
 #[test]
-fn a_block_device_is_as_long_as_it_is() {
+fn the_length_of_a_block_device_is_known() {
     let _alone = alone();
     let file = tempfile::NamedTempFile::new().unwrap();
     let bytes: Vec<u8> = (0..1 << 20).map(|i: u32| i.to_le_bytes()[1]).collect();
@@ -294,7 +294,7 @@ fn a_block_device_is_as_long_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_told_in_words() {
+fn errors_say_why_a_file_cannot_be_opened() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("no such file");

@@ -116,7 +116,7 @@ fn a_sparse_file_has_its_exact_length() {
 }
 
 #[test]
-fn what_is_in_the_way_is_told_before_any_work() {
+fn existing_files_are_reported_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     fs::write(path("file"), "content").unwrap();
@@ -185,7 +185,7 @@ fn a_file_that_is_in_use_is_not_replaced() {
 }
 
 #[test]
-fn the_input_is_no_output_whatever_its_name() {
+fn the_input_is_refused_as_output_under_any_name() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
@@ -270,7 +270,7 @@ fn streams_are_written_straight() {
 
 /// The same happens if another file gets the inode number.
 #[test]
-fn what_changes_its_owner_is_not_opened() {
+fn a_file_with_a_new_owner_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -433,7 +433,7 @@ fn old_signatures_are_gone_before_the_first_data() {
 }
 
 #[test]
-fn a_device_that_is_too_small_keeps_what_it_has() {
+fn a_device_that_is_too_small_keeps_its_content() {
     let _alone = alone();
     let (file, device) = device(1 << 20);
     let mut output = Output::create(&device.0, &FORCE).unwrap();

@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_of_one_that_is_given_up() {
+    fn an_abandoned_output_leaves_nothing() {
         for nameless in BOTH {
             let folder = tempfile::tempdir().unwrap();
             drop(create(&folder.path().join("file"), false, nameless));
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn what_killed_runs_left_is_removed_and_nothing_else() {
+    fn only_files_of_killed_runs_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let write = |name: &str, mode: u32| {

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_down_keeps_its_number() {
+    fn keyslots_that_move_down_keep_their_number() {
         for key_len in [16, 32, 64] {
             let end = layout::areas_end(key_len).next_multiple_of(AREA_ALIGNMENT);
             let len = layout::area_len(key_len);

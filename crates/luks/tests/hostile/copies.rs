@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{AREA_END, SIZE, attempt, changed, json_text, seal, unlock, volume};
 
 #[test]
-fn a_truncated_header_is_told() {
+fn a_truncated_header_is_reported() {
     let volume = volume(PbkdfKind::Pbkdf2);
     for len in (0..=volume.len()).step_by(512) {
         let storage = MemoryStorage::new(volume[..len].to_vec());

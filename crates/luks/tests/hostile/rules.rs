@@ -437,7 +437,7 @@ fn the_json_area_holds_one_object_and_zeros() {
 
 /// Metadata of future versions can be examined, but the volume is not opened.
 #[test]
-fn what_is_not_known_is_shown_and_not_opened() {
+fn unknown_metadata_are_shown_and_not_opened() {
     let volume = volume(PbkdfKind::Pbkdf2);
     let keyslot = |kind: &str| {
         json!({
@@ -689,7 +689,7 @@ fn the_state_of_a_re_encryption_has_rules() {
 /// `cryptsetup token import` accepts the first two. No known program creates the third; it must not
 /// prevent opening the volume, so that it can be removed.
 #[test]
-fn tokens_that_nobody_uses_do_no_harm() {
+fn unusual_tokens_do_not_prevent_opening() {
     let volume = volume(PbkdfKind::Pbkdf2);
     for (path, token) in [
         ("tokens/1", json!({"type": "x", "keyslots": ["0", "0"]})),

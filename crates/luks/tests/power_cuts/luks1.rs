@@ -215,7 +215,7 @@ fn no_power_cut_loses_a_key() {
 }
 
 #[test]
-fn no_power_cut_breaks_what_comes() {
+fn no_power_cut_breaks_a_key_being_added() {
     let image = one_key();
     for case in add_cases(&image) {
         cut(&case, &image);
@@ -273,7 +273,7 @@ fn short_transfers_change_nothing() {
 
 /// After the new key is written, an error must say where it is.
 #[test]
-fn what_fails_after_the_key_has_changed_says_so() {
+fn a_failure_after_the_key_has_changed_says_so() {
     let image = volume();
     let storage = MemoryStorage::new(image.clone());
     let new = new_keyslot(&Luks1Header::read(&storage).unwrap(), &storage, NEW);

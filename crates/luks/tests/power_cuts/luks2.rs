@@ -305,7 +305,7 @@ fn a_power_cut_leaves_the_old_or_the_new() {
 }
 
 #[test]
-fn without_syncs_that_would_fail() {
+fn missing_syncs_are_noticed() {
     let volume = volume();
     let damaged = &beginnings(&volume)[1].1;
     for case in cases(&volume) {

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_of_this_program_and_cpu_is_of_no_use() {
+    fn a_calibration_of_another_program_or_cpu_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calibration.json");
         let good = calibration().json();

@@ -148,7 +148,7 @@ fn work_goes_on_while_something_is_written() {
 }
 
 #[test]
-fn the_first_failure_in_the_source_is_told() {
+fn the_first_failure_in_the_source_is_reported() {
     const BAD: u64 = 5 * PIECE as u64;
     // Later pieces fail too, and earlier in time.
     let late = |offset: u64| {
@@ -218,7 +218,7 @@ fn the_first_failure_in_the_source_is_told() {
 }
 
 #[test]
-fn so_many_threads_work_at_a_time_and_more_read() {
+fn work_is_limited_to_the_threads_and_reads_are_not() {
     let (working, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     // Five readers at a time: with fewer workers, none would pass the barrier.
     let barrier = Barrier::new(5);
@@ -281,7 +281,7 @@ fn memory_has_a_limit() {
 }
 
 #[test]
-fn a_source_of_nothing_has_one_piece() {
+fn an_empty_source_has_one_piece() {
     let nothing = MemoryStorage::default();
     for source in [
         Source::Stream(&mut io::empty()),
@@ -306,7 +306,7 @@ fn a_source_of_nothing_has_one_piece() {
 }
 
 #[test]
-fn the_flag_ends_those_who_wait_for_a_buffer() {
+fn cancelling_ends_threads_that_wait_for_a_buffer() {
     let cancel = AtomicBool::new(false);
     let source = MemoryStorage::new(bytes());
     let done = AtomicUsize::new(0);
@@ -335,7 +335,7 @@ fn the_flag_ends_those_who_wait_for_a_buffer() {
 }
 
 #[test]
-fn a_panic_ends_those_who_wait_for_a_buffer() {
+fn a_panic_ends_threads_that_wait_for_a_buffer() {
     let source = MemoryStorage::new(bytes());
     let done = AtomicUsize::new(0);
     let work = |piece: &mut Piece<'_>| {

@@ -43,7 +43,7 @@ fn transfers_are_direct() {
 
 /// Rounds of all sizes, with aligned memory and other memory.
 #[test]
-fn batches_of_any_kind_do_what_a_vector_does() {
+fn batches_of_any_kind_act_like_a_vector() {
     let mut random = Random::for_test("direct::batches_of_any_kind");
     const UNITS: usize = 6000;
     for file in both() {
@@ -114,7 +114,7 @@ fn batches_of_any_kind_do_what_a_vector_does() {
 
 /// Only reads beyond the new end fail. The new end may lie within a unit.
 #[test]
-fn a_file_that_shrinks_fails_what_is_gone() {
+fn reads_beyond_the_end_of_a_shrunk_file_fail() {
     for file in both() {
         let unit = file.alignment();
         file.write_all_at(&vec![7; 8 * unit], 0).unwrap();
@@ -151,7 +151,7 @@ fn a_file_that_shrinks_fails_what_is_gone() {
 /// Each thread has its own blocks, filled with bytes that depend on the block and the version. The
 /// test overwrites its memory as soon as a batch returns, and a late transfer would change it.
 #[test]
-fn many_threads_get_what_they_wrote_and_nothing_later() {
+fn threads_read_back_their_writes_and_no_transfer_is_late() {
     const BLOCKS: usize = 64;
     const CANARY: u8 = 0xc5;
     for file in &both() {

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_during_a_sync_needs_another() {
+    fn a_write_during_a_sync_needs_another_sync() {
         let busy = Busy::default();
         busy.durability.flush(&busy).unwrap();
         busy.durability.note_write();

@@ -148,7 +148,7 @@ mod tests {
 
     /// Each of these claims waits for the one before it, and not for the one after.
     #[test]
-    fn who_overlaps_waits_in_order() {
+    fn overlapping_claims_wait_in_order() {
         let ranges = Arc::new(Ranges::default());
         let first = ranges.claim(0..10, true);
         let (said, heard) = mpsc::channel();

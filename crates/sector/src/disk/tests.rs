@@ -113,7 +113,7 @@ impl<S: Storage> Storage for Aligned<S> {
 
 /// Lengths and offsets around every edge: of sectors, of pieces and of parts.
 #[test]
-fn requests_of_any_kind_do_what_a_vector_does() {
+fn requests_of_any_kind_act_like_a_vector() {
     let mut random = Random::for_test("disk::requests_of_any_kind");
     for (round, (limit, unit)) in [
         (None, 1),
@@ -410,7 +410,7 @@ fn readers_see_no_half_written_request() {
 }
 
 #[test]
-fn what_is_beyond_the_end_is_refused() {
+fn requests_beyond_the_end_are_refused() {
     let (storage, disk) = single(1000, SectorSize::B512);
     for (offset, len) in [
         (1000, 1),
@@ -473,7 +473,7 @@ fn a_read_only_disk_is_not_written() {
 }
 
 #[test]
-fn parts_that_are_not_there_are_no_disk() {
+fn parts_beyond_the_storage_are_refused() {
     let new = |parts| {
         let storage = Arc::new(MemoryStorage::new(vec![0; 8192]));
         Disk::new(storage, parts, DiskOptions::default()).map(|disk| disk.len())
@@ -511,7 +511,7 @@ fn parts_that_are_not_there_are_no_disk() {
 }
 
 #[test]
-fn parts_without_numbers_are_no_disk() {
+fn parts_without_valid_numbers_are_refused() {
     let mut odd = part(512, 8192, SectorSize::B4096, 1);
     let (_, geometry) = odd.crypt.as_mut().unwrap();
     (geometry.iv_large_sectors, geometry.iv_offset) = (true, 9);
@@ -526,7 +526,7 @@ fn parts_without_numbers_are_no_disk() {
 
 /// Nothing next to a part may be read or written, so parts must begin and end at whole units.
 #[test]
-fn parts_that_storage_cannot_move_are_no_disk() {
+fn parts_not_aligned_to_the_storage_are_refused() {
     let b512 = SectorSize::B512;
     for (unit, parts, expected) in [
         (512, vec![part(512, 1024, b512, 1)], None),
@@ -594,7 +594,7 @@ fn writers_of_one_unit_do_not_lose_sectors() {
 }
 
 #[test]
-fn a_flush_makes_durable_what_was_written_before_it() {
+fn a_flush_makes_earlier_writes_durable() {
     let (storage, disk) = single(8192, SectorSize::B512);
     let syncs = || {
         let operations = storage.operations();
@@ -761,7 +761,7 @@ impl LoadedKey for Broken {
 }
 
 #[test]
-fn what_cannot_be_encrypted_is_not_written() {
+fn data_that_cannot_be_encrypted_are_not_written() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let mut parts = vec![part(0, 8192, SectorSize::B512, 1)];
     let geometry = parts[0].crypt.take().unwrap().1;

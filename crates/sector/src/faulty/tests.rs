@@ -385,7 +385,7 @@ fn growth_and_its_write_are_lost_apart() {
 }
 
 #[test]
-fn what_a_failed_sync_gave_up_is_never_durable() {
+fn writes_lost_by_a_failed_sync_are_never_durable() {
     let faults = Faults {
         fail_sync_after: Some(1),
         ..Faults::default()

@@ -328,7 +328,7 @@ impl Write for Until {
 }
 
 #[test]
-fn failures_say_what_and_where() {
+fn failures_say_the_kind_and_the_offset() {
     let setup = Setup::plain();
     let job = setup.job(Direction::Encrypt);
     for place in [0, 1, 512, PIECE, 10 * PIECE + 77] {
@@ -605,7 +605,7 @@ fn a_panic_in_any_stage_ends_all() {
 }
 
 #[test]
-fn what_is_not_encrypted_passes_as_it_is() {
+fn unencrypted_data_pass_unchanged() {
     let threads = NonZeroUsize::new(2).unwrap();
     for len in [0, 1, 511, PIECE_LEN - 1, PIECE_LEN, 3 * PIECE_LEN + 17] {
         let bytes: Vec<u8> = (0..len).map(|i| i.to_le_bytes()[i % 3]).collect();

@@ -96,7 +96,7 @@ fn an_unreadable_place_hides_no_other() {
 }
 
 #[test]
-fn short_storages_have_none() {
+fn short_storages_have_no_signature() {
     for len in [0, 1, 511, 512, 1100, 4096] {
         assert_eq!(found(&vec![0; len]), []);
     }
@@ -105,7 +105,7 @@ fn short_storages_have_none() {
 /// The output of the real programs agrees with the table. Programs from packages that the tests
 /// need anyway must be installed; the others are tested if they are.
 #[test]
-fn what_mkfs_makes_is_named() {
+fn file_systems_made_by_mkfs_are_named() {
     let cases: [(&[&str], &str, u64, bool); 16] = [
         (
             &["mkfs.ext4", "-q", "-F"],

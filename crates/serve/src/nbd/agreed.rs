@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_offered_is_refused() {
+    fn commands_that_were_not_offered_are_refused() {
         let offers = [
             (Command::Trim, TransmissionFlags::SEND_TRIM),
             (Command::Cache, TransmissionFlags::SEND_CACHE),

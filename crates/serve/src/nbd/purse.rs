@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_there_again() {
+    fn returned_memory_is_available_again() {
         let purse = Arc::<Purse>::default();
         let share = Share::new(&purse);
         for _ in 0..100 {

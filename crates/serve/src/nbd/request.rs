@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn another_magic_is_no_request() {
+    fn a_wrong_magic_is_refused() {
         for bit in 0..32 {
             let found = REQUEST_MAGIC ^ (1 << bit);
             assert_eq!(

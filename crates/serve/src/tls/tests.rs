@@ -187,7 +187,7 @@ fn bytes_of_any_length_pass_in_both_versions() {
 }
 
 #[test]
-fn what_is_there_is_received_at_once() {
+fn available_bytes_are_received_at_once() {
     let (ours, mut theirs) = stream(&TLS13);
     for _ in 0..10 {
         theirs.write_all(&[7; 28]).expect("sent");
@@ -233,7 +233,7 @@ fn both_directions_are_busy_at_once() {
 }
 
 #[test]
-fn who_waits_for_bytes_is_in_nobodys_way() {
+fn a_blocked_receiver_does_not_block_senders() {
     for version in VERSIONS {
         let (ours, theirs) = pair(version);
         thread::scope(|scope| {
@@ -252,7 +252,7 @@ fn who_waits_for_bytes_is_in_nobodys_way() {
 }
 
 #[test]
-fn who_waits_for_room_is_in_no_receivers_way() {
+fn a_blocked_sender_does_not_block_receivers() {
     for version in VERSIONS {
         let (ours, theirs) = pair(version);
         let bytes = pattern(8 << 20, 3);
@@ -310,7 +310,7 @@ fn an_end_that_is_not_announced_is_an_error() {
 }
 
 #[test]
-fn a_record_of_somebody_else_ends_the_connection() {
+fn a_forged_record_ends_the_connection() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
         theirs.write_all(b"good").expect("sent");
@@ -330,7 +330,7 @@ fn a_record_of_somebody_else_ends_the_connection() {
 }
 
 #[test]
-fn a_shutdown_ends_what_waits() {
+fn a_shutdown_ends_blocked_calls() {
     let (ours, theirs) = pair(&TLS13);
     let bytes = vec![0; 8 << 20];
     thread::scope(|scope| {
@@ -345,7 +345,7 @@ fn a_shutdown_ends_what_waits() {
 }
 
 #[test]
-fn what_has_come_is_received_after_a_stop_and_answered() {
+fn bytes_from_before_a_stop_are_received_and_answered() {
     for version in VERSIONS {
         let (ours, mut theirs) = stream(version);
         theirs.write_all(b"early").expect("sent");
@@ -411,7 +411,7 @@ fn only_clients_with_a_good_certificate_are_let_in() {
 }
 
 #[test]
-fn what_is_no_tls_is_answered_with_an_alert() {
+fn a_client_without_tls_gets_an_alert() {
     let (ours, mut theirs) = sockets();
     let ours = accept(ours);
     theirs
@@ -455,7 +455,7 @@ fn time_limits_pass_through() {
 }
 
 #[test]
-fn files_that_are_no_use_are_named() {
+fn unusable_files_are_named() {
     let pem = pem();
     let (certificate, key) = (&pem["server.pem"], &pem["server.key"]);
     let authority = &pem["authority.pem"];

@@ -131,7 +131,7 @@ fn the_file_is_the_owners_and_as_long_as_the_disk() {
 }
 
 #[test]
-fn beyond_the_end_there_is_no_room() {
+fn writes_beyond_the_end_fail() {
     let mount = Mount::new(disk(LEN, SectorSize::B512, false).1);
     let file = mount.open();
     // As on a full device, the part that fits is written.
@@ -175,7 +175,7 @@ fn nothing_is_created_renamed_truncated_or_removed() {
 }
 
 #[test]
-fn what_is_read_only_is_not_written() {
+fn a_read_only_disk_is_a_read_only_file() {
     let (storage, disk) = disk(LEN, SectorSize::B512, true);
     let mount = Mount::new(disk);
     for options in [
@@ -298,7 +298,7 @@ fn direct_and_synchronous_files_work_too() {
 }
 
 #[test]
-fn who_has_the_file_open_keeps_it() {
+fn an_open_file_stays_usable_after_an_unmount() {
     let (_, disk) = disk(LEN, SectorSize::B512, false);
     let mount = Mount::new(disk.clone());
     let file = mount.open();
@@ -314,7 +314,7 @@ fn who_has_the_file_open_keeps_it() {
 }
 
 #[test]
-fn umount_ends_it() {
+fn umount_ends_the_mount() {
     for program in ["umount", "fusermount3"] {
         let mount = Mount::new(disk(LEN, SectorSize::B512, false).1);
         let mut command = Command::new(program);

@@ -232,7 +232,7 @@ fn cut(
 }
 
 #[test]
-fn what_was_acknowledged_as_durable_survives_a_power_cut() {
+fn data_acknowledged_as_durable_survive_a_power_cut() {
     for sector_size in [SectorSize::B512, SectorSize::B4096] {
         let (storage, known) = load(sector_size, false);
         assert!(known.durable.len() > 30, "{}", known.durable.len());
@@ -244,7 +244,7 @@ fn what_was_acknowledged_as_durable_survives_a_power_cut() {
 
 /// The same without syncs, which shows that the test above notices if the server leaves them out.
 #[test]
-fn without_syncs_that_would_be_noticed() {
+fn missing_syncs_are_noticed() {
     let (storage, known) = load(SectorSize::B512, true);
     let lost = cut(&storage, &known, SectorSize::B512, 1000).unwrap_err();
     assert!(lost.contains("was acknowledged"), "{lost}");

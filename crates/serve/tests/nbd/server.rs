@@ -48,7 +48,7 @@ fn clients_see_each_others_writes_and_a_flush_covers_all() {
 }
 
 #[test]
-fn what_was_written_is_durable_at_the_end() {
+fn writes_are_durable_when_the_server_ends() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let running = Running::new(storage.clone(), ServerOptions::default());
     let mut client = running.client();
@@ -170,7 +170,7 @@ fn a_client_that_takes_no_replies_fills_no_send_queue() {
 
 /// A caller that waits for the server's end can then use what its disk has locked.
 #[test]
-fn nobody_has_the_disk_at_the_end() {
+fn the_server_releases_the_disk_when_it_ends() {
     for round in 0..500 {
         let part = Part {
             offset: 0,
@@ -235,7 +235,7 @@ impl Storage for SlowSync {
 }
 
 #[test]
-fn what_cannot_be_made_durable_at_the_end_is_an_error() {
+fn a_failed_flush_at_the_end_is_an_error() {
     let faults = Faults {
         fail_sync_after: Some(0),
         ..Faults::default()
@@ -260,7 +260,7 @@ fn a_stop_ends_handshakes_and_idle_clients() {
 }
 
 #[test]
-fn the_last_client_ends_a_server_that_was_told_so() {
+fn the_last_client_ends_a_server_with_exit_on_idle() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let options = ServerOptions {
         exit_on_idle: true,
@@ -278,7 +278,7 @@ fn the_last_client_ends_a_server_that_was_told_so() {
 }
 
 #[test]
-fn there_are_only_so_many_clients() {
+fn the_number_of_clients_is_limited() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 8192]));
     let options = ServerOptions {
         max_clients: 2,
@@ -342,7 +342,7 @@ fn clients_that_say_nothing_take_no_places() {
 
 /// Refusing a client costs almost no time.
 #[test]
-fn other_users_hold_up_nobody() {
+fn other_users_are_refused_without_delay() {
     // Only root can act as another user.
     if !geteuid().is_root() {
         return;

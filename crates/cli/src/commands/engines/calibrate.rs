@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_tells_what_auto_takes() {
+    fn the_table_says_what_auto_uses() {
         let cpu = Cpu {
             model: "Abacus 3".into(),
             engine: "portable".into(),

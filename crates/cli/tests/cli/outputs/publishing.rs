@@ -35,7 +35,7 @@ fn a_volume_and_its_header_are_not_replaced_together() {
 
 /// A file that appears after the outputs were checked, while the program waits for its key.
 #[test]
-fn of_a_volume_and_its_header_both_appear_or_none() {
+fn a_volume_and_its_header_both_appear_or_neither() {
     for (line, size) in [("encrypt plain", ""), ("format", "--size 1M")] {
         for late in ["new", "header"] {
             let folder = prepared();
@@ -96,7 +96,7 @@ fn left_overs_are_removed_before_anything_else() {
 
 /// Files with such names are not left-overs if the command reads them.
 #[test]
-fn what_a_command_reads_is_no_left_over() {
+fn files_that_a_command_reads_are_not_left_overs() {
     let folder = prepared();
     let key = fs::read(folder.join("key")).unwrap();
     let private = |name: &str, bytes: &[u8]| {
@@ -244,7 +244,7 @@ fn publishing_is_killed_at_every_system_call() {
 
 /// A file of another program in the place where new files are named for a moment.
 #[test]
-fn what_another_program_calls_so_is_left_alone() {
+fn a_file_of_another_program_under_our_name_is_left_alone() {
     let folder = prepared();
     folder.write(".out.luxor-new", "theirs");
     fs::set_permissions(

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_edited_keeps_its_bytes() {
+    fn members_that_are_not_edited_keep_their_bytes() {
         let text =
             r#"{"b":{"z":[1.50, -0,1e3],"a":"\/\u00e9é"},"a":99999999999999999999,"c":{"d":{}}}"#;
         let mut members = JsonMembers::parse(text);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_keeps_its_bytes() {
+    fn retained_members_keep_their_bytes() {
         let text = r#"{"0":{ "a" : 1, "b":[ ] },"1":{ "a" : 2 },"2":{ "c" : 3 }}"#;
         let mut members = JsonMembers::parse(text);
         members.retain(|object| {

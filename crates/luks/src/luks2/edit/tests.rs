@@ -150,7 +150,7 @@ fn changeable() -> (MemoryStorage, Luks2Header, Vec<Change>) {
 }
 
 #[test]
-fn what_a_change_is_not_about_stays_to_the_byte() {
+fn unrelated_metadata_stay_unchanged_to_the_byte() {
     let (storage, mut header, changes) = changeable();
     edited(&storage, &mut header, |draft| {
         draft.root.set("unknown", &json!({"z": 1, "a": [null]}));
@@ -332,7 +332,7 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
 
 /// After the metadata have changed, an error must say so, and where the old bytes may be.
 #[test]
-fn what_fails_after_the_key_has_changed_says_so() {
+fn a_failure_after_the_key_has_changed_says_so() {
     let (storage, header) = volume();
     let new = new_keyslot(&storage, &header, b"new");
     let mut image = storage.into_bytes();
@@ -377,7 +377,7 @@ fn overwritten(before: &[u8], after: &[u8], range: Range<usize>) {
 }
 
 #[test]
-fn what_is_removed_is_overwritten_and_nobody_refers_to_it() {
+fn a_removed_keyslot_is_overwritten_and_no_longer_referenced() {
     let (storage, mut header) = volume();
     let new = new_keyslot(&storage, &header, b"one");
     header.add_keyslot(&storage, &new, None).unwrap();
@@ -461,7 +461,7 @@ fn keyslots_of_other_volumes_are_refused() {
 }
 
 #[test]
-fn there_is_room_for_so_much() {
+fn changes_beyond_the_available_room_are_refused() {
     let (storage, mut header) = volume();
     let new = new_keyslot(&storage, &header, b"x");
     edited(&storage, &mut header, |draft| {
@@ -518,7 +518,7 @@ fn there_is_room_for_so_much() {
 }
 
 #[test]
-fn tokens_are_kept_as_they_are() {
+fn tokens_keep_their_spelling() {
     let (storage, mut header) = volume();
     let json = "{ \"type\" : \"t\",\n \"keyslots\":[ \"0\" ], \"n\": 1.50, \"s\": \"a\\/b\" }\n";
     let one_line = r#"{"type":"t","keyslots":["0"],"n":1.50,"s":"a/b"}"#;
@@ -647,7 +647,7 @@ fn names_and_flags_are_set() {
 }
 
 #[test]
-fn what_is_not_durable_is_not_built_on() {
+fn a_failed_first_sync_leaves_the_volume_unchanged() {
     let (storage, _, changes) = changeable();
     let image = storage.into_bytes();
     for (what, change) in &changes {

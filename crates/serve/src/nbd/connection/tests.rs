@@ -312,7 +312,7 @@ fn every_command_reaches_the_disk() {
 }
 
 #[test]
-fn what_is_refused_leaves_the_rest_in_step() {
+fn a_refused_request_leaves_the_stream_in_step() {
     let mut session = Session::memory();
     let size = SIZE as u64;
     assert_eq!(session.do_one(READ, 0, size, 1), 22);
@@ -507,7 +507,7 @@ fn others_go_on_while_one_waits_for_the_disk() {
 
 /// Without `look`, and only while no other thread is working.
 #[test]
-fn who_has_a_request_that_is_alone_leaves_the_inbox_to_another() {
+fn a_thread_with_a_single_request_hands_over_the_inbox() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     for _ in 0..10 {
@@ -557,7 +557,7 @@ fn there_are_few_threads() {
 
 /// A client that reads no replies uses only a bounded part of the memory.
 #[test]
-fn what_is_under_way_is_bounded() {
+fn work_in_progress_is_bounded() {
     let mut session = Session::memory();
     // Sent together, so that other threads are called to help.
     let all: Vec<u8> = (0..20)
@@ -589,7 +589,7 @@ fn what_is_under_way_is_bounded() {
 
 /// A thread is called when little is in progress, and runs when much is.
 #[test]
-fn who_comes_late_takes_no_inbox_when_too_much_is_under_way() {
+fn a_late_thread_takes_no_inbox_when_too_much_is_in_progress() {
     let (_client, ours) = UnixStream::pair().unwrap();
     let storage = Arc::new(MemoryStorage::new(vec![0; 512]));
     let connection = agreed(Arc::new(ours), storage, false);
@@ -612,7 +612,7 @@ fn who_comes_late_takes_no_inbox_when_too_much_is_under_way() {
 
 /// The connection blocks in the middle of its reply until it is shut down.
 #[test]
-fn a_client_that_takes_no_replies_holds_up_nobody_else() {
+fn a_connection_that_takes_no_replies_can_be_shut_down() {
     let mut session = Session::memory();
     for _ in 0..4 {
         session.send(READ, 0, 0, 32 << 20);
@@ -654,7 +654,7 @@ fn requests_that_come_together_are_made_together() {
 
 /// Other clients hold the whole purse.
 #[test]
-fn what_does_not_fit_the_memory_passes_in_pieces() {
+fn requests_that_exceed_the_memory_pass_in_pieces() {
     for structured in [false, true] {
         let storage = Arc::new(MemoryStorage::new(original(0, SIZE)));
         let mut session = Session::new(storage, structured);

@@ -215,7 +215,7 @@ fn nothing_is_read_beyond_the_handshake() {
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_sent() {
+fn only_requested_information_is_sent() {
     let (agreed, replies) = Client::new(FIXED)
         .option(GO, &info_request("", &[]))
         .agreed();
@@ -566,7 +566,7 @@ fn options_are_counted() {
 }
 
 #[test]
-fn a_client_that_leaves_between_messages_is_no_error() {
+fn a_client_that_leaves_between_messages_is_not_an_error() {
     let whole = Client::new(FIXED)
         .option(LIST, &[])
         .option(99, &[0; 40])
@@ -599,7 +599,7 @@ fn another_magic_ends_the_session() {
 }
 
 #[test]
-fn without_tls_there_is_none() {
+fn starttls_is_refused_without_tls() {
     let replies = Client::new(FIXED)
         .option(STARTTLS, &[])
         .option(STARTTLS, &[])
@@ -674,7 +674,7 @@ fn an_export_without_tls_is_not_given_by_name() {
 
 /// Agreements from before TLS do not count inside it: an attacker may have made them.
 #[test]
-fn tls_forgets_what_was_agreed_before() {
+fn agreements_from_before_tls_do_not_count() {
     let offer = offer(TlsPolicy::Required);
     let before = Handshake {
         structured_replies: true,

@@ -63,7 +63,7 @@ fn the_older_copy_is_made_anew() {
 }
 
 #[test]
-fn what_begins_like_something_else_is_left_alone() {
+fn a_foreign_signature_is_not_overwritten() {
     let (storage, _, changes) = changeable();
     let good = storage.into_bytes();
     let mut refused = 0;

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use super::*;
 
 #[test]
-fn a_stop_answers_what_has_come() {
+fn a_stop_answers_the_requests_that_arrived() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     // Sent together, because for a single request another thread would be called.
@@ -40,7 +40,7 @@ fn a_stop_answers_what_has_come() {
 
 /// Over TCP, requests that a client sends after a stop still arrive.
 #[test]
-fn who_goes_on_asking_holds_up_no_stop() {
+fn a_client_that_keeps_asking_does_not_delay_a_stop() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (ours, _) = listener.accept().unwrap();
@@ -93,7 +93,7 @@ fn see_off(session: &mut Session, farewell: Duration) {
 
 /// The disk works for the client between any two pieces of its replies.
 #[test]
-fn who_takes_replies_slowly_holds_up_no_stop() {
+fn a_client_that_reads_slowly_does_not_delay_a_stop() {
     for in_pieces in [false, true] {
         let mut session = Session::memory();
         if in_pieces {
@@ -145,7 +145,7 @@ impl Storage for Slow {
 
 /// The requests that arrive before the stop would take a minute.
 #[test]
-fn a_full_inbox_holds_up_no_stop() {
+fn a_full_inbox_does_not_delay_a_stop() {
     const ALL: usize = 6000;
     let storage = Slow(8192, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
@@ -169,7 +169,7 @@ fn a_full_inbox_holds_up_no_stop() {
 
 /// A single request that would take three minutes.
 #[test]
-fn a_long_request_holds_up_no_stop() {
+fn a_long_request_does_not_delay_a_stop() {
     let storage = Slow(1 << 30, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     session.send(WRITE_ZEROES, 0, 0, 1 << 30);
@@ -184,7 +184,7 @@ fn a_long_request_holds_up_no_stop() {
 
 /// A read in pieces that would take half a minute.
 #[test]
-fn a_long_read_holds_up_no_stop() {
+fn a_long_read_does_not_delay_a_stop() {
     let storage = Slow(32 << 20, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
     session.connection.service.purse().empty();
