@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `--json` writes has the form of the committed example. Speeds are not looked at.
+//! The output of `--json` has the form of the committed examples. Speeds are not checked.
 
 use std::{
     env, fs,
@@ -21,7 +21,7 @@ fn json_has_the_documented_form() {
     assert!(above_0(&found["cpu"]["rows"][0]["gb_per_s"]["median"]));
 }
 
-/// With the core, the example is the next test's.
+/// With the feature `fpga`, the next test covers `demir-2020` instead.
 #[cfg(not(feature = "fpga"))]
 #[test]
 fn json_of_servers_has_the_documented_form() {
@@ -38,7 +38,7 @@ fn json_of_servers_has_the_documented_form() {
     let bytes_per_call: Vec<f64> = (0..5)
         .filter_map(|row| served[row]["bytes_per_call"]["median"].as_f64())
         .collect();
-    // Nothing but the limit cuts requests.
+    // Only the limit splits requests.
     let [first, second, third, fourth, fifth] = bytes_per_call.as_slice() else {
         panic!("{served}");
     };
@@ -61,7 +61,7 @@ fn json_of_the_co_processor_has_the_documented_form() {
     let rows: Vec<_> = rows.iter().filter(|row| extended(row)).collect();
     assert_eq!(rows.len(), 2);
     for row in rows {
-        // 12208 requests that take a microsecond, and 256 cycles at 200 MHz, at least.
+        // 12208 requests of at least 1 µs plus 256 cycles at 200 MHz (1.28 µs) each.
         let seconds = row["total"]["median"].as_f64().unwrap();
         assert!(seconds > 12_208.0 * 2.2e-6, "{row}");
     }
@@ -73,7 +73,7 @@ fn json_of_cores_has_the_documented_form() {
     let found = has_the_form_of("bench-elmoghany.json", "elmoghany-2011 --json");
     let points = found["elmoghany_2011"]["points"].as_array().unwrap();
     assert!(points.iter().all(|point| above_0(&point["luts"])));
-    // The paper's section IV.E, to the cycle.
+    // Exactly the number of cycles in section IV.E of the paper.
     let rebuilt = &found["elmoghany_2011"]["cycles"][0];
     assert_eq!(rebuilt["per_unit"], 76.0, "{rebuilt}");
 }
@@ -121,7 +121,7 @@ fn json_of_parallel_ofb_has_the_documented_form() {
     assert!(above_0(&engine["streams"][4]["of_one"]["median"]));
 }
 
-/// On PoCL.
+/// Runs on PoCL.
 #[test]
 fn json_of_the_gpu_papers_has_the_documented_form() {
     let found = has_the_form_of(
@@ -161,14 +161,14 @@ fn json_of_the_gpu_papers_has_the_documented_form() {
     let found = &found["sanida_2020"];
     let rows = found["rows"].as_array().unwrap();
     let rows = rows.iter().filter(|row| row["contestant"] == device);
-    // Two modes, two directions, three keys, four of bytes, two files.
+    // Two modes, two directions, three key sizes, four numbers of bytes per work-item, two files.
     assert_eq!(rows.count(), 2 * 2 * 3 * 4 * 2);
     let rows = found["rows"].as_array().unwrap();
     let ours = rows
         .iter()
         .filter(|row| row["contestant"] == "opencl, Luxor's kernels");
     let ours: Vec<_> = ours.map(|row| row["cipher"].as_str().unwrap()).collect();
-    // Two keys, and nothing of a work-item.
+    // Two key sizes, and no choice of bytes per work-item.
     assert_eq!(ours.len(), 2 * 2 * 2 * 2);
     assert!(
         ours.iter().all(|cipher| !cipher.contains("192")),
@@ -176,7 +176,7 @@ fn json_of_the_gpu_papers_has_the_documented_form() {
     );
 }
 
-/// On PoCL.
+/// Runs on PoCL.
 #[test]
 fn json_of_devices_has_the_documented_form() {
     let found = has_the_form_of(
@@ -189,7 +189,7 @@ fn json_of_devices_has_the_documented_form() {
     for (what, bytes) in [("resident", "resident_bytes"), ("host", "host_bytes")] {
         assert_eq!(device[bytes], 64 << 10);
         let rows = device[what].as_array().unwrap();
-        // Two keys, two directions, two lengths of units.
+        // Two key sizes, two directions, two unit lengths.
         assert_eq!(rows.len(), 2 * 2 * 2);
         assert!(rows.iter().all(|row| above_0(&row["of_copy"]["median"])));
         assert!(above_0(&rows[1]["of_4096"]["median"]), "{}", rows[1]);
@@ -214,7 +214,7 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
             .args([name, "--quick", "--engine", "portable", "--size", "128K"])
-            // What the loader of OpenCL looks for is not there.
+            // The OpenCL loader finds no implementation.
             .env("OCL_ICD_VENDORS", "/nonexistent")
             .output()
             .unwrap();
@@ -230,7 +230,7 @@ fn above_0(value: &Value) -> bool {
     value.as_f64().is_some_and(|value| value > 0.0)
 }
 
-/// Runs the program, and compares the names of what it writes with an example's.
+/// Runs the program and compares the field names of its JSON with those of an example.
 fn has_the_form_of(example: &str, line: &str) -> Value {
     let file = env::temp_dir().join(format!("luxor-bench-{}-{example}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
@@ -257,7 +257,7 @@ fn has_the_form_of(example: &str, line: &str) -> Value {
 
 #[test]
 fn servers_end_with_the_program() {
-    // Its standard output is a copy of the pipe, which ends when it does.
+    // The child inherits the pipe as standard output, so the pipe ends when the child does.
     let script = r#""$0" --stay-with-parent $$ sleep 60 & echo started; wait"#;
     let mut shell = Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_luxor-bench")])
@@ -273,7 +273,7 @@ fn servers_end_with_the_program() {
     shell.wait().unwrap();
     output.read_line(&mut line).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(50));
-    // Whose parent is another one has lost it already.
+    // A process with another parent than the given one treats its parent as gone.
     let status = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(["--stay-with-parent", "0", "true"])
         .status()
@@ -314,7 +314,7 @@ fn impossible_options_are_explained() {
     }
 }
 
-/// Minutes of measuring would be lost otherwise.
+/// Otherwise minutes of measurements would be lost.
 #[test]
 fn unusable_paths_fail_before_anything_is_measured() {
     let quick = "--quick --engine portable --size 1M --call 4K --unit 512 --key-size 256 \
@@ -335,7 +335,7 @@ fn unusable_paths_fail_before_anything_is_measured() {
     }
 }
 
-/// A file's name may be any bytes.
+/// File names may contain any bytes.
 #[cfg(unix)]
 #[test]
 fn an_output_name_may_be_invalid_utf8() {
@@ -357,10 +357,10 @@ fn an_output_name_may_be_invalid_utf8() {
     assert!(found["command"].is_array());
 }
 
-/// The names of all fields, in order; a list has those of its first element.
+/// Collects the names of all fields in order. A list counts by its first element.
 fn list(value: &Value, at: &str, fields: &mut Vec<String>) {
     match value {
-        // Which rivals there are depends on how the program was built.
+        // The rivals depend on how the program was built.
         Value::Object(object) if !at.ends_with(".of_rival") => {
             for (name, value) in object {
                 let name = format!("{at}.{name}");
@@ -368,7 +368,7 @@ fn list(value: &Value, at: &str, fields: &mut Vec<String>) {
                 list(value, &name, fields);
             }
         }
-        // Which limits there are depends on the CPU.
+        // The limits depend on the CPU.
         Value::Array(array) if !at.ends_with(".limits") && !at.ends_with(".absent") => {
             if let Some(first) = array.first() {
                 list(first, at, fields);

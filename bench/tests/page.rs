@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of `luxor report`: well formed, whole, and the same whenever it is made of the same
-//! figures. What a browser sees is looked at by `cargo xtask page`.
+//! The page of `luxor report` is well formed, complete, and identical whenever it is made from the
+//! same figures. `cargo xtask page` checks its appearance in a browser.
 
 use std::{
     env, fs,
@@ -12,9 +12,9 @@ use std::{
 use roxmltree::{Document, Node, ParsingOptions};
 use serde_json::Value;
 
-/// Every example and every record, each shown again.
+/// Renders every example and every record twice.
 #[test]
-fn pages_are_whole() {
+fn pages_are_complete_and_reproducible() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = files_of(&root.join("../docs/examples"), "bench");
     for machine in fs::read_dir(root.join("record")).unwrap() {
@@ -31,7 +31,7 @@ fn pages_are_whole() {
         };
         let document = Document::parse_with_options(&page, options);
         let document = document.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-        look(&document, &file);
+        assert_complete(&document, &file);
         let sections = document
             .descendants()
             .filter(|node| node.has_tag_name("section"));
@@ -56,7 +56,7 @@ fn pages_are_whole() {
     }
 }
 
-fn look(document: &Document<'_>, file: &Path) {
+fn assert_complete(document: &Document<'_>, file: &Path) {
     let tags = |name: &'static str| document.descendants().filter(move |n| n.has_tag_name(name));
     for table in tags("table") {
         let heads = table.descendants().filter(|n| n.has_tag_name("th"));
@@ -106,7 +106,7 @@ fn text(node: Node<'_, '_>) -> String {
     node.descendants().filter_map(|n| n.text()).collect()
 }
 
-/// What a machine's parts are called is text, on the page and in its plots.
+/// Names of CPUs and devices appear as text, on the page and in its plots.
 #[test]
 fn names_are_escaped_in_the_page() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples");
@@ -133,7 +133,7 @@ fn names_are_escaped_in_the_page() {
     );
 }
 
-/// A program that fails in the midst of it ends its bench, and not the others.
+/// A program that fails during a bench ends that bench only.
 #[test]
 fn a_failing_bench_is_reported_and_the_others_are_shown() {
     let folder = env::temp_dir().join(format!("luxor-bench-page-{}", std::process::id()));
@@ -159,13 +159,13 @@ fn a_failing_bench_is_reported_and_the_others_are_shown() {
     assert!(page.contains("<code>luxor bench unlock</code>"), "{page}");
     assert!(page.contains("19416"), "{page}");
     assert!(folder.join("page.json").is_file());
-    // The JSON has all of it.
+    // The JSON contains everything that the page shows.
     let again = shown(&folder.join("page.json"));
     assert_eq!(page, again);
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// Not an error: the page says why.
+/// A missing program is not an error: the page gives the reason.
 #[test]
 fn missing_programs_are_named_as_the_reason() {
     let folder = env::temp_dir().join(format!("luxor-bench-absent-{}", std::process::id()));
@@ -226,14 +226,14 @@ fn a_file_that_is_not_a_report_is_refused() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("is not what --json writes"), "{said}");
     assert!(!page.exists());
-    // Nothing would come of it.
+    // Without `--report` or another output, `--from` would do nothing.
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .arg("--from")
         .arg(&none)
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    // Before anything is measured.
+    // An unusable folder is refused before anything is measured.
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(["elmoghany-2011", "--plots"])
         .arg(none.join("folder"))
@@ -241,7 +241,7 @@ fn a_file_that_is_not_a_report_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
-    // Of another time, whose names may mean something else.
+    // In a report with another schema, names may mean something else.
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/bench.json");
     let example = fs::read_to_string(example).unwrap();
     let other = example.replacen("\"schema\": 3", "\"schema\": 9", 1);
@@ -251,7 +251,7 @@ fn a_file_that_is_not_a_report_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("has the schema 9"), "{said}");
-    // The JSON would be written over it.
+    // The JSON file would overwrite the page.
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
         .args(["elmoghany-2011", "--report"])
         .arg(folder.join("page.json"))

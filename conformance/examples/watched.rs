@@ -110,7 +110,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                     counted(&*key, direction, (unit, stride), times, hidden, &mut output)?;
                     declare(MAKE_MEM_DEFINED, &output);
                     if !is_right(mode, direction, &bytes, (unit, stride), input, &output) {
-                        return Err(format!("{case}: the answer is not the reference's").into());
+                        return Err(format!("{case}: the result differs from the reference").into());
                     }
                 }
                 println!("{case} {}", length / 16);

@@ -19,7 +19,7 @@ use crate::{
 /// The backend describes itself, has distinct modes and passes its self-test.
 ///
 /// # Panics
-/// If the backend does not conform, like all functions of this module.
+/// If the backend does not conform. This holds for all functions of this module.
 pub fn identity(backend: &dyn Backend, _: Cases) {
     let info = backend.info();
     println!("{}: {} {:?}", info.name, info.device, info.modes);

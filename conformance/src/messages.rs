@@ -72,7 +72,7 @@ fn every_length(kit: &Kit, random: &mut Random) {
     }
 }
 
-/// Cut at any byte, with another way for each piece.
+/// Messages cut at any byte, with each piece encrypted in a different way.
 fn pieces(kit: &Kit, executor: &Executor, random: &mut Random) {
     for _ in 0..20 {
         let (iv, plaintext) = (random.u128(), random.bytes(1000));
@@ -143,8 +143,8 @@ fn arrays(kit: &Kit, executor: &Executor, random: &mut Random) {
     assert!(output[0] == output[1], "{:?}", Chains::Auto);
 }
 
-/// Many messages of many keys and of all lengths, in two calls: the second uses up the block that
-/// the first has left. Some messages belong to another engine.
+/// Many messages of many keys and of all lengths, in two calls: the second call first uses the rest
+/// of the key stream block that the first one began. Some messages belong to another engine.
 fn side_by_side(kits: &[Kit], random: &mut Random) {
     let portable = Registry::cpu().get("portable").expect("always available");
     let foreign = Kit::few(&*portable, random);
@@ -152,7 +152,7 @@ fn side_by_side(kits: &[Kit], random: &mut Random) {
     for count in [1, 2, 3, 5, 17, 40, 150] {
         let mut plan = Vec::new();
         for i in 0..count {
-            // In some calls many messages have one key, as those of one sender do.
+            // About half of the messages share one key, like the messages of one sender.
             let which = if random.below(2) == 0 { 0 } else { i };
             let kit = match foreign.clone().nth(i) {
                 Some(foreign) if i % 5 == 4 => foreign,
@@ -172,7 +172,7 @@ fn many_keys(kits: [&Kit; 3], random: &mut Random) {
         let mixed: Vec<_> = mixed.collect();
         go_on_together(&mixed, random);
         for lanes in [1, 2, 4] {
-            // With equal lengths they stay in order.
+            // Messages of equal length keep their order.
             let in_order = (0..count).map(|i| (kits[i / lanes % 3], [70, 45]));
             let in_order: Vec<_> = in_order.collect();
             go_on_together(&in_order, random);

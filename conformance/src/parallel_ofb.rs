@@ -12,12 +12,12 @@ use crate::random::Random;
 /// The modes of Listing 3 and Listing 4.
 const MODES: [Mode; 2] = [Mode::OfbXex, Mode::OfbXe];
 
-/// The form of the mode, which [`Mode`] does not tell.
+/// The form of the mode, which [`Mode`] does not determine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// 2, or 1 for the first chain alone.
+    /// The number of chains: 2, or 1 for the first chain alone.
     pub chains: usize,
-    /// How each tweak follows from the one before.
+    /// How each tweak is computed from the one before.
     pub schedule: TweakSchedule,
 }
 
@@ -110,11 +110,11 @@ pub fn answers() -> String {
     let mut lengths = LENGTHS.iter().cycle();
     for mode in MODES {
         let section = mode.name().to_uppercase();
-        writeln!(file, "\n[{section}]").expect("memory");
+        writeln!(file, "\n[{section}]").expect("a String accepts every write");
         let mut count = 1;
         for form in Form::ALL {
             for &key_len in form.key_lens() {
-                let mut lengths = lengths.next().expect("a cycle").to_vec();
+                let mut lengths = lengths.next().expect("a cycle never ends").to_vec();
                 if form == Form::new(2, TweakSchedule::Printed) {
                     lengths.push(LONG);
                 }
@@ -141,7 +141,7 @@ pub fn answers() -> String {
                          KEY = {key}\nIV = {iv}\n\
                          PLAINTEXT = {plaintext}\nCIPHERTEXT = {ciphertext}\n"
                     )
-                    .expect("memory");
+                    .expect("a String accepts every write");
                     count += 1;
                 }
             }

@@ -235,7 +235,7 @@ fn last_block(bytes: &[u8]) -> Option<u128> {
 
 type Axis = fn(&dyn Backend, Cases);
 
-/// Which axis must detect which fault.
+/// Each fault, with the axis that must detect it.
 const FAULTS: &[(Fault, Axis)] = &[
     (Fault::StrideIgnored, axes::strides),
     (Fault::StrideIgnored, axes::units),

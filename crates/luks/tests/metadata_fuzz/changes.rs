@@ -42,7 +42,7 @@ fn paths(value: &Value, path: &str, found: &mut Vec<String>) {
     }
 }
 
-/// Returns a value that is valid somewhere, at the edge of a range, or nowhere.
+/// Returns a value that is valid for some field, at the edge of a range, or never valid.
 fn value(random: &mut Random) -> Value {
     let texts = [
         "",
@@ -156,7 +156,8 @@ fn value(random: &mut Random) -> Value {
     }
 }
 
-/// Makes one to three changes that know JSON and the structure of the metadata.
+/// Makes one to three changes that keep the text valid JSON and use names and values of the
+/// metadata.
 pub fn mutated(original: &Value, seed: u64) -> Value {
     let mut random = Random(seed);
     let mut json = original.clone();
@@ -244,8 +245,8 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
     json
 }
 
-/// Makes one or two changes of the text itself: of its bytes, of its tokens, or to what only some
-/// parsers accept as JSON.
+/// Makes one or two changes of the text itself: to its bytes, to its tokens, or to JSON that only
+/// some parsers accept.
 pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
     const TOKENS: &[&[u8]] = &[
         b"\"",

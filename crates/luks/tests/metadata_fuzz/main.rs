@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Metadata with random changes, read by `cryptsetup luksDump` and by Luxor. Both must accept them,
-//! or both refuse them, or a table must contain the difference and its reason.
+//! or both must refuse them, or a table must list the difference with its reason.
 //!
-//! The changes concern the JSON values of LUKS2, its text (changed as no JSON library would write
-//! it) and the fields of LUKS1. One of the LUKS2 volumes is at rest, the other one in the middle of
-//! a re-encryption.
+//! The changes affect the JSON values of LUKS2, its JSON text (in ways that no JSON library would
+//! write) and the fields of LUKS1. Of the two LUKS2 volumes, one is at rest and the other is in the
+//! middle of a re-encryption.
 //!
 //! By default a few hundred changes are tried. `LUXOR_FUZZ_METADATA=100000` sets another number,
 //! and `LUXOR_FUZZ_SEED` sets the first seed. To repeat one change, set its reported seed and a
@@ -31,21 +31,22 @@ use crate::changes::{mutated, mutated_luks1, mutated_text};
 const SIZE: usize = 16 << 10;
 const JSON: usize = 4096;
 
-/// Fields that cryptsetup reads only when it opens a keyslot, and then fails.
-const LATE: &str = "cryptsetup looks at it when a keyslot is opened, which fails then; here \
-                    everything is checked before anything is used";
+/// For fields that cryptsetup checks only when it opens a keyslot.
+const LATE: &str = "cryptsetup reads the field only when it opens the keyslot, and then fails; \
+                    Luxor checks all fields before it uses any";
 
-const SYNTAX: &str = "cryptsetup reads what looks like JSON and is none by RFC 8259; no program \
-                      writes it, and two parsers may take it for two things";
+const SYNTAX: &str = "cryptsetup's parser accepts text that is not valid JSON by RFC 8259; no \
+                      program writes it, and two parsers may read it differently";
 
-const C_TEXT: &str = "a text of C ends at a zero character, and no program writes one: two \
-                      programs would see two things";
+const C_TEXT: &str = "a C string ends at the first zero character, so two programs may read \
+                      different strings; no program writes a zero character";
 
-const C_NUMBER: &str = "the C library reads a number behind spaces or a sign, and no program writes \
-                        one";
+const C_NUMBER: &str = "the C library accepts leading spaces or a sign before a number; no program \
+                        writes them";
 
-const LUKS1_LATE: &str = "cryptsetup shows it, and opens it if the kernel or its library has it; a \
-                          LUKS1 header has no checksum, so that what is not known is damage";
+const LUKS1_LATE: &str = "cryptsetup shows it, and opens it if the kernel or its library supports \
+                          it; a LUKS1 header has no checksum, so Luxor treats an unknown value as \
+                          damage";
 
 /// Metadata that only cryptsetup accepts: a part of Luxor's error, with each number as a `#`, and
 /// the reason.
@@ -65,27 +66,28 @@ const STRICTER: &[(&str, &str)] = &[
     ("and the split key needs #", LATE),
     (
         "keyslot #: priority must be",
-        "cryptsetup takes any other value for one of the three",
+        "cryptsetup treats any other value as one of the three valid ones",
     ),
     (
         "the key \"\" is not an object number",
-        "cryptsetup takes the empty name for 0, so that two names are one object",
+        "cryptsetup reads the empty name as 0, so two names would mean one object",
     ),
     (
         "refers to # twice",
-        "cryptsetup ignores it; who removes one reference would leave the other",
+        "cryptsetup ignores the repetition; removing one reference would leave the other",
     ),
     (
         "the key \"#\" is not an object number",
-        "cryptsetup takes 01 for 1, so that two names are one object",
+        "cryptsetup reads 01 as 1, so two names would mean one object",
     ),
     (
         "is cipher_null, which encrypts nothing",
-        "cryptsetup opens it with an empty passphrase; here it is refused on principle",
+        "cryptsetup opens it with an empty passphrase; Luxor always refuses cipher_null",
     ),
     (
         "segment #: sector_size is #; it must be",
-        "the kernel refuses a sector size that is no power of two when it is opened",
+        "cryptsetup accepts it; the kernel refuses a sector size that is not a power of two only \
+         when the volume is opened",
     ),
     ("JSON: expected value", SYNTAX),
     ("JSON: expected ident", SYNTAX),
@@ -99,15 +101,16 @@ const STRICTER: &[(&str, &str)] = &[
     ("of the JSON area is not UTF-#", SYNTAX),
     (
         "JSON: number out of range",
-        "cryptsetup reads a number that no 64 bits hold as infinite or cut off",
+        "cryptsetup reads a number that does not fit 64 bits as infinity, or truncates it",
     ),
     (
         "only zero bytes may follow",
-        "cryptsetup skips white space behind the last brace, and nothing writes it",
+        "cryptsetup skips white space after the last brace; no program writes any",
     ),
     (
         "occurs twice",
-        "cryptsetup takes the last one, others the first: it would be two volumes",
+        "cryptsetup uses the last member, other parsers the first: they would see different \
+         volumes",
     ),
     ("has a zero character", C_TEXT),
     ("decimal digits, below #^#, and is \"#\\#", C_TEXT),
@@ -117,21 +120,21 @@ const STRICTER: &[(&str, &str)] = &[
     ("an object's number as a text, and is \"#\\#", C_TEXT),
     (
         "keyslot # belongs to # digests",
-        "cryptsetup counts those of keyslots of type luks2 only; the state of a re-encryption is \
-         not relied on without its digest",
+        "cryptsetup counts only digests of keyslots of type luks2; Luxor does not trust the state \
+         of a re-encryption without its digest",
     ),
     (
         "before the keyslots area's end",
-        "cryptsetup looks at the parts of the data that are in use, and not at those that a \
-         re-encryption ends with",
+        "cryptsetup checks the segments in use, but not those that will exist at the end of the \
+         re-encryption",
     ),
     (
         "belongs to # digests, and must belong to exactly one",
-        "cryptsetup takes the first; the key of the data would depend on the order of the digests",
+        "cryptsetup uses the first digest; the key of the data would depend on their order",
     ),
     (
         "area.shift_size is missing",
-        "cryptsetup looks at it when the re-encryption goes on, which fails then",
+        "cryptsetup reads it only when it resumes the re-encryption, and then fails",
     ),
     ("it is encrypted with", LUKS1_LATE),
     ("its volume key has", LUKS1_LATE),
@@ -140,16 +143,16 @@ const STRICTER: &[(&str, &str)] = &[
     ("keyslot #: it has # iterations", LUKS1_LATE),
     (
         "its cipher is null",
-        "cryptsetup opens it with any passphrase; here it is refused on principle",
+        "cryptsetup opens it with any passphrase; Luxor always refuses a null cipher",
     ),
     (
         " has no terminating zero byte",
-        "cryptsetup cuts the field's last byte off; no program fills it",
+        "cryptsetup drops the last byte of the field; no program fills the whole field",
     ),
     (
         "is marked neither as used nor as empty",
-        "cryptsetup takes any other state for empty, and would overwrite a key whose state a \
-         damage has changed",
+        "cryptsetup treats any other state as empty, and would overwrite the key of a keyslot \
+         with a damaged state",
     ),
 ];
 
@@ -175,24 +178,24 @@ const LOOSER: &[(&str, &str, &str)] = &[
     (
         "Missing reencryption requirement flag",
         "requires",
-        "an unknown requirement may well be about the keyslot: the volume is shown, and neither \
-         opened nor changed",
+        "an unknown requirement may concern the keyslot: Luxor shows the volume, but neither \
+         opens nor changes it",
     ),
     (
         "Segment does not match neither",
         "",
-        "the volume is shown; opening it checks more than this of the segments of a \
-         re-encryption",
+        "Luxor shows the volume; when opening it, Luxor checks the segments of a re-encryption \
+         more strictly than this",
     ),
     (
         "Segment in reencryption does not match",
         "",
-        "such a part of the data is shown, and never opened",
+        "Luxor shows such a segment, but never opens it",
     ),
     (
         "Illegal sector size",
         "",
-        "a part of the data with an unknown cipher is shown, and never opened, whatever its other \
+        "Luxor shows a segment with an unknown cipher, but never opens it, whatever its other \
          fields say",
     ),
     (
@@ -204,15 +207,16 @@ const LOOSER: &[(&str, &str, &str)] = &[
     (
         "Segment integrity",
         "",
-        "a segment with integrity tags is shown, and never opened, whatever these are",
+        "Luxor shows a segment with integrity tags, but never opens it, whatever the tags are",
     ),
 ];
 
-const BEHIND_THE_END: &str = "the areas of LUKS1's keyslots end behind the end of the file, as when it \
-                              was cut off: it is shown, and what is not there cannot be opened";
+const BEHIND_THE_END: &str = "keyslot areas of LUKS1 extend beyond the end of the file, for example \
+                              because it was truncated: Luxor shows the header, and keyslots that \
+                              are missing cannot be opened";
 
-const UNKNOWN: &str = "a newer cryptsetup may know the type: the keyslot is shown, and never \
-                       opened, and its other fields are not looked at";
+const UNKNOWN: &str = "a newer cryptsetup may know the type: Luxor shows the keyslot, but never \
+                       opens it and does not read its other fields";
 
 /// A volume that cryptsetup created.
 struct Base {
@@ -484,7 +488,7 @@ fn cryptsetup_accepts_the_same_metadata() {
     assert!(count < 100 || (both[0] > 10 && both[1] > 10), "{both:?}");
 }
 
-/// Each part of the state of a re-encryption must exist, or both programs refuse the metadata.
+/// If a part of the state of a re-encryption is missing or wrong, both programs refuse the metadata.
 #[test]
 fn cryptsetup_refuses_the_same_parts_of_a_reencryption() {
     let base = Base::reencryption();
