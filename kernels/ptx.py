@@ -205,7 +205,9 @@ def keep(file, ptx, write, complaints):
         file.parent.mkdir(exist_ok=True)
         file.write_text(ptx)
     elif not file.is_file() or file.read_text() != ptx:
-        complaints.append(f"{file.name} is not what `cargo xtask kernels --write` makes")
+        complaints.append(
+            f"{file.name} is out of date: `cargo xtask kernels --write` generates it again"
+        )
 
 
 def main():

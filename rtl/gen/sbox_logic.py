@@ -359,7 +359,7 @@ def main():
         if not check:
             path.write_text(lines)
         elif path.read_text() != lines:
-            raise SystemExit(f"{path} is not what {__file__} writes")
+            raise SystemExit(f"{path} differs from what {__file__} writes without --check")
 
 
 if __name__ == "__main__":

@@ -45,8 +45,8 @@ module axi_lite #(
     input  wire                  read_done,
     input  wire [          31:0] read_data
 );
-  // The address and the data of a write wait for each other, and both wait until the answer before
-  // was taken.
+  // The address and the data of a write wait for each other, and both wait until the previous
+  // response was taken.
   logic                  awready_reg;
   logic                  wready_reg;
   logic [ADDR_WIDTH-3:0] awaddr_reg;

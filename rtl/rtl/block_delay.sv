@@ -10,8 +10,8 @@ module block_delay #(
     input  wire  [127:0] d,
     output logic [127:0] q
 );
-  // Each word is read just before it is overwritten, CYCLES - 1 cycles after it was written. The
-  // first place does not matter, so there is no reset.
+  // Each word is read just before it is overwritten, CYCLES - 1 cycles after it was written. Any
+  // first place works, so there is no reset.
   logic [3:0] place_reg = 4'd0;
   always_ff @(posedge clk) begin
     place_reg <= place_reg >= 4'(CYCLES - 2) ? 4'd0 : place_reg + 4'd1;

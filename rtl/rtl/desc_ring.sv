@@ -147,7 +147,7 @@ module desc_ring (
 `ifndef SYNTHESIS
   always @(posedge clk)
     if (!rst) begin
-      if (taken_reg - head_reg > 32'd32) $fatal(1, "desc_ring: more done than taken");
+      if (taken_reg - head_reg > 32'd32) $fatal(1, "desc_ring: more descriptors done than taken");
       if (tail - head_reg > 32'd32) $fatal(1, "desc_ring: tail %0d, head %0d", tail, head_reg);
     end
 `endif

@@ -83,10 +83,10 @@ module xts_core #(
   localparam int TAILS_LOG2 = 5;
 
   initial begin
-    if (LANES != 1 && LANES != 2 && LANES != 4) $fatal(1, "xts_core: LANES is 1, 2 or 4");
-    if (STAGES < 1 || STAGES > 4) $fatal(1, "xts_core: STAGES is 1 to 4");
+    if (LANES != 1 && LANES != 2 && LANES != 4) $fatal(1, "xts_core: LANES must be 1, 2 or 4");
+    if (STAGES < 1 || STAGES > 4) $fatal(1, "xts_core: STAGES must be 1 to 4");
     if (CIPHER == luxor_pkg::CIPHER_DEC && TWEAK != luxor_pkg::TWEAK_DEDICATED)
-      $fatal(1, "xts_core: tweaks are encrypted, and a pipeline that decrypts cannot");
+      $fatal(1, "xts_core: CIPHER_DEC needs TWEAK_DEDICATED, since tweaks must be encrypted");
   end
 
   // ---- Keys.

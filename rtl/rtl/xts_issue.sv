@@ -116,7 +116,7 @@ module xts_issue #(
   logic pop_too_reg;
   logic other_reg;  // something else enters: `again_valid` or go_tweak_reg
 
-  // Values that some builds fix.
+  // Values that are constant in some builds.
   wire decrypt = CIPHER == luxor_pkg::CIPHER_BOTH ? cur_reg.decrypt : CIPHER == luxor_pkg::CIPHER_DEC;
   wire [1:0] lane = LANES == 1 ? 2'd0 : cur_reg.lane;
 
@@ -468,10 +468,11 @@ module xts_issue #(
 
 `ifndef SYNTHESIS
   always_ff @(posedge clk) begin
-    if (!rst && (tail_reg || go_reg) && !beat_valid) $fatal(1, "xts_issue: the beat is not there");
+    if (!rst && (tail_reg || go_reg) && !beat_valid) $fatal(1, "xts_issue: no beat to take");
     if (!rst && 3'(idle_reg) + 3'(run_reg) + 3'(swallow_reg) + 3'(hollow_reg) != 3'd1)
-      $fatal(1, "xts_issue: not in one state");
-    if (!rst && places_reg > (PLACES_LOG2 + 1)'(1 << PLACES_LOG2)) $fatal(1, "xts_issue: no place");
+      $fatal(1, "xts_issue: not exactly one state");
+    if (!rst && places_reg > (PLACES_LOG2 + 1)'(1 << PLACES_LOG2))
+      $fatal(1, "xts_issue: more places in use than the buffer has");
   end
 `endif
 endmodule

@@ -269,8 +269,8 @@ module xts_keys #(
   always @(posedge clk)
     if (!rst) begin
       if (kw_valid_reg && slots_reg[{kw_slot_reg, 1'b0}+:2] != luxor_pkg::SLOT_EMPTY)
-        $fatal(1, "xts_keys: a write into slot %0d, which is not empty", kw_slot_reg);
-      if (held_valid_reg && rk_valid) $fatal(1, "xts_keys: two round keys in two cycles");
+        $fatal(1, "xts_keys: round key written to slot %0d, which is not empty", kw_slot_reg);
+      if (held_valid_reg && rk_valid) $fatal(1, "xts_keys: round keys in successive cycles");
     end
 `endif
 endmodule

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Synthesises the core at the points below and prints what it takes, next to the targets.
+"""Synthesises the core at the points below and prints its area and clock next to the targets.
 
     synthesise.py [POINT]... [--record] [--seeds N,N...]
     synthesise.py --check POINT
@@ -134,16 +134,16 @@ def main():
 
 
 def clean_commit():
-    """The commit, which must be equal to the files that are synthesised."""
+    """The commit, whose files must equal those that are synthesised."""
     changes = ["git", "status", "--porcelain", "--", ".", f":!{RECORD}"]
     if subprocess.run(changes, check=True, capture_output=True).stdout:
-        sys.exit("--record needs everything committed")
+        sys.exit("--record needs a working tree without changes: commit them first")
     head = ["git", "rev-parse", "HEAD"]
     return subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def synthesise_all(names, finished):
-    """The results by the names of the points, and the names of those that failed."""
+    """The results by the names of the points, and the names of the points that failed."""
     done, failed = {}, []
     one_at_a_time = threading.Lock()
 
@@ -211,7 +211,7 @@ def yosys(folder, top, parameters, replaced, script, *more):
 def count_xc7(cells):
     known = XC7_LUTS.keys() | XC7_OTHERS | XC7_REGISTERS | XC7_BLOCK_RAMS.keys()
     if strange := cells.keys() - known:
-        raise ValueError(f"cells that nobody counts: {sorted(strange)}")
+        raise ValueError(f"cells without a LUT count: {sorted(strange)}")
     rams = sum(size * cells.get(cell, 0) for cell, size in XC7_BLOCK_RAMS.items())
     return {
         "luts": sum(luts * cells.get(cell, 0) for cell, luts in XC7_LUTS.items()),

@@ -87,7 +87,7 @@ module aes_iter_tb;
       if (res_valid) begin
         if (received >= sent || res_tag !== 10'(received * 7) || res_block !== expected[received]
             || cycle - taken_at[received] != 2 + STAGES * (is_long(slots[received]) ? 14 : 10)) begin
-          $display("build %b, result %0d, tag %h, after %0d cycles: %h, not %h", CONFIG, received,
+          $display("build %b, result %0d, tag %h, after %0d cycles: %h, expected %h", CONFIG, received,
                    res_tag, cycle - taken_at[received], res_block, expected[received]);
           $fatal;
         end
@@ -155,7 +155,7 @@ module aes_iter_tb;
         // A block takes ROUNDS + 1 turns. A change of the key size empties the ring, three times.
         limit = REQUESTS * (ROUNDS + 1) + 4 * STAGES * (ROUNDS + 2);
         if (p == 0 && cycle - first_cycle > limit) begin
-          $display("build %b: %0d cycles, not %0d", CONFIG, cycle - first_cycle, limit);
+          $display("build %b: %0d cycles, expected %0d", CONFIG, cycle - first_cycle, limit);
           $fatal;
         end
         req_valid = 1'b0;

@@ -53,13 +53,13 @@ module aes_key_expand_tb;
         if (rk_valid !== (cycle % 16 == 0 && cycle != 0)) $fatal;
         if (done !== (cycle == 16 * last + 16)) $fatal;
         if (word_valid && rk[127:96] !== keys[32*(cycle/4-1) +: 32]) begin
-          $display("form %0d, word %0d: %h, not %h", form, cycle / 4 - 1, rk[127:96],
+          $display("form %0d, word %0d: %h, expected %h", form, cycle / 4 - 1, rk[127:96],
                    keys[32*(cycle/4-1) +: 32]);
           $fatal;
         end
         if (cycle >= 16 && cycle % 16 < 2) begin
           if (rk !== keys[128*(cycle/16-1) +: 128]) begin
-            $display("form %0d, round key %0d of %0d: %h, not %h", form, cycle / 16 - 1, last, rk,
+            $display("form %0d, round key %0d of %0d: %h, expected %h", form, cycle / 16 - 1, last, rk,
                      keys[128*(cycle/16-1) +: 128]);
             $fatal;
           end

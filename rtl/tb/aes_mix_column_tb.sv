@@ -20,11 +20,11 @@ module aes_mix_column_tb;
       x = i < 32 ? 32'd1 << i : $urandom;
       #5;
       if ({96'd0, y} !== mix({96'd0, x}, 1'b0)) begin
-        $display("MixColumns of %h: %h", x, y);
+        $display("MixColumns of %h: wrong result %h", x, y);
         $fatal;
       end
       if ({96'd0, inv_y} !== mix({96'd0, x}, 1'b1)) begin
-        $display("InvMixColumns of %h: %h", x, inv_y);
+        $display("InvMixColumns of %h: wrong result %h", x, inv_y);
         $fatal;
       end
     end

@@ -26,7 +26,7 @@ module aes_mix_rows_tb;
       x = i < 256 ? 128'd1 << (i / 2) : {$urandom, $urandom, $urandom, $urandom};
       #5;
       if (transposed(y) !== mix(transposed(x), inverse)) begin
-        $display("inverse %0d of %h: %h", inverse, x, y);
+        $display("inverse %0d of %h: wrong result %h", inverse, x, y);
         $fatal;
       end
     end

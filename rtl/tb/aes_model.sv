@@ -19,7 +19,7 @@ package aes_model;
     end
   endfunction
 
-  // FIPS-197, 5.1.1: the inverse, found by trial, then the affine map, bit by bit.
+  // FIPS-197, 5.1.1: the inverse, found by trial, and then the affine map, bit by bit.
   function automatic [7:0] sbox_of(input [7:0] x);
     reg [7:0] v;
     v = 8'd0;

@@ -104,7 +104,7 @@ module aes_pipe_tb;
         for (int n = 0; n < BLOCKS + LATENCY; n = n + 1) begin
           @(negedge clk);
           if (n >= LATENCY && out_block !== (expected[n-LATENCY] ^ out_add)) begin
-            $display("cipher %0d, sizes %0d%0d, form %0d, stages %0d, block %0d: %h, not %h", CIPHER,
+            $display("cipher %0d, sizes %0d%0d, form %0d, stages %0d, block %0d: %h, expected %h", CIPHER,
                      KEY256, KEY128, SBOX, STAGES, n - LATENCY, out_block, expected[n-LATENCY] ^ out_add);
             $fatal;
           end

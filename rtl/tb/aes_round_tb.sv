@@ -85,7 +85,7 @@ module aes_round_tb;
           either   = !inverses[n-REGS] ? forward : LAST != 0 ? backward : swapped(backward);
           if (enc !== forward || dec !== backward || duo !== rows(either)
               || t !== either) begin
-            $display("form %0d, registers %0d, last %0d, state %0d: %h, %h, %h, %h", FORM,
+            $display("form %0d, registers %0d, last %0d, state %0d: wrong result among %h, %h, %h, %h", FORM,
                      REGS, LAST, n - REGS, enc, dec, duo, t);
             $fatal;
           end

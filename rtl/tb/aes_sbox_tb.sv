@@ -29,7 +29,7 @@ module aes_sbox_tb;
         );
         always @(posedge clk) begin
           if (checking && y !== expected(inputs[regs], cipher)) begin
-            $display("form %0d, cipher %0d, registers %0d, input %h: %h, not %h", form, cipher,
+            $display("form %0d, cipher %0d, registers %0d, input %h: %h, expected %h", form, cipher,
                      regs, inputs[regs], y, expected(inputs[regs], cipher));
             $fatal;
           end
@@ -50,7 +50,7 @@ module aes_sbox_tb;
           if (y[8*n +: 8] !== expected({inputs[1][8],
               n == 0 ? inputs[1][7:0] : n == 1 ? inputs[1][7:0] + 8'd77
               : n == 2 ? inputs[1][7:0] ^ 8'h5a : ~inputs[1][7:0]}, 2)) begin
-            $display("word, form %0d, byte %0d", form, n);
+            $display("aes_sub_word, form %0d: wrong byte %0d", form, n);
             $fatal;
           end
         end

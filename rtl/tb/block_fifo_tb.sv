@@ -42,15 +42,17 @@ module block_fifo_tb;
         often_push = 32'($urandom % 4);
         often_pop  = 32'($urandom % 4);
       end
-      // The numbers as of the last edge.
+      // The counts as of the last edge.
       old3 = old2;
       old2 = old1;
       old1 = pushed;
-      if (valid !== (old3 > popped)) $fatal(1, "%0d: valid %b, %0d of %0d", n, valid, popped, old3);
-      if (valid && head !== entry(popped)) $fatal(1, "%0d: %h, not %h", n, head, entry(popped));
-      if (had_more && !valid) $fatal(1, "%0d: there were no more", n);
-      if (old1 - popped > (1 << DEPTH_LOG2)) $fatal(1, "%0d: too many", n);
-      if (often_push == 3 && often_pop == 3 && n % 1000 > 10 && !valid) $fatal(1, "%0d: a gap", n);
+      if (valid !== (old3 > popped))
+        $fatal(1, "%0d: valid %b, popped %0d of %0d", n, valid, popped, old3);
+      if (valid && head !== entry(popped)) $fatal(1, "%0d: %h, expected %h", n, head, entry(popped));
+      if (had_more && !valid) $fatal(1, "%0d: `more`, but not valid", n);
+      if (old1 - popped > (1 << DEPTH_LOG2)) $fatal(1, "%0d: room in a full queue", n);
+      if (often_push == 3 && often_pop == 3 && n % 1000 > 10 && !valid)
+        $fatal(1, "%0d: gap in the stream", n);
       if (valid && often_push == 3 && often_pop == 3) streamed = streamed + 1;
       push = room && 32'($urandom % 4) <= often_push && (often_push != 0 || n % 8 == 0);
       pop  = valid && 32'($urandom % 4) <= often_pop && (often_pop != 0 || n % 8 == 0);
@@ -63,7 +65,8 @@ module block_fifo_tb;
       if (push) pushed = pushed + 1;
       if (pop) popped = popped + 1;
     end
-    if (popped < 10000 || streamed < 500) $fatal(1, "little was tried: %0d, %0d", popped, streamed);
+    if (popped < 10000 || streamed < 500)
+      $fatal(1, "too few entries: %0d popped, %0d in streams", popped, streamed);
     $display("PASS block_fifo");
     $finish;
   end

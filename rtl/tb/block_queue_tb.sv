@@ -38,7 +38,7 @@ module block_queue_tb;
         often_push = 32'($urandom % 5);
         often_pop  = 32'($urandom % 5);
       end
-      if (data !== due3) $fatal(1, "%0d: %h, not %h", n, data, due3);
+      if (data !== due3) $fatal(1, "%0d: %h, expected %h", n, data, due3);
       there = pushed;
       push = pushed - popped < (1 << DEPTH_LOG2) && 32'($urandom % 4) < often_push;
       pop = popped < there && 32'($urandom % 4) < often_pop;
@@ -52,7 +52,8 @@ module block_queue_tb;
       if (pop) popped = popped + 1;
       @(negedge clk);
     end
-    if (popped < 5000 || full < 100) $fatal(1, "little was tried: %0d, %0d", popped, full);
+    if (popped < 5000 || full < 100)
+      $fatal(1, "too few entries: %0d popped, full %0d times", popped, full);
     $display("PASS block_queue");
     $finish;
   end

@@ -27,7 +27,7 @@ module luxor_xts_tb;
   end
   initial begin
     #1_000_000;
-    $fatal(1, "luxor_xts: hangs, done %b", done);
+    $fatal(1, "luxor_xts: timeout, done %b", done);
   end
 endmodule
 
@@ -84,12 +84,12 @@ module luxor_xts_check #(
     if (rst === 1'b1) was_reset <= 1'b1;
     if (was_reset && rst === 1'b0) begin
       if (^{awready, wready, bvalid, arready, rvalid, irq, in_ready, out_valid} === 1'bx)
-        $fatal(1, "luxor_xts: X in %b",
+        $fatal(1, "luxor_xts: X on a control output: %b",
                {awready, wready, bvalid, arready, rvalid, irq, in_ready, out_valid});
-      if (bvalid && ^bresp === 1'bx) $fatal(1, "luxor_xts: X on B");
-      if (rvalid && ^{rresp, rdata} === 1'bx) $fatal(1, "luxor_xts: X on R: %h", rdata);
+      if (bvalid && ^bresp === 1'bx) $fatal(1, "luxor_xts: X on bresp");
+      if (rvalid && ^{rresp, rdata} === 1'bx) $fatal(1, "luxor_xts: X on rresp or rdata: %h", rdata);
       if (out_valid && ^{out_data, out_keep, out_last, out_user} === 1'bx)
-        $fatal(1, "luxor_xts: X on the output: %h %b %b %b", out_data, out_keep, out_last, out_user);
+        $fatal(1, "luxor_xts: X on m_axis: %h %b %b %b", out_data, out_keep, out_last, out_user);
     end
   end
 
@@ -156,7 +156,7 @@ module luxor_xts_check #(
   task automatic expect_read(input logic [11:0] address, input logic [31:0] expected);
     logic [31:0] data;
     read(address, data);
-    if (data !== expected) $fatal(1, "luxor_xts: %h reads %h, not %h", address, data, expected);
+    if (data !== expected) $fatal(1, "luxor_xts: %h reads %h, expected %h", address, data, expected);
   endtask
   task automatic load_key(input logic is_long, input logic [255:0] data, input logic [255:0] tweak);
     logic [31:0] status;
@@ -167,7 +167,7 @@ module luxor_xts_check #(
     write(12'h030, {15'd0, is_long, 16'h0001});
     status = 32'd1;
     while (status[0]) read(12'h034, status);
-    if (status !== 32'd0) $fatal(1, "luxor_xts: key status %h", status);
+    if (status !== 32'd0) $fatal(1, "luxor_xts: KEY_STATUS is %h, expected 0", status);
     expect_read(12'h038, is_long ? 32'd2 : 32'd1);
   endtask
 
@@ -205,19 +205,22 @@ module luxor_xts_check #(
     for (int b = 0; b * BYTES < len; b++) begin
       if (checked >= out_count) $fatal(1, "luxor_xts: a beat is missing");
       for (int i = 0; i < BYTES; i++) begin
-        if (out_marks[checked][i] !== (b * BYTES + i < len)) $fatal(1, "luxor_xts: tkeep");
+        if (out_marks[checked][i] !== (b * BYTES + i < len))
+          $fatal(1, "luxor_xts: wrong tkeep in beat %0d", checked);
         if (out_beats[checked][8*i+:8] !== (b * BYTES + i < len ? text[8*(b*BYTES+i)+:8] : 8'h00))
-          $fatal(1, "luxor_xts: beat %0d is %h, not of %h", checked, out_beats[checked], text);
+          $fatal(1, "luxor_xts: beat %0d is %h, expected its part of %h", checked,
+                 out_beats[checked], text);
       end
       if (out_marks[checked][BYTES+:2] !== {1'b0, last && (b + 1) * BYTES >= len})
-        $fatal(1, "luxor_xts: tuser, tlast %b", out_marks[checked][BYTES+:2]);
+        $fatal(1, "luxor_xts: wrong {tuser, tlast} %b", out_marks[checked][BYTES+:2]);
       checked = checked + 1;
     end
   endtask
   task automatic expect_hollow;
     if (checked >= out_count) $fatal(1, "luxor_xts: a hollow beat is missing");
     if (out_marks[checked] !== {2'b11, {BYTES{1'b0}}})
-      $fatal(1, "luxor_xts: %b, not hollow", out_marks[checked]);
+      $fatal(1, "luxor_xts: expected a hollow beat, got {tuser, tlast, tkeep} %b",
+             out_marks[checked]);
     checked = checked + 1;
   endtask
 
@@ -282,7 +285,8 @@ module luxor_xts_check #(
       known_answer(bytes(16, 128'h06b209a7a22f486ecbfadb0f3137ba42), 48, bytes(48, PLAIN_256),
                    bytes(48, CIPHER_256));
     end
-    if (checked != out_count) $fatal(1, "luxor_xts: %0d beats, not %0d", out_count, checked);
+    if (checked != out_count)
+      $fatal(1, "luxor_xts: got %0d beats, expected %0d", out_count, checked);
   endtask
 
   initial begin

@@ -32,14 +32,14 @@ module skid_tb;
       if (in_valid && in_ready) sent <= sent + 1;
       if (out_valid && out_ready) begin
         received <= received + 1;
-        if (out_data !== received) $fatal(1, "skid: word %0d is %0d", received, out_data);
+        if (out_data !== received) $fatal(1, "skid: expected word %0d, got %0d", received, out_data);
       end
       if (held && (out_valid !== 1'b1 || out_data !== held_data))
-        $fatal(1, "skid: word %0d was offered and went away", received);
+        $fatal(1, "skid: word %0d changed or vanished before it was taken", received);
       held <= out_valid && !out_ready;
       held_data <= out_data;
     end
-    if (^{in_ready, out_valid} === 1'bx && !rst) $fatal(1, "skid: X");
+    if (^{in_ready, out_valid} === 1'bx && !rst) $fatal(1, "skid: X on in_ready or out_valid");
   end
 
   // Runs with valid and ready in the given number of 16 cycles.
@@ -65,20 +65,22 @@ module skid_tb;
     run(16, 16, 10);
     earlier = received;
     run(16, 16, 1000);
-    if (received - earlier != 1000) $fatal(1, "skid: %0d words in 1000 cycles", received - earlier);
+    if (received - earlier != 1000)
+      $fatal(1, "skid: %0d words in 1000 cycles, expected 1000", received - earlier);
     run(16, 0, 10);
-    if (sent - received != 2) $fatal(1, "skid: holds %0d words", sent - received);
+    if (sent - received != 2) $fatal(1, "skid: holds %0d words, expected 2", sent - received);
     rst = 1'b1;
     in_valid = 1'b0;
     repeat (2) @(negedge clk);
     rst = 1'b0;
     @(negedge clk);
-    if (out_valid !== 1'b0) $fatal(1, "skid: a word outlived the reset");
+    if (out_valid !== 1'b0) $fatal(1, "skid: a word remains after the reset");
     run(16, 0, 4);
-    if (out_valid !== 1'b1) $fatal(1, "skid: valid waits for ready");
+    if (out_valid !== 1'b1) $fatal(1, "skid: out_valid waits for out_ready");
     run(12, 12, 2000);
     run(0, 16, 4);
-    if (sent != received || sent < 1000) $fatal(1, "skid: %0d in, %0d out", sent, received);
+    if (sent != received || sent < 1000)
+      $fatal(1, "skid: %0d words in, %0d words out", sent, received);
     $display("PASS skid");
     $finish;
   end

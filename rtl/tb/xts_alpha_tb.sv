@@ -30,7 +30,7 @@ module xts_alpha_tb;
     xts_alpha #(.STEPS(steps)) dut (.x(x), .y(y));
     always @(posedge check) begin
       if (y !== after(x, steps)) begin
-        $display("%0d steps from %h: %h, not %h", steps, x, y, after(x, steps));
+        $display("%0d steps from %h: %h, expected %h", steps, x, y, after(x, steps));
         $fatal;
       end
     end

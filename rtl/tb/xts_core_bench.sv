@@ -41,7 +41,7 @@ module xts_core_bench #(
 
   logic clk = 1'b0;
   logic rst = 1'b1;
-  // The clock stops when the build is done, so that it does not slow the others down.
+  // The clock stops when this build is done, so that the other builds simulate faster.
   initial while (finished !== 1'b1) #1 clk = !clk;
 
   logic desc_valid = 1'b0;
@@ -263,7 +263,7 @@ module xts_core_bench #(
     add_packet(d, total, sent);
   endtask
 
-  // The whole packet has `total` beats, of which `sent` are sent.
+  // `total` is the number of beats of the complete packet, and `sent` of those that are sent.
   task automatic add_packet(input int d, input int total, input int sent);
     case (d_status[d])
       luxor_pkg::DONE_OK: begin
@@ -308,7 +308,7 @@ module xts_core_bench #(
     @(posedge clk);
     while (!key_done) @(posedge clk);
     if (key_result != (equal ? luxor_pkg::KEY_EQUAL : luxor_pkg::KEY_OK))
-      $fatal(1, "xts_core: loading key %0d: %0d", slot, key_result);
+      $fatal(1, "xts_core: loading slot %0d gave result %0d", slot, key_result);
     #0.5 key_valid = 1'b0;
     @(posedge clk);
   endtask
@@ -349,10 +349,10 @@ module xts_core_bench #(
     if (!rst && out_valid && out_ready) begin
       if (next_out == 0) first_out = cycle;
       last_out = cycle;
-      if (next_out >= outs) $fatal(1, "xts_core: a beat too many");
+      if (next_out >= outs) $fatal(1, "xts_core: more beats than expected");
       if (out_data !== out_beats[next_out] || out_keep !== out_keeps[next_out]
           || out_last !== out_lasts[next_out] || out_error !== out_errors[next_out])
-        $fatal(1, "xts_core: TWEAK %0d CIPHER %0d LANES %0d: beat %0d: %h %h %b %b, not %h %h %b %b",
+        $fatal(1, "xts_core: TWEAK %0d CIPHER %0d LANES %0d: beat %0d: %h %h %b %b, expected %h %h %b %b",
                TWEAK, CIPHER, LANES, next_out, out_data, out_keep, out_last, out_error,
                out_beats[next_out], out_keeps[next_out], out_lasts[next_out],
                out_errors[next_out]);
@@ -360,7 +360,8 @@ module xts_core_bench #(
     end
     if (!rst && done_valid) begin
       if (done_status !== d_status[next_done])
-        $fatal(1, "xts_core: descriptor %0d: %0d, not %0d", next_done, done_status, d_status[next_done]);
+        $fatal(1, "xts_core: descriptor %0d has status %0d, expected %0d", next_done, done_status,
+               d_status[next_done]);
       next_done++;
     end
   end
@@ -370,7 +371,7 @@ module xts_core_bench #(
   logic [W+BYTES+1:0] out_was;
   always @(posedge clk) begin
     if (out_held && (!out_valid || {out_data, out_keep, out_last, out_error} !== out_was))
-      $fatal(1, "xts_core: beat %0d was offered and went away", next_out);
+      $fatal(1, "xts_core: beat %0d changed or vanished before it was taken", next_out);
     out_held <= !rst && out_valid && !out_ready;
     out_was  <= {out_data, out_keep, out_last, out_error};
   end
@@ -391,11 +392,11 @@ module xts_core_bench #(
       @(posedge clk);
       patience++;
       if (patience > 200000)
-        $fatal(1, "xts_core: hangs at descriptor %0d of %0d (%0d), beat %0d of %0d in, %0d of %0d out",
+        $fatal(1, "xts_core: timeout at descriptor %0d of %0d (status %0d), beat %0d of %0d in, %0d of %0d out",
                next_done, many, d_status[next_done], next_in, ins, next_out, outs);
     end
     repeat (5) @(posedge clk);
-    if (busy) $fatal(1, "xts_core: busy with nothing");
+    if (busy) $fatal(1, "xts_core: busy after all descriptors are done");
   endtask
 
   // A descriptor of `units` units of `unit_len` bytes. It is valid, but its packet has `more` beats
@@ -447,13 +448,14 @@ module xts_core_bench #(
     $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: %0d beats of units of %0d bytes in %0d cycles: %0d.%03d a cycle",
              TWEAK, KEY256, STAGES, LANES, n, 512 * LANES, cycles, n / cycles,
              (n * 1000 / cycles) % 1000);
-    if (TWEAK == luxor_pkg::TWEAK_DEDICATED && cycles != n) $fatal(1, "xts_core: not a beat each cycle");
-    // 32 of 33 cycles, except for the tweaks that enter before the first beat comes out.
+    if (TWEAK == luxor_pkg::TWEAK_DEDICATED && cycles != n)
+      $fatal(1, "xts_core: not one beat per cycle");
+    // A beat in 32 of 33 cycles. Tweaks that enter before the first beat comes out do not count.
     if (TWEAK == luxor_pkg::TWEAK_SHARED && n * 1000 < cycles * 969)
-      $fatal(1, "xts_core: less than 0.969 of a beat each cycle");
-    // 32 of 32 + 2 L cycles; the last unit does not wait for a next one.
+      $fatal(1, "xts_core: fewer than 0.969 beats per cycle");
+    // A beat in 32 of 32 + 2 L cycles. After the last unit there is no wait.
     if (TWEAK == luxor_pkg::TWEAK_PAPER && n * (32 + 2 * L) < cycles * 32)
-      $fatal(1, "xts_core: less than the paper's design");
+      $fatal(1, "xts_core: slower than the paper's design");
     restart();
     plain(8, 512, decrypt, 0);
     finish();

@@ -49,7 +49,7 @@ module xts_keys_tb;
   end
   initial begin
     #10_000_000;
-    $fatal(1, "xts_keys: hangs, done %b", done);
+    $fatal(1, "xts_keys: timeout, done %b", done);
   end
 endmodule
 
@@ -99,7 +99,8 @@ module xts_keys_check #(
 
   always @(posedge clk)
     if (cmd_ready !== res_valid || (!rst && wiping && !busy))
-      $fatal(1, "%s: cmd_ready %b, res_valid %b, busy %b", NAME, cmd_ready, res_valid, busy);
+      $fatal(1, "%s: inconsistent cmd_ready %b, res_valid %b, busy %b", NAME, cmd_ready, res_valid,
+             busy);
 
   logic [31:0] words[0:59];
   task automatic expand(input logic is_long, input logic [255:0] key);
@@ -157,10 +158,10 @@ module xts_keys_check #(
   endtask
   task automatic check;
     if (slot_state !== wanted_state)
-      $fatal(1, "%s: slots %h, not %h", NAME, slot_state, wanted_state);
+      $fatal(1, "%s: slot_state %h, expected %h", NAME, slot_state, wanted_state);
     for (int i = 0; i < 256; i++)
       if (memory[i] !== wanted[i])
-        $fatal(1, "%s: kind %0d slot %0d round %0d is %h, not %h", NAME, i / 64, i / 16 % 4,
+        $fatal(1, "%s: kind %0d slot %0d round %0d is %h, expected %h", NAME, i / 64, i / 16 % 4,
                i % 16, memory[i], wanted[i]);
   endtask
 
@@ -174,7 +175,7 @@ module xts_keys_check #(
     @(negedge clk);
     while (!cmd_ready) @(negedge clk);
     if (res_code !== code)
-      $fatal(1, "%s: slot %0d: result %0d, not %0d", NAME, cmd_slot, res_code, code);
+      $fatal(1, "%s: slot %0d: result %0d, expected %0d", NAME, cmd_slot, res_code, code);
     if (code == luxor_pkg::KEY_OK && cmd_load) want_loaded;
     else if (code == luxor_pkg::KEY_OK) want_wiped(luxor_pkg::SLOT_EMPTY);
     else if (code == luxor_pkg::KEY_EQUAL) want_wiped(luxor_pkg::SLOT_EQUAL);
@@ -226,10 +227,10 @@ module xts_keys_check #(
     #1;
     expand(1'b0, KEY_A1);
     if ({words[43], words[42], words[41], words[40]} != reversed(128'hd014f9a8c9ee2589e13f0cc8b6630ca6))
-      $fatal(1, "the bench's key expansion is not that of FIPS 197, A.1");
+      $fatal(1, "the bench's key expansion differs from FIPS 197, A.1");
     expand(1'b1, KEY_A3);
     if ({words[59], words[58], words[57], words[56]} != reversed(128'hfe4890d1e6188d0b046df344706c631e))
-      $fatal(1, "the bench's key expansion is not that of FIPS 197, A.3");
+      $fatal(1, "the bench's key expansion differs from FIPS 197, A.3");
     for (int i = 0; i < 256; i++) memory[i] = '1;
     for (int i = 0; i < 8; i++) other[32*i+:32] = $urandom;
 
@@ -289,7 +290,7 @@ module xts_keys_check #(
       cmd_valid = 1'b1;
       repeat (cycles) @(negedge clk);
       reset;
-      if (slot_state !== 8'd0) $fatal(1, "%s: slots %h after reset", NAME, slot_state);
+      if (slot_state !== 8'd0) $fatal(1, "%s: slot_state %h after reset, expected 0", NAME, slot_state);
       while (busy) @(negedge clk);
       repeat (2) @(negedge clk);
       check;

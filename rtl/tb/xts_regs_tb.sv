@@ -59,7 +59,8 @@ module xts_regs_tb;
       .beat_out(beat_out)
   );
 
-  // What is offered on a channel must stay until it is taken, and nothing may be X after a reset.
+  // A transfer that is offered on a channel must not change until it is taken, and no output may be
+  // X after a reset.
   logic held = 1'b0;
   logic [265:0] held_desc = '0;
   logic was_valid = 1'b0;
@@ -69,17 +70,19 @@ module xts_regs_tb;
   always @(posedge clk) begin
     held <= !core_rst && desc_valid && !desc_ready;
     held_desc <= desc;
-    if (held && !core_rst && (!desc_valid || desc !== held_desc)) $fatal(1, "regs: desc went away");
+    if (held && !core_rst && (!desc_valid || desc !== held_desc))
+      $fatal(1, "regs: desc changed or vanished before it was taken");
     was_valid <= !rst && rvalid && !rready;
     was <= {rvalid, rresp, rdata};
-    if (was_valid && !rst && {rvalid, rresp, rdata} !== was) $fatal(1, "regs: R went away");
+    if (was_valid && !rst && {rvalid, rresp, rdata} !== was)
+      $fatal(1, "regs: R changed or vanished before it was taken");
     if (!rst && ^{awready, wready, bvalid, arready, rvalid, irq, core_rst} === 1'bx)
-      $fatal(1, "regs: X on a channel");
+      $fatal(1, "regs: X on a control output");
     if (!rst && !core_rst && ^{desc_valid, key_valid, key_data, key_tweak} === 1'bx)
-      $fatal(1, "regs: X towards the core");
+      $fatal(1, "regs: X on an output to the core");
     if (!rst && ((bvalid && ^bresp === 1'bx) || (rvalid && ^{rresp, rdata} === 1'bx)
         || (desc_valid && !core_rst && ^desc === 1'bx)))
-      $fatal(1, "regs: X where valid");
+      $fatal(1, "regs: X on a valid response or descriptor");
   end
 
   task automatic stall;
@@ -129,10 +132,10 @@ module xts_regs_tb;
   task automatic expect_read(input logic [11:0] address, input logic [31:0] expected);
     logic [31:0] data;
     read(address, data);
-    if (data !== expected) $fatal(1, "regs: %h reads %h, not %h", address, data, expected);
+    if (data !== expected) $fatal(1, "regs: %h reads %h, expected %h", address, data, expected);
   endtask
 
-  // The side of the core.
+  // Plays the core.
   localparam int MAX = 200;
   logic [265:0] seen[0:MAX-1];
   int taken = 0;
@@ -203,7 +206,7 @@ module xts_regs_tb;
     write_strobed(12'h014, 32'd0, 4'b0000, 2'b10);
     expect_read(12'h014, 32'd3);
 
-    // A write waits until the answer to the write before it is taken.
+    // A write waits until the response to the previous one was taken.
     awvalid = 1'b1;
     wvalid  = 1'b1;
     awaddr  = 12'h014;
@@ -216,7 +219,7 @@ module xts_regs_tb;
     awvalid = 1'b0;
     wvalid  = 1'b0;
     repeat (20) @(negedge clk);
-    if (dut.irq_enable_reg !== 2'd1) $fatal(1, "regs: a second write without an answer");
+    if (dut.irq_enable_reg !== 2'd1) $fatal(1, "regs: second write before the first response");
     for (int i = 0; i < 2; i++) begin
       bready = 1'b1;
       while (!bvalid) @(negedge clk);
@@ -231,7 +234,7 @@ module xts_regs_tb;
     write(12'h020, 32'd33);
     expect_read(12'h020, 32'd1);
     repeat (100) @(negedge clk);
-    if (taken != 0 || desc_valid) $fatal(1, "regs: taken before ENABLE");
+    if (taken != 0 || desc_valid) $fatal(1, "regs: descriptor offered before ENABLE");
     expect_read(12'h010, 32'd0);
     write(12'h00c, 32'd1);
     expect_read(12'h00c, 32'd1);
@@ -240,7 +243,8 @@ module xts_regs_tb;
     submitted = 1;
     while (submitted < MAX) begin
       read(12'h024, data);
-      if (data > 32'(submitted) || 32'(submitted) - data > 32'd32) $fatal(1, "regs: HEAD %0d", data);
+      if (data > 32'(submitted) || 32'(submitted) - data > 32'd32)
+        $fatal(1, "regs: impossible HEAD %0d", data);
       for (int n = $urandom & 15; n > 0 && submitted < MAX && 32'(submitted) - data < 32'd32; n--) begin
         submit(submitted);
         submitted++;
@@ -262,7 +266,8 @@ module xts_regs_tb;
     expect_read(12'h024, 32'(MAX));
     expect_read(12'h010, 32'd0);
     for (int k = 0; k < MAX; k++)
-      if (seen[k] !== wanted[k][265:0]) $fatal(1, "regs: descriptor %0d is %h, not %h", k, seen[k], wanted[k]);
+      if (seen[k] !== wanted[k][265:0])
+        $fatal(1, "regs: descriptor %0d is %h, expected %h", k, seen[k], wanted[k]);
     for (int k = MAX - 32; k < MAX; k++) begin
       expect_read(ring_at(k, 15), {1'b1, 27'd0, status_of(k)});
       for (int i = 0; i < 9; i++) expect_read(ring_at(k, i), word_of(k, i));
@@ -280,48 +285,50 @@ module xts_regs_tb;
 
     // Interrupts.
     expect_read(12'h018, 32'd1);
-    if (!irq) $fatal(1, "regs: no interrupt");
+    if (!irq) $fatal(1, "regs: no interrupt for a descriptor");
     write(12'h014, 32'd2);
     @(negedge clk);
-    if (irq) $fatal(1, "regs: an interrupt that is off");
+    if (irq) $fatal(1, "regs: interrupt although disabled");
     write(12'h014, 32'd3);
     write(12'h018, 32'd2);
     expect_read(12'h018, 32'd1);
     write(12'h018, 32'd1);
     expect_read(12'h018, 32'd0);
     @(negedge clk);
-    if (irq) $fatal(1, "regs: an interrupt that was cleared");
+    if (irq) $fatal(1, "regs: interrupt after it was cleared");
 
     // Keys.
     for (int i = 0; i < 16; i++) write(12'(12'h040 + 4 * i), 32'h1000_0000 * i + 32'd5);
     for (int i = 0; i < 16; i++) expect_read(12'(12'h040 + 4 * i), 32'd0);
     write(12'h030, 32'h0001_0300);
     write(12'h030, 32'h0001_0303);
-    if (key_valid) $fatal(1, "regs: a key command of no kind");
+    if (key_valid) $fatal(1, "regs: invalid key command was given");
     write(12'h030, 32'h0001_0301);
     write(12'h040, 32'd0);
     write(12'h030, 32'h0000_0502);
     expect_read(12'h034, 32'd1);
     expect_read(12'h010, 32'd3);
-    if ({key_valid, key_load, key_long, key_slot} !== {3'b111, 8'd3}) $fatal(1, "regs: key command");
+    if ({key_valid, key_load, key_long, key_slot} !== {3'b111, 8'd3})
+      $fatal(1, "regs: wrong load command");
     for (int i = 0; i < 16; i++) begin
       low = i < 8 ? key_data[32*i+:32] : key_tweak[32*(i-8)+:32];
-      if (low !== 32'h1000_0000 * i + 32'd5) $fatal(1, "regs: word %0d of the keys is %h", i, low);
+      if (low !== 32'h1000_0000 * i + 32'd5) $fatal(1, "regs: wrong key word %0d: %h", i, low);
     end
     key_ready = 1'b1;
     @(negedge clk) key_ready = 1'b0;
-    if (key_valid) $fatal(1, "regs: a key command twice");
+    if (key_valid) $fatal(1, "regs: key command given twice");
     expect_read(12'h034, 32'd1);
-    if ({key_data, key_tweak} == 512'd0) $fatal(1, "regs: the keys went too early");
+    if ({key_data, key_tweak} == 512'd0) $fatal(1, "regs: keys cleared before the command was done");
     key_result = 4'd3;
     key_done = 1'b1;
     @(negedge clk) key_done = 1'b0;
-    if ({key_data, key_tweak} !== 512'd0) $fatal(1, "regs: the keys stay");
+    if ({key_data, key_tweak} !== 512'd0) $fatal(1, "regs: keys remain after the command");
     expect_read(12'h034, 32'h30);
     expect_read(12'h018, 32'd2);
-    if (!irq) $fatal(1, "regs: no interrupt of a key command");
+    if (!irq) $fatal(1, "regs: no interrupt for a key command");
     write(12'h030, 32'h0000_0502);
-    if ({key_valid, key_load, key_long, key_slot} !== {3'b100, 8'd5}) $fatal(1, "regs: clear");
+    if ({key_valid, key_load, key_long, key_slot} !== {3'b100, 8'd5})
+      $fatal(1, "regs: wrong clear command");
 
     // Counters.
     expect_read(12'h088, 32'd0);
@@ -343,7 +350,8 @@ module xts_regs_tb;
     read(12'h080, low);
     repeat (1000) @(negedge clk);
     read(12'h080, high);
-    if (high - low < 32'd1000 || high - low > 32'd1020) $fatal(1, "regs: %0d cycles", high - low);
+    if (high - low < 32'd1000 || high - low > 32'd1020)
+      $fatal(1, "regs: CYCLES grew by %0d, expected 1000 to 1020", high - low);
     expect_read(12'h084, 32'd0);
     dut.cycles_reg = 64'h0123_4567_ffff_fff0;
     read(12'h080, low);
@@ -354,22 +362,23 @@ module xts_regs_tb;
     for (int i = 0; i < 16; i++) write(12'(12'h040 + 4 * i), 32'hffff_ffff);
     write(12'h00c, 32'd3);
     repeat (40) @(negedge clk);
-    if (!core_rst) $fatal(1, "regs: a short reset");
+    if (!core_rst) $fatal(1, "regs: reset too short");
     expect_read(12'h00c, 32'd0);
-    if (core_rst) $fatal(1, "regs: a read in a reset");
+    if (core_rst) $fatal(1, "regs: read answered during a reset");
     for (int a = 12'h010; a < 12'h080; a += 4)
       expect_read(a[11:0], a == 12'h038 ? 32'h9c : 32'd0);
     expect_read(12'h08c, 32'd0);
     read(12'h080, low);
-    if (low > 32'd600) $fatal(1, "regs: %0d cycles since reset", low);
+    if (low > 32'd600) $fatal(1, "regs: CYCLES is %0d after a reset", low);
     expect_read(ring_at(5, 15), 32'd0);
-    if ({key_data, key_tweak} !== 512'd0 || key_valid || irq) $fatal(1, "regs: outlived a reset");
+    if ({key_data, key_tweak} !== 512'd0 || key_valid || irq)
+      $fatal(1, "regs: keys, command or interrupt remain after a reset");
     plays = 1'b1;
     submit(0);
     write(12'h020, 32'd1);
     write(12'h00c, 32'd1);
     while (done != 1) @(negedge clk);
-    if (seen[0] !== wanted[0][265:0]) $fatal(1, "regs: after reset");
+    if (seen[0] !== wanted[0][265:0]) $fatal(1, "regs: wrong descriptor after a reset");
     expect_read(12'h024, 32'd1);
 
     $display("PASS xts_regs");
@@ -377,7 +386,7 @@ module xts_regs_tb;
   end
   initial begin
     #20_000_000;
-    $fatal(1, "regs: hangs");
+    $fatal(1, "regs: timeout");
   end
 endmodule
 

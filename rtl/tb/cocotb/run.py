@@ -119,7 +119,7 @@ def simulate(model, parameters, folder, options):
     cases = list(ElementTree.parse(results).getroot().iter("testcase"))
     failed = [case.get("name") for case in cases if len(case)]
     if failed or not cases:
-        sys.exit(f"{options.configuration}: of {len(cases)} tests failed: {failed}")
+        sys.exit(f"{options.configuration}: {failed} of {len(cases)} tests failed")
     return len(cases)
 
 

@@ -43,9 +43,9 @@ async def check_packets(core, jobs):
         want_data, want_kept, want_failed = expected(job)
         what = f"descriptor {number}, {job.descriptor}"
         assert failed == want_failed, what
-        assert kept == want_kept, f"{what}: {sum(kept)} bytes, not {sum(want_kept)}"
+        assert kept == want_kept, f"{what}: {sum(kept)} bytes, expected {sum(want_kept)}"
         # The lanes of the hollow beat are zero, like all bytes that are not kept.
-        assert data == want_data, f"{what}: {data.hex()}"
+        assert data == want_data, f"{what}: wrong data {data.hex()}"
 
 
 async def run_jobs(core, steps, rng):
@@ -212,7 +212,7 @@ async def keys_in_use(dut):
 
 @cocotb.test()
 async def resets(dut):
-    """Resets by the wire and by the register at any moment: nothing of before remains."""
+    """Resets by the wire and by the register at any moment: no earlier state remains."""
     rng = rng_of("resets")
     core = Host(dut)
     await core.start(stalls=rng)
@@ -237,7 +237,7 @@ async def resets(dut):
         while await core.read(host.STATUS):
             pass
         await core.enable()
-    # No key and no beat may be left.
+    # No key and no beat may remain.
     job = Planner(core.built, rng)
     job.keys = [bytes(core.built.key_lengths[0])] * 4
     steps = [job.refused(host.EMPTY_SLOT, slot=slot) for slot in range(4)]
