@@ -69,8 +69,7 @@ mod model {
     }
 
     const NEEDED: &str = "the engine fpga (cargo feature `model` of luxor-engine-fpga, `fpga` of \
-        luxor) is made with Verilator 5 and a C++ compiler, which Debian has as `verilator` \
-        and `g++`";
+        luxor) needs Verilator 5 and a C++ compiler, the Debian packages `verilator` and `g++`";
 
     pub(super) fn build() -> Result<(), String> {
         let version = verilator(["--version"])?;
@@ -81,7 +80,7 @@ mod model {
         };
         let major = number.split('.').next().and_then(|n| n.parse().ok());
         if major.is_none_or(|major: u32| major < 5) {
-            return Err(format!("{NEEDED}; this one is {number}"));
+            return Err(format!("{NEEDED}; the installed Verilator is {number}"));
         }
         println!("cargo::rustc-env=LUXOR_VERILATOR=Verilator {number}");
 
@@ -223,7 +222,7 @@ mod model {
         }
         let messages = String::from_utf8_lossy(&output.stderr).into_owned();
         Err(format!(
-            "Verilator does not take rtl/rtl ({})\n{messages}",
+            "Verilator rejects rtl/rtl ({})\n{messages}",
             output.status
         ))
     }

@@ -66,7 +66,7 @@ pub enum ParseFault {
         name: String,
     },
     /// Text that the grammar does not allow in this place.
-    #[error("{expected} expected, not {found}")]
+    #[error("expected {expected}, found {found}")]
     Syntax {
         /// What the grammar allows.
         expected: String,
@@ -74,7 +74,7 @@ pub enum ParseFault {
         found: String,
     },
     /// An operand with a type that does not fit the instruction.
-    #[error("{operand} is {is}, where {wanted} is wanted")]
+    #[error("{operand} is {is}, but must be {wanted}")]
     Type {
         /// The operand.
         operand: String,
@@ -84,7 +84,7 @@ pub enum ParseFault {
         wanted: String,
     },
     /// A number that is not valid in this place.
-    #[error("{number} does not fit: {why}")]
+    #[error("{number} is invalid: {why}")]
     Number {
         /// The number as written.
         number: String,
@@ -116,7 +116,7 @@ pub enum RunError {
         name: String,
     },
     /// The parameters do not have the length of the kernel's.
-    #[error("{kernel} has {expected} bytes of parameters, not {found}")]
+    #[error("{kernel} takes {expected} bytes of parameters, but got {found}")]
     Parameters {
         /// The kernel.
         kernel: String,
@@ -125,7 +125,7 @@ pub enum RunError {
         /// The bytes that were given.
         found: usize,
     },
-    /// A grid that no device accepts, or not for this kernel.
+    /// A grid that no device accepts, at least for this kernel.
     #[error("{kernel}: {why}")]
     Grid {
         /// The kernel.
@@ -134,7 +134,7 @@ pub enum RunError {
         why: String,
     },
     /// The host's own access to device memory is out of bounds.
-    #[error("the host: {0}")]
+    #[error("access by the host: {0}")]
     Host(Fault),
     /// A thread did something forbidden.
     #[error("{kernel}, line {line} ({text}), block {block:?}, thread {thread:?}: {fault}")]
@@ -193,7 +193,7 @@ pub enum Fault {
         address: u64,
     },
     /// A store to constant memory or to parameters.
-    #[error("{address:#x} in {space} memory is written, but it is read-only")]
+    #[error("write to {address:#x} in {space} memory, which is read-only")]
     ReadOnly {
         /// The memory.
         space: Space,
@@ -201,7 +201,7 @@ pub enum Fault {
         address: u64,
     },
     /// Memory that one thread writes and another accesses, without an order between them.
-    #[error("{address:#x} in {space} memory is shared with {other}, with no barrier between")]
+    #[error("{address:#x} in {space} memory is also accessed by {other}, with no barrier between")]
     Race {
         /// The memory.
         space: Space,
@@ -220,19 +220,19 @@ pub enum Fault {
         lane: u64,
     },
     /// `ld.global.nc` reads memory that the same launch writes.
-    #[error("{address:#x} is read by ld.global.nc and written in one launch")]
+    #[error("{address:#x} is read by ld.global.nc and written in the same launch")]
     NotConstant {
         /// The address in global memory.
         address: u64,
     },
     /// A division or a remainder by zero.
-    #[error("a division by zero")]
+    #[error("division by zero")]
     DivisionByZero,
     /// A carry is used that no instruction has set.
     #[error("the carry is used before it is set")]
     CarryUnset,
     /// Not all threads of the block reach a barrier.
-    #[error("the barrier is not reached by thread {other:?}, {instead}")]
+    #[error("thread {other:?}, {instead}, does not reach the barrier")]
     Barrier {
         /// x, y and z of the other thread.
         other: [u32; 3],
@@ -240,7 +240,7 @@ pub enum Fault {
         instead: String,
     },
     /// A barrier with a number above 15, or with a thread count other than the block's.
-    #[error("barrier {number} of {threads} threads")]
+    #[error("invalid barrier {number} of {threads} threads")]
     BarrierOperands {
         /// The barrier's number.
         number: u64,
@@ -248,7 +248,7 @@ pub enum Fault {
         threads: u64,
     },
     /// The end of a kernel is reached without a return.
-    #[error("the end of the kernel is reached without ret or exit")]
+    #[error("the kernel ends without ret or exit")]
     NoReturn,
     /// A thread runs more instructions than allowed.
     #[error("the thread has not ended after {steps} instructions")]

@@ -71,11 +71,11 @@ impl Machine {
         let refused = |why| RunError::Module { why };
         let total: usize = module.constants.iter().map(|v| v.bytes.len()).sum();
         if total > CONSTANT_MEMORY {
-            let why = format!("{total} bytes of constants, {CONSTANT_MEMORY} are there");
+            let why = format!("{total} bytes of constants exceed {CONSTANT_MEMORY} bytes");
             return Err(refused(why));
         }
         if self.modules.len() == MODULES {
-            return Err(refused(format!("{MODULES} modules have been loaded")));
+            return Err(refused(format!("{MODULES} modules were loaded already")));
         }
         let mut constants = Segments::new(Space::Const, 0);
         let mut variables = Segments::new(Space::Global, Segments::VARIABLES);
@@ -346,7 +346,8 @@ impl Default for Machine {
     }
 }
 
-/// Checks the threads of a block when none can continue. Returns whether all have ended.
+/// Checks the threads of a block after each has stopped at a barrier or ended. Returns whether all
+/// have ended.
 fn meet(
     threads: &[Thread],
     module: &Module,
@@ -459,20 +460,26 @@ impl Grid {
         let all = |sizes: [u32; 3]| sizes.into_iter().try_fold(1, u32::checked_mul);
         let threads = all(self.threads);
         let why = if all(self.blocks).is_none_or(|count| count == 0) {
-            format!("a grid of {:?} blocks", self.blocks)
+            format!("impossible grid of {:?} blocks", self.blocks)
         } else if threads.is_none_or(|count| count == 0 || count > MAX_THREADS) {
-            format!("a block of {:?} threads", self.threads)
+            format!("impossible block of {:?} threads", self.threads)
         } else if let Some(Threads::AtMost(most)) = kernel.threads
             && threads.is_some_and(|count| count > most)
         {
-            format!("a block of {:?} threads; .maxntid is {most}", self.threads)
+            format!(
+                "a block of {:?} threads exceeds .maxntid {most}",
+                self.threads
+            )
         } else if let Some(Threads::Exactly(exactly)) = kernel.threads
             && exactly != self.threads
         {
-            format!("a block of {:?}; .reqntid is {exactly:?}", self.threads)
+            format!(
+                "a block has {:?} threads, but .reqntid is {exactly:?}",
+                self.threads
+            )
         } else if self.shared_len(kernel) > SHARED_MEMORY {
             let len = self.shared_len(kernel);
-            format!("{len} bytes of shared memory, {SHARED_MEMORY} are there")
+            format!("{len} bytes of shared memory exceed {SHARED_MEMORY} bytes")
         } else {
             return Ok(());
         };

@@ -120,39 +120,39 @@ fn unknown_directives_and_special_registers_are_named() {
 #[test]
 fn invalid_ptx_is_refused() {
     for (body, expected) in [
-        ("add.u32 %r0, %r1;", ", expected, not ;"),
-        ("add.u32 %r0, %r1, %r2", "; expected, not ret"),
+        ("add.u32 %r0, %r1;", "expected `,`, found ;"),
+        ("add.u32 %r0, %r1, %r2", "expected `;`, found ret"),
         (
             "add.u32 %r0, %r1, %d2;",
-            "%d2 is 64 bits wide, where 32 bits wide is wanted",
+            "%d2 is 64 bits wide, but must be 32 bits wide",
         ),
         (
             "add.u32 %h0, %r1, %r2;",
-            "%h0 is 16 bits wide, where 32 bits wide is wanted",
+            "%h0 is 16 bits wide, but must be 32 bits wide",
         ),
         (
             "selp.u32 %r0, %r1, %r2, %r3;",
-            "%r3 is 32 bits wide, where a predicate is wanted",
+            "%r3 is 32 bits wide, but must be a predicate",
         ),
         (
             "ld.global.u32 %h0, [%d0];",
-            "%h0 is 16 bits wide, where 32 bits wide is wanted",
+            "%h0 is 16 bits wide, but must be 32 bits wide",
         ),
         (
             "ld.global.v2.u32 {%r0, %r1, %r2}, [%d0];",
-            "2 elements expected, not another number of them",
+            "expected 2 elements, found another number",
         ),
         (
             "ld.global.u32 %r0, [static];",
-            "static is in shared memory, where global is wanted",
+            "static is in shared memory, but must be in global memory",
         ),
         (
             "ld.global.u32 %r0, [%h0];",
-            "%h0 is 16 bits wide, where 64 bits wide is wanted",
+            "%h0 is 16 bits wide, but must be 64 bits wide",
         ),
         (
             "mov.u32 %r0, static;",
-            "static is 64 bits wide, where 32 bits wide is wanted",
+            "static is 64 bits wide, but must be 32 bits wide",
         ),
         ("mov.u64 %d0, nowhere;", "nowhere is not declared"),
         ("bra nowhere;", "nowhere is not declared"),
@@ -161,24 +161,24 @@ fn invalid_ptx_is_refused() {
         (".shared .b32 static;", "static is declared twice"),
         (
             "mov.u16 %h0, 65536;",
-            "65536 does not fit: more bits than the type has",
+            "65536 is invalid: too many bits for the type",
         ),
         (
             "mov.u32 %r0, 0f3f800000;",
-            "0f3f800000 does not fit: no integer",
+            "0f3f800000 is invalid: not an integer",
         ),
         (
             "mov.b64 %d0, {%r0, %r1, %r2};",
-            "two or four parts of the type expected, not {",
+            "expected two or four parts of the type, found {",
         ),
         (
             "lop3.b32 %r0, %r1, %r2, %r3, 256;",
-            "256 does not fit: more bits than the type has",
+            "256 is invalid: too many bits for the type",
         ),
-        ("mov.u32 5, %r0;", "a word expected, not 5"),
+        ("mov.u32 5, %r0;", "expected a word, found 5"),
         (
             ".pragma \"unroll\";",
-            "\"nounroll\" expected, not \"unroll\"",
+            "expected \"nounroll\", found \"unroll\"",
         ),
     ] {
         let (line, fault) = parse_fault(&format!("\n{body}"));
@@ -187,30 +187,30 @@ fn invalid_ptx_is_refused() {
         assert_eq!(line, if body.ends_with(';') { 2 } else { 3 }, "{body}");
     }
     for (text, expected) in [
-        ("", "line 1: .version expected, not the end of the text"),
+        ("", "line 1: expected .version, found the end of the text"),
         (
             ".version 8",
-            "line 1: 8 does not fit: a version is two numbers",
+            "line 1: 8 is invalid: a version consists of two numbers",
         ),
         (
             ".version 8.0\n.target sm_75\n.address_size 32",
-            "line 3: 32 does not fit: only addresses of 64 bits are known",
+            "line 3: 32 is invalid: only 64-bit addresses are supported",
         ),
         (
             ".version 8.0 /* open",
-            "line 1: */ expected, not the end of the text",
+            "line 1: expected */, found the end of the text",
         ),
         (
             ".version 8.0 .target sm_75 .address_size 64\n.entry k() { ret;",
-            "line 2: an instruction expected, not the end of the text",
+            "line 2: expected an instruction, found the end of the text",
         ),
         (
             ".version 8.0 .target sm_75 .address_size 64\n.const .u8 x[2] = {1, 2, 3};",
-            "line 2: no more elements expected, not x",
+            "line 2: expected no more elements, found x",
         ),
         (
             ".version 8.0 .target sm_75 .address_size 64\n.const .u8 x = 256;",
-            "line 2: 256 does not fit: more bits than the type has",
+            "line 2: 256 is invalid: too many bits for the type",
         ),
         (
             ".version 8.0 .target sm_75 .address_size 64\n.entry k() { ret; }\n.entry k() { ret; }",
@@ -218,7 +218,7 @@ fn invalid_ptx_is_refused() {
         ),
         (
             ".version 8.0 .target sm_75 .address_size 64\n.shared .align 3 .u8 x;",
-            "line 2: 3 does not fit: no alignment",
+            "line 2: 3 is invalid: not a power of two up to 1024",
         ),
     ] {
         assert_eq!(Module::parse(text).unwrap_err().to_string(), expected);
@@ -553,7 +553,7 @@ fn a_fault_names_its_place() {
     assert_eq!(
         launch(body, grid).unwrap_err().to_string(),
         "k, line 16 (@%p1 div.u32 %r0, 1, 0;), block [0, 0, 0], thread [0, 1, 0]: \
-         a division by zero"
+         division by zero"
     );
     assert_eq!(FIRST_LINE, 13);
 }
@@ -575,19 +575,19 @@ fn launches_are_checked() {
     );
     assert_eq!(
         fails("k", Grid::new(1, 1), &params.bytes()[..12]),
-        "k has 16 bytes of parameters, not 12"
+        "k takes 16 bytes of parameters, but got 12"
     );
     assert_eq!(
         fails("k", Grid::new(1, 65), params.bytes()),
-        "k: a block of [65, 1, 1] threads; .maxntid is 64"
+        "k: a block of [65, 1, 1] threads exceeds .maxntid 64"
     );
     assert_eq!(
         fails("k", Grid::new(0, 1), params.bytes()),
-        "k: a grid of [0, 1, 1] blocks"
+        "k: impossible grid of [0, 1, 1] blocks"
     );
     assert_eq!(
         fails("k", Grid::new(1, 1).with_shared(65536), params.bytes()),
-        "k: 65600 bytes of shared memory, 65536 are there"
+        "k: 65600 bytes of shared memory exceed 65536 bytes"
     );
     let exact = text.replace(".maxntid 64, 1, 1", ".reqntid 32");
     let mut machine = Machine::new(&Module::parse(&exact).unwrap()).unwrap();

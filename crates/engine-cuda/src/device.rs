@@ -80,7 +80,7 @@ impl Cuda {
             return lacks(of(capability), of(kernels::COMPUTE_CAPABILITY));
         }
         if shared < kernels::SHARED {
-            let of = |bytes| format!("{bytes} bytes of shared memory a block");
+            let of = |bytes| format!("{bytes} bytes of shared memory per block");
             return lacks(of(shared), of(kernels::SHARED));
         }
 

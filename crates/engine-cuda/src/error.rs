@@ -17,7 +17,7 @@ pub enum Unusable {
     Absent(#[from] Absent),
     /// The driver is too old for the kernels.
     #[error(
-        "NVIDIA's driver is too old: it supports CUDA {}, and Luxor needs {}",
+        "NVIDIA's driver is too old: it supports CUDA {}, but Luxor needs {}",
         version(*found),
         version(*needed)
     )]
@@ -31,7 +31,7 @@ pub enum Unusable {
     #[error("NVIDIA's driver found no GPU")]
     NoDevice,
     /// The device lacks something that the kernels need.
-    #[error("{device} has {found}, and Luxor needs {needed}")]
+    #[error("{device} has {found}, but Luxor needs {needed}")]
     Device {
         /// The device's name.
         device: String,
@@ -41,7 +41,7 @@ pub enum Unusable {
         needed: String,
     },
     /// The kernels embedded in this program do not match its code.
-    #[error("the kernels have {found}, and {expected} was expected")]
+    #[error("the kernels have {found} instead of {expected}")]
     Kernels {
         /// What the kernels have.
         found: String,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs kernels other than Luxor's own.
 
-#![allow(unsafe_code, reason = "the caller answers for foreign kernels")]
+#![allow(unsafe_code, reason = "the caller is responsible for foreign kernels")]
 
 use std::{collections::HashMap, ffi::CString};
 
@@ -70,7 +70,7 @@ impl ForeignDevice for Cuda {
         let (to, room) = program.keys;
         let words = words.expose();
         if size_of_val(words) > room {
-            let message = format!("{room} bytes have no room for a key");
+            let message = format!("the program has only {room} bytes for its key");
             return Err(DeviceError::Library { message });
         }
         let service = &self.inner().service;

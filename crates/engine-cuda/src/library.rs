@@ -411,7 +411,7 @@ impl Driver for Library {
             call: "cuMemHostAlloc",
             code,
             name: "no memory".into(),
-            text: format!("null for {len} bytes"),
+            text: format!("the driver returned null for {len} bytes"),
         })
     }
 

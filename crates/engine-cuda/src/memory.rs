@@ -57,7 +57,7 @@ impl Drop for Gpu {
     }
 }
 
-/// A stream for the work of no queue: keys, wiping and blocking copies.
+/// A stream for work that belongs to no queue: keys, wiping and blocking copies.
 pub(crate) struct Service {
     gpu: Arc<Gpu>,
     stream: Mutex<Stream>,

@@ -108,7 +108,7 @@ impl Slots {
                 // Prefer free slots, then the least recently used one.
                 let oldest = idle.min_by_key(|(_, place)| (place.key.is_some(), place.used));
                 let Some((slot, _)) = oldest else {
-                    let message = format!("all {SLOTS} places for keys are in use");
+                    let message = format!("all {SLOTS} key slots are in use");
                     return Err(DeviceError::OutOfMemory { message });
                 };
                 self.put(&mut state, slot, key, words)?;

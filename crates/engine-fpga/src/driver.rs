@@ -44,10 +44,10 @@ pub struct Driver<T: Transport> {
     /// Whether the core's state is unknown.
     lost: bool,
     slots: [Slot; reg::SLOTS],
-    /// The time of the last use of a slot, counted in uses. Slots are compared by it.
+    /// Counts uses of slots, so that the least recently used slot can be found.
     now: u64,
-    /// The known contents of the core's ring. Words that stay the same, which are most, are not
-    /// written again: a write costs as much time as some beats.
+    /// The known contents of the core's ring. Words that do not change are not written again: they
+    /// are the majority, and a write takes as long as several beats.
     ring: [Option<[u32; WORDS]>; reg::RING_LEN as usize],
     under_way: VecDeque<UnderWay>,
     /// The number of descriptors submitted since the reset, of those completed, and of those that
@@ -111,7 +111,7 @@ impl SlotKey {
         let other: Zeroizing<Vec<u8>> = Zeroizing::new(key.expose().iter().map(|b| !b).collect());
         Self::new(
             key.clone(),
-            AesKey::new(&other).expect("it is as long as `key`"),
+            AesKey::new(&other).expect("it has the length of `key`, which is valid"),
         )
     }
 
@@ -474,7 +474,8 @@ impl<T: Transport> Driver<T> {
                 });
             }
             driver.beats_seen += (len / driver.config.beat_len()) as u64;
-            // If data were missing or not wanted, the answer ends with a null beat.
+            // If the packet was too short or the descriptor refused, the answer ends with a null
+            // beat.
             let null_beat = !matches!(status, Ok(()) | Err(DescriptorError::Excess));
             driver.beats_seen += u64::from(null_beat && next.len > 0);
             driver.completed = driver.completed.wrapping_add(1);

@@ -41,7 +41,7 @@ pub enum DriverError {
         what: &'static str,
     },
     /// A register did not reach the expected value after many reads.
-    #[error("the core did not finish {what}: {polls} reads of a register did not show it")]
+    #[error("the core has not finished {what} after {polls} reads of a register")]
     NeverEnds {
         /// What the driver waited for.
         what: &'static str,
@@ -57,7 +57,7 @@ pub enum DriverError {
         found: u32,
     },
     /// No beat came out for too long.
-    #[error("the core hangs: nothing came out of it in {cycles} cycles")]
+    #[error("the core hangs: no data came out in {cycles} cycles")]
     Hangs {
         /// The number of clock cycles.
         cycles: u64,
@@ -74,7 +74,7 @@ pub enum DriverError {
         due: u64,
     },
     /// A descriptor succeeded, but its answer does not have the length of its packet.
-    #[error("the core returned {found} bytes for {expected} bytes")]
+    #[error("the core returned {found} bytes instead of {expected}")]
     AnswerLen {
         /// Bytes of the packet.
         expected: usize,
@@ -83,8 +83,8 @@ pub enum DriverError {
     },
     /// The core reports more descriptors as done than were submitted, or fewer than before.
     #[error(
-        "the core reports {head} descriptors as done, after {completed} before, of {tail} \
-         submitted"
+        "the core reports {head} descriptors as done, but {completed} were done before and {tail} \
+         were submitted"
     )]
     Head {
         /// The value of the register.
@@ -95,7 +95,7 @@ pub enum DriverError {
         tail: u32,
     },
     /// The core reports a descriptor as done, but its status word does not.
-    #[error("the core reports a descriptor as done with the status {status:#010x}")]
+    #[error("the core reports a descriptor as done, but its status is {status:#010x}")]
     NotDone {
         /// The status word in the ring.
         status: u32,

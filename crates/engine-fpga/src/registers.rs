@@ -49,8 +49,8 @@ pub const VERSION_VALUE: u32 = 0x0001_0000;
 
 /// Take descriptors from the ring.
 pub const CONTROL_ENABLE: u32 = 1;
-/// Return everything to its state after power-up. Keys are zeroised. No data under way come out any
-/// more, but buffers keep them until they are overwritten.
+/// Return everything to its state after power-up. Keys are zeroised. Data in progress do not come
+/// out any more, but remain in buffers until they are overwritten.
 pub const CONTROL_RESET: u32 = 2;
 
 /// Descriptors are under way.
@@ -169,7 +169,7 @@ impl Config {
     }
 }
 
-/// Describes the configuration for people.
+/// Describes the configuration in words.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys = match KeySize::ALL.map(|size| self.has_key_size(size)) {

@@ -262,7 +262,7 @@ fn stage(staging: &mut [u8], parts: &[BatchPart<'_>]) {
     }
 }
 
-/// Writes the pieces, which tell the kernels the data unit numbers of the parts.
+/// Writes the pieces, from which the kernels compute the data unit numbers of the parts.
 fn number(pieces: &mut [Piece], spans: &[Span], parts: &[BatchPart<'_>]) {
     // Parts and spans are in the same order, so the pieces of a span are consecutive.
     debug_assert!(parts.is_sorted_by_key(|part| spans[part.span].pieces_at));

@@ -28,7 +28,7 @@ pub trait Device: Send + Sync + 'static {
     /// The backend's name, such as `opencl` or `cuda`.
     fn name(&self) -> &'static str;
 
-    /// Returns a description of the device for people.
+    /// Returns a description of the device in words.
     fn description(&self) -> String;
 
     /// Returns the table layout of the device's kernels, which decides the form of their keys.
@@ -51,12 +51,11 @@ pub trait Device: Send + Sync + 'static {
     fn queue(&self, sizes: QueueSizes) -> Result<Self::Queue, DeviceError>;
 
     /// Allocates `len` zero bytes of pinned memory for
-    /// [`Backend::alloc`](luxor_engine::Backend::alloc). Returns `None` if the device has none to
-    /// give.
+    /// [`Backend::alloc`](luxor_engine::Backend::alloc). Returns `None` if none is available.
     fn alloc(&self, len: usize) -> Option<Buffer>;
 
-    /// Returns whether all of `bytes` lies in memory from [`Device::alloc`], of this device or of
-    /// another device of the same backend whose memory serves as well.
+    /// Returns whether all of `bytes` lies in memory from [`Device::alloc`], called for this device
+    /// or for another device of the same backend with equally usable memory.
     fn is_pinned(&self, bytes: &[u8]) -> bool;
 
     /// Allocates `len` zero bytes on the device, for
@@ -111,7 +110,7 @@ pub trait DeviceMemory: Send + Sync + 'static {
         if at.checked_add(len).is_some_and(|end| end <= room) {
             return Ok(());
         }
-        let message = format!("{len} bytes at {at} of {room} on the device");
+        let message = format!("{len} bytes at byte {at} exceed {room} bytes of device memory");
         Err(DeviceError::Launch { message })
     }
 }
@@ -166,7 +165,7 @@ pub trait Queue: Send {
     /// # Safety
     /// `from` is valid for reads of `len` bytes, and nothing writes to these bytes, until the next
     /// call of [`Queue::wait`] returns or the queue has been dropped.
-    #[expect(unsafe_code, reason = "the copy goes on after the call")]
+    #[expect(unsafe_code, reason = "the copy continues after the call returns")]
     unsafe fn upload(&mut self, from: *const u8, len: usize, at: usize) -> Result<(), DeviceError>;
 
     /// Runs a kernel on the queue's own data, from [`Launch`]'s `input_at` to `output_at`.
@@ -202,7 +201,7 @@ pub trait Queue: Send {
     /// # Safety
     /// `to` is valid for writes of `len` bytes, and nothing reads or writes these bytes, until the
     /// next call of [`Queue::wait`] returns or the queue has been dropped.
-    #[expect(unsafe_code, reason = "the copy goes on after the call")]
+    #[expect(unsafe_code, reason = "the copy continues after the call returns")]
     unsafe fn download(&mut self, at: usize, to: *mut u8, len: usize) -> Result<(), DeviceError>;
 
     /// Waits until all commands are done or one has failed. After it returns, even with an error,

@@ -80,7 +80,7 @@ pub trait ForeignDevice: Device {
     /// # Safety
     /// `from` is valid for reads of `len` bytes, nothing writes to these bytes, and `to` stays
     /// alive, until the next [`crate::Queue::wait`] returns or the queue has been dropped.
-    #[expect(unsafe_code, reason = "the copy goes on after the call")]
+    #[expect(unsafe_code, reason = "the copy continues after the call returns")]
     unsafe fn upload(
         queue: &mut Self::Queue,
         from: *const u8,
@@ -98,7 +98,7 @@ pub trait ForeignDevice: Device {
     /// `to` is valid for writes of `len` bytes, nothing else reads or writes these bytes, and
     /// `from` stays alive, until the next [`crate::Queue::wait`] returns or the queue has been
     /// dropped.
-    #[expect(unsafe_code, reason = "the copy goes on after the call")]
+    #[expect(unsafe_code, reason = "the copy continues after the call returns")]
     unsafe fn download(
         queue: &mut Self::Queue,
         from: &Self::Memory,

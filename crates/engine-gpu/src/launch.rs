@@ -333,7 +333,7 @@ impl Launch {
         if blocks <= u64::from(spu) * STRETCH as u64 && all < 1 << 31 {
             return Ok(());
         }
-        let message = format!("{units} units of {blocks} blocks in {spu} stretches each");
+        let message = format!("{units} units of {blocks} blocks do not fit {spu} stretches each");
         Err(DeviceError::Launch { message })
     }
 }
@@ -372,7 +372,8 @@ fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(),
     if end <= room as u64 && at.is_multiple_of(unit) {
         return Ok(());
     }
-    let message = format!("{len} bytes of {what} at {at}, of {room}");
+    let message =
+        format!("{len} bytes of {what} at byte {at} exceed {room} bytes or are misaligned");
     Err(DeviceError::Launch { message })
 }
 
@@ -381,7 +382,7 @@ fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(),
 fn extent(units: u32, pitch: u32, unit: u64) -> Result<u64, DeviceError> {
     let between = u64::from(pitch) * BLOCK as u64;
     if units == 0 || (units > 1 && unit > between) {
-        let message = format!("{units} units of {unit} bytes, {between} apart");
+        let message = format!("cannot place {units} units of {unit} bytes {between} bytes apart");
         return Err(DeviceError::Launch { message });
     }
     Ok(u64::from(units - 1) * between + unit)

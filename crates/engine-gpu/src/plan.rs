@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Splits the runs of a call into batches that fit a queue's memory.
 //!
-//! Units of one length lie together in a batch, whatever run they come from. So single sectors from
-//! all over a disk become one launch.
+//! Units of one length are adjacent in a batch, whichever runs they come from. So single sectors
+//! from all over a disk become one launch.
 
 use std::{collections::HashMap, ops::Range, slice};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that is pinned.
+//! The address ranges of pinned memory.
 
 use std::{
     collections::BTreeMap,
@@ -12,17 +12,17 @@ use std::{
 pub struct Ranges(Mutex<BTreeMap<usize, usize>>);
 
 impl Ranges {
-    /// Adds a memory.
+    /// Adds a range.
     pub fn add(&self, memory: &[u8]) {
         self.lock().insert(memory.as_ptr().addr(), memory.len());
     }
 
-    /// Removes a memory that was added. To be called before the memory is freed.
+    /// Removes a range that was added. Must be called before the memory is freed.
     pub fn remove(&self, memory: &[u8]) {
         self.lock().remove(&memory.as_ptr().addr());
     }
 
-    /// Returns whether all of `bytes` lies in one memory that was added.
+    /// Returns whether all of `bytes` lies in one range that was added.
     pub fn contain(&self, bytes: &[u8]) -> bool {
         let at = bytes.as_ptr().addr();
         let ranges = self.lock();

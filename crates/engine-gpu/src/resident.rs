@@ -45,7 +45,7 @@ pub enum ResidentError {
         unit_len: usize,
     },
     /// A run is not within the memory, or its offset is not a multiple of 16. Nothing was done.
-    #[error("{units} data units at byte {at} are not within {len} bytes, by whole blocks")]
+    #[error("{units} data units at byte {at} exceed {len} bytes, or {at} is not a multiple of 16")]
     Bounds {
         /// Number of units.
         units: usize,
@@ -55,7 +55,7 @@ pub enum ResidentError {
         len: usize,
     },
     /// A run's input and output overlap without being the same bytes. Nothing was done.
-    #[error("bytes {input:?} cannot be read, and {output:?} written, in one memory")]
+    #[error("the input, bytes {input:?}, and the output, bytes {output:?}, overlap")]
     Overlap {
         /// The bytes that are read.
         input: Range<usize>,

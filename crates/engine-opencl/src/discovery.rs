@@ -63,7 +63,7 @@ pub fn lacks_linker(platform: &str) -> Option<&'static str> {
     let path = env::var_os("PATH").unwrap_or_default();
     let is_there = || env::split_paths(&path).any(|folder| folder.join("ld").is_file());
     (platform == "Portable Computing Language" && !is_there())
-        .then_some("it links kernels by the program ld, which is not on PATH")
+        .then_some("it needs the linker ld, which is not on PATH")
 }
 
 /// The properties of a device before it is opened.
@@ -90,7 +90,7 @@ impl Found {
         let reason_against = if !is(cl_device::CL_DEVICE_AVAILABLE)? {
             Some("the device is not available")
         } else if !is(cl_device::CL_DEVICE_COMPILER_AVAILABLE)? {
-            Some("there is no compiler for it")
+            Some("it has no compiler")
         } else if !is(cl_device::CL_DEVICE_ENDIAN_LITTLE)? {
             Some("it is big-endian")
         } else {

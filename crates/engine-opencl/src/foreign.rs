@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs kernels other than Luxor's own.
 
-#![allow(unsafe_code, reason = "the caller answers for foreign kernels")]
+#![allow(unsafe_code, reason = "the caller is responsible for foreign kernels")]
 
 use std::collections::HashMap;
 
@@ -39,13 +39,14 @@ impl ForeignDevice for OpenCl {
         let lacks = |message| DeviceError::Library { message };
         if facts.local_memory < source.local.into() {
             let (found, wanted) = (facts.local_memory, source.local);
-            let message = format!("{found} bytes of local memory are fewer than {wanted}");
+            let message =
+                format!("the device has {found} bytes of local memory, but needs {wanted}");
             return Err(lacks(message));
         }
         let mut threads = [source.threads as usize, 256, 128, 64, 32].into_iter();
         let threads = threads.find(|&threads| threads <= facts.work_group);
         let threads =
-            threads.ok_or_else(|| lacks("the device's groups are too small".to_owned()))?;
+            threads.ok_or_else(|| lacks("the device's work-groups are too small".to_owned()))?;
         let options = format!(
             "-cl-std=CL1.2 -DREPLICAS={} -DTABLES=1 -DTHREADS={threads}",
             source.replicas

@@ -28,7 +28,7 @@ pub struct Layout {
 
 /// Work-items that process a stretch together.
 const WARP: usize = 32;
-/// The largest work-group for a GPU. Larger ones bring nothing.
+/// The largest work-group for a GPU. Larger ones are not faster.
 const MOST_THREADS: usize = 1024;
 /// Work-items of a group on a CPU, where a group is a loop on one core. This many make copying the
 /// table cheap.

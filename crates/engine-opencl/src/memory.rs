@@ -14,8 +14,8 @@ use crate::{
     error::Failure,
 };
 
-/// A device's context, with a queue for the work of no other queue: keys, wiping and blocking
-/// copies.
+/// A device's context, with a queue for work that belongs to no other queue: keys, wiping and
+/// blocking copies.
 pub(crate) struct Service {
     pub(crate) context: Arc<Context>,
     queue: CommandQueue,

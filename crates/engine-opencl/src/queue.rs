@@ -136,7 +136,7 @@ impl Memories<'_> {
 /// Converts a byte offset to an index of elements, which the kernels use.
 fn index(at: usize, element: usize) -> Result<u32, DeviceError> {
     u32::try_from(at / element).map_err(|_| DeviceError::Launch {
-        message: format!("a kernel cannot count to byte {at} of a buffer"),
+        message: format!("a kernel cannot address byte {at} of a buffer"),
     })
 }
 

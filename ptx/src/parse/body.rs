@@ -171,7 +171,8 @@ impl<'c, 'a> Body<'c, 'a> {
                     Named::Dynamic(_) => Space::Shared,
                 };
                 if is != space {
-                    return Err(self.type_error(name, &format!("in {is} memory"), &space));
+                    let wanted = format!("in {space} memory");
+                    return Err(self.type_error(name, &format!("in {is} memory"), &wanted));
                 }
                 let offset = self.offset()?;
                 let base = self.named(named, offset);

@@ -77,7 +77,7 @@ impl<'a> Cursor<'a> {
         if self.sign_if(sign) {
             Ok(())
         } else {
-            Err(self.unexpected(&sign.to_string()))
+            Err(self.unexpected(&format!("`{sign}`")))
         }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Cursor<'a> {
             Some(_) if digits.starts_with('0') => (&digits[1..], 8),
             _ => (digits, 10),
         };
-        u64::from_str_radix(digits, radix).map_err(|_| self.bad_number(text, "no integer"))
+        u64::from_str_radix(digits, radix).map_err(|_| self.bad_number(text, "not an integer"))
     }
 
     /// Reads an integer constant with an optional sign. Returns its value in `bits` bits.
@@ -131,7 +131,7 @@ impl<'a> Cursor<'a> {
         if fits {
             Ok(truncate(value, bits))
         } else {
-            Err(self.bad_number(&number.to_string(), "more bits than the type has"))
+            Err(self.bad_number(&number.to_string(), "too many bits for the type"))
         }
     }
 

@@ -150,7 +150,7 @@ impl Array {
 fn alignment(cursor: &mut Cursor<'_>) -> Result<u64, ParseError> {
     match cursor.unsigned()? {
         align if align.is_power_of_two() && align <= 1024 => Ok(align),
-        other => Err(cursor.bad_number(&other.to_string(), "no alignment")),
+        other => Err(cursor.bad_number(&other.to_string(), "not a power of two up to 1024")),
     }
 }
 

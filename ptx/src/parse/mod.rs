@@ -79,13 +79,13 @@ fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
     let version = text
         .split_once('.')
         .and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)))
-        .ok_or_else(|| cursor.bad_number(text, "a version is two numbers"))?;
+        .ok_or_else(|| cursor.bad_number(text, "a version consists of two numbers"))?;
     cursor.expect_word(".target")?;
     let target = cursor.word()?.to_owned();
     cursor.expect_word(".address_size")?;
     match cursor.unsigned()? {
         64 => Ok((version, target)),
-        other => Err(cursor.bad_number(&other.to_string(), "only addresses of 64 bits are known")),
+        other => Err(cursor.bad_number(&other.to_string(), "only 64-bit addresses are supported")),
     }
 }
 
@@ -147,8 +147,8 @@ fn dimensions(cursor: &mut Cursor<'_>) -> Result<[u32; 3], ParseError> {
             break;
         }
         let number = cursor.unsigned()?;
-        *dimension =
-            u32::try_from(number).map_err(|_| cursor.bad_number(&number.to_string(), "32 bits"))?;
+        *dimension = u32::try_from(number)
+            .map_err(|_| cursor.bad_number(&number.to_string(), "too large"))?;
     }
     Ok(dimensions)
 }

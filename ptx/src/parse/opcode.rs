@@ -529,7 +529,7 @@ impl<'a> Parser<'_, '_, 'a> {
             Err(self
                 .body
                 .cursor
-                .syntax(&format!("{count} elements"), "another number of them"))
+                .syntax(&format!("{count} elements"), "another number"))
         }
     }
 

@@ -99,7 +99,7 @@ impl Body<'_, '_> {
                 let count = self.cursor.unsigned()?;
                 if count > 1 << 20 {
                     let count = count.to_string();
-                    return Err(self.cursor.bad_number(&count, "a million registers"));
+                    return Err(self.cursor.bad_number(&count, "more than 2^20 registers"));
                 }
                 self.cursor.sign('>')?;
                 for i in 0..count {

@@ -99,7 +99,7 @@ fn engines_are_listed_where_opencl_has_no_linker() {
     let found = luxor("engines").env("PATH", "/nonexistent").ok();
     let text = found.text();
     assert!(
-        text.contains("the program ld, which is not on PATH"),
+        text.contains("the linker ld, which is not on PATH"),
         "{text}"
     );
     assert!(text.contains("portable"), "{text}");

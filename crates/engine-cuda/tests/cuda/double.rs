@@ -180,7 +180,7 @@ fn failure(call: &'static str, code: u32) -> Failure {
         call,
         code,
         name: "CUDA_ERROR_OF_THE_DOUBLE".into(),
-        text: "as it was told".into(),
+        text: "as the test asked".into(),
     }
 }
 

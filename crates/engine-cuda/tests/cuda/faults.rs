@@ -30,7 +30,7 @@ fn a_driver_that_is_too_old_gets_no_further_calls() {
     double.state().version = 11080;
     assert_eq!(
         refused(&double).to_string(),
-        "NVIDIA's driver is too old: it supports CUDA 11.8, and Luxor needs 12.0"
+        "NVIDIA's driver is too old: it supports CUDA 11.8, but Luxor needs 12.0"
     );
     assert_eq!(double.state().calls, ["cuDriverGetVersion"]);
 }
@@ -60,12 +60,12 @@ fn a_device_that_lacks_something_is_left_out() {
     };
     assert_eq!(
         refused(&Double::new(&[old, small])).to_string(),
-        "Double 0 has compute capability 7.0, and Luxor needs compute capability 7.5"
+        "Double 0 has compute capability 7.0, but Luxor needs compute capability 7.5"
     );
     assert_eq!(
         refused(&Double::new(&[small])).to_string(),
-        "Double 0 has 49152 bytes of shared memory a block, and Luxor needs 65536 bytes of shared \
-         memory a block"
+        "Double 0 has 49152 bytes of shared memory per block, but Luxor needs 65536 bytes of shared \
+         memory per block"
     );
     let devices = all(&Double::new(&[old, GPU, small])).unwrap();
     let names: Vec<_> = devices.iter().map(Device::description).collect();
@@ -81,7 +81,7 @@ fn a_compile_error_contains_the_drivers_log() {
     double.fail(Some("cuModuleLoadDataEx"), 0, INVALID_PTX);
     let text = refused(&double).to_string();
     assert!(
-        text.contains("cuModuleLoadDataEx") && text.contains("as it was told"),
+        text.contains("cuModuleLoadDataEx") && text.contains("as the test asked"),
         "{text}"
     );
 }
