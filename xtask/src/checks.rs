@@ -26,7 +26,7 @@ pub fn files() -> Result<Vec<PathBuf>, String> {
         .collect())
 }
 
-/// Checks that every source file begins with its licence.
+/// Checks that every source file begins with the licence identifier.
 pub fn spdx() -> Result<String, String> {
     const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
     let (mut seen, mut without) = (0, Vec::new());
@@ -48,7 +48,9 @@ pub fn spdx() -> Result<String, String> {
     if without.is_empty() {
         return Ok(format!("{seen} files"));
     }
-    Err(format!("no line \"{LICENCE}\" at the head of {without:?}"))
+    Err(format!(
+        "these files do not begin with \"{LICENCE}\": {without:?}"
+    ))
 }
 
 /// Checks that every link of a document leads to an existing file, heading or test. A test is

@@ -87,7 +87,7 @@ fn run() -> Result<String, String> {
         let lines: Vec<_> = said.lines().collect();
         let end = lines[lines.len().saturating_sub(30)..].join("\n");
         let folder = folder.display();
-        format!("{what}; see serial, log and screen in {folder}; the end of serial:\n{end}")
+        format!("{what}; see the files serial, log and screen in {folder}; serial ends:\n{end}")
     })
 }
 
@@ -133,13 +133,13 @@ fn judge(said: &str) -> Result<String, String> {
     let runs = runs();
     let expected = runs.iter().map(|(name, _)| format!("@ end {name} rc 0"));
     if !ends().copied().eq(expected) {
-        return Err("the guest's runs are not the expected ones".to_owned());
+        return Err("the guest did not run exactly the expected programs".to_owned());
     }
     let with_tests = |line: &&&str| {
         line.starts_with("test result: ok. ") && !line.starts_with("test result: ok. 0 passed")
     };
     if lines.iter().filter(with_tests).count() != runs.len() {
-        return Err("a run had no tests".to_owned());
+        return Err("a run contained no tests".to_owned());
     }
     if !said.contains(KERNEL_RAN) {
         return Err(format!("no test printed \"{KERNEL_RAN}\""));
@@ -180,7 +180,7 @@ fn test_programs() -> Result<Vec<PathBuf>, String> {
         .map(|name| {
             let is_it = |path: &&PathBuf| without_hash(path) == Some(name);
             let found = programs.iter().find(is_it).cloned();
-            found.ok_or_else(|| format!("cargo has built no test program {name}"))
+            found.ok_or_else(|| format!("cargo built no test program {name}"))
         })
         .collect()
 }

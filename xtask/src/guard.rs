@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Guards the kernels as the compiler built them: their speed, without measuring time, so that any
-//! machine can check it, even a busy one; and that their time does not depend on secrets.
+//! Guards two properties of the kernels as the compiler built them: their speed, checked without
+//! measuring time, so that even a busy machine can do it; and that their time does not depend on
+//! secrets.
 //!
 //! - [`passes`] reads the disassembly of the released program `luxor`: the main loops of each
 //!   kernel must contain the necessary AES instructions, and few others.
@@ -102,18 +103,18 @@ fn verdict(
     too_high: usize,
     limits: &str,
 ) -> Result<String, String> {
-    let by_hand = format!("the new rows are above, and the limits in {limits}");
+    let update = format!("copy the rows printed above to the limits in {limits}");
     for what in wrong {
         println!("wrong: {what}");
     }
     match (wrong, too_high) {
         ([], 0) => Ok(all_well.to_owned()),
         ([], _) => Ok(format!(
-            "{all_well}; {too_high} limits are too high: {by_hand}"
+            "{all_well}; {too_high} limits are higher than necessary: {update}"
         )),
-        ([only], _) => Err(format!("{only}; if that has a reason, {by_hand}")),
+        ([only], _) => Err(format!("{only}; if this is intended, {update}")),
         ([first, ..], _) => Err(format!(
-            "{} things are wrong, the first: {first}; if that has a reason, {by_hand}",
+            "{} errors, the first: {first}; if they are intended, {update}",
             wrong.len()
         )),
     }

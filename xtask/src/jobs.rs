@@ -51,7 +51,7 @@ impl Job {
         }
         match &self.must_say {
             Some(wanted) if !said.lines().any(|line| line == wanted) => {
-                Err(format!("{said}it did not print \"{wanted}\""))
+                Err(format!("{said}the line \"{wanted}\" is missing above"))
             }
             _ => Ok(()),
         }
@@ -63,7 +63,7 @@ pub fn run(jobs: Vec<Job>) -> Result<String, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let count = jobs.len();
     if count == 0 {
-        return Err("there is nothing to run".to_owned());
+        return Err("there are no jobs to run".to_owned());
     }
     let next = AtomicUsize::new(0);
     let jobs: Vec<_> = jobs.into_iter().map(Mutex::new).collect();

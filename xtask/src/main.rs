@@ -3,7 +3,7 @@
 //! `cargo xtask ci` adds every other check that a change must pass. `cargo xtask guard`,
 //! `cargo xtask rtl` and `cargo xtask kernels` are parts of these. `cargo xtask bench` measures.
 //!
-//! This crate has no dependencies, so that the first command of a newcomer builds in seconds.
+//! This crate has no dependencies, so that a newcomer's first command builds in seconds.
 
 mod checks;
 mod emulate;
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         other => {
-            eprintln!("xtask: unknown: {}\n{USAGE}", other.join(" "));
+            eprintln!("xtask: unknown command: {}\n{USAGE}", other.join(" "));
             ExitCode::from(2)
         }
     }
@@ -170,12 +170,12 @@ fn tests(steps: &mut Steps, is_long: bool) {
         match Root::of_this_user() {
             Root::Is => {}
             Root::BySudo => {
-                println!("Some tests need root, for loop devices and mounts: all run by sudo.");
+                println!("Some tests need root for loop devices and mounts: sudo runs all tests.");
                 command.args(["--config", r#"target."cfg(unix)".runner = "sudo -n -E""#]);
             }
             Root::IsNot => println!(
-                "Some tests need root, for loop devices and mounts, and are going to fail.\n\
-                 For all to pass: `sudo -v`, then this again; or this as root."
+                "Some tests need root for loop devices and mounts, and will fail.\n\
+                 To let them pass, first run `sudo -v`, or run this command as root."
             ),
         }
         command.env("LUXOR_REQUIRE_ENGINES", required.names());

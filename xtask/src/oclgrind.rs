@@ -245,7 +245,7 @@ fn job(case: &Case, folder: &Path) -> Result<Job, String> {
         Output(len) => Some(format!("{len} bytes")),
         _ => None,
     });
-    let result = result.ok_or_else(|| format!("{name} has no result"))?;
+    let result = result.ok_or_else(|| format!("{name} has no output buffer"))?;
     let place = if kernel.contains("tweaks") || kernel.ends_with("fill") {
         "tweaks"
     } else {
@@ -254,7 +254,7 @@ fn job(case: &Case, folder: &Path) -> Result<Job, String> {
     Ok(Job::new(&name, [run]).must_say(&format!("Argument '{place}': {result}")))
 }
 
-/// Runs Oclgrind, and fails if it has found anything.
+/// Runs Oclgrind, and fails if its log is not empty.
 const SCRIPT: &str = r#"
     log=$1; shift
     : >"$log" || exit

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Makes the page of `luxor report` as a reader would, and checks it in a browser.
+//! Makes the page of `luxor report` as a user would, and checks it in a browser.
 
 use std::{fs, path::Path, process::Command};
 
@@ -63,7 +63,9 @@ pub fn look(page: &Path) -> Result<String, String> {
         for (plant, seen) in PLANTED {
             let (_, found) = checked(&html.replacen("</main>", plant, 1), &check, &scheme_is)?;
             if !found.iter().any(|fault| fault.contains(seen)) {
-                return Err(format!("the check does not detect {plant}: {found:?}"));
+                return Err(format!(
+                    "the check misses the planted fault {plant}, and found: {found:?}"
+                ));
             }
         }
         let (heights, found) = checked(&html, &check, &scheme_is)?;
@@ -90,7 +92,7 @@ pub fn look(page: &Path) -> Result<String, String> {
             said(opened.args([&scheme_is, &size, &picture]), &alone)?;
             // A browser that may not write to the folder exits as if it had written the picture.
             if !png.is_file() {
-                return Err(format!("the browser made no {}", png.display()));
+                return Err(format!("the browser did not write {}", png.display()));
             }
         }
     }
@@ -142,7 +144,7 @@ fn frame(html: &str, name: &str, width: u32, height: u32) -> String {
 /// Fails when no browser is installed.
 pub fn browser() -> Result<Command, String> {
     let found = BROWSERS.iter().find_map(|name| find(name));
-    let mut browser = command(found.ok_or("no browser")?);
+    let mut browser = command(found.ok_or("no browser is installed")?);
     browser.args([
         "--headless",
         "--no-sandbox",
@@ -179,7 +181,7 @@ fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     } else {
         Err(format!(
-            "{} says in its console:\n{}",
+            "{} wrote to its console:\n{}",
             page.display(),
             console.join("\n")
         ))

@@ -49,7 +49,7 @@ pub fn check() -> Result<String, String> {
     match names.iter().find(differs) {
         None => Ok(drawn),
         Some(name) => Err(format!(
-            "{FOLDER}/{} differs from its record: `cargo xtask plots` redraws it",
+            "{FOLDER}/{} does not match its record: run `cargo xtask plots`",
             name.display()
         )),
     }

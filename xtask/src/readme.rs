@@ -32,7 +32,9 @@ pub fn follow() -> Result<String, String> {
         .ok_or_else(|| format!("README.md has no decrypt of {volume}"))?
         .1;
     if !rest.contains(&TESTS) {
-        return Err(format!("README.md does not say \"{TESTS}\""));
+        return Err(format!(
+            "README.md does not contain the command \"{TESTS}\""
+        ));
     }
 
     let made = [volume, back].map(|name| process::root().join(name));
@@ -84,7 +86,7 @@ fn files_of<'a>(line: &'a str, verb: &str) -> Result<(&'a str, &'a str), String>
     match line.split_whitespace().collect::<Vec<_>>().as_slice() {
         [.., found, input, output] if *found == verb => Ok((input, output)),
         _ => Err(format!(
-            "README.md: \"{line}\" does not end: {verb} INPUT OUTPUT"
+            "README.md: \"{line}\" does not end with {verb} INPUT OUTPUT"
         )),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the chores need on this machine: checks for it, and installs it or names it.
+//! Checks for the programs and libraries that the chores need, and installs or names missing ones.
 
 use std::{
     fs,
@@ -137,7 +137,7 @@ impl Need {
             packages,
         };
         let busybox = Self {
-            what: "busybox, linked statically".to_owned(),
+            what: "a statically linked busybox".to_owned(),
             is_there: Box::new(|| {
                 find("busybox").is_some_and(|file| !process::succeeds(command("ldd").arg(file)))
             }),
@@ -226,7 +226,7 @@ impl Need {
     /// Python for `ensure_python`. The simulated core also embeds Python.
     fn python() -> Self {
         Self {
-            what: "/usr/bin/python3 with venv and its shared library".to_owned(),
+            what: "/usr/bin/python3 with venv and libpython".to_owned(),
             is_there: Box::new(|| {
                 let script = "import ctypes, ensurepip, sysconfig, venv\n\
                               ctypes.CDLL(sysconfig.get_config_var('INSTSONAME'))";
@@ -241,8 +241,7 @@ impl Need {
 
     fn sanitizers() -> Self {
         Self {
-            what: "c++ with the sanitizers for addresses, undefined behaviour and threads"
-                .to_owned(),
+            what: "c++ with the address, undefined-behaviour and thread sanitizers".to_owned(),
             is_there: Box::new(|| {
                 ["-fsanitize=address,undefined", "-fsanitize=thread"]
                     .iter()
@@ -261,7 +260,7 @@ impl Need {
     /// An OpenCL for tests on the CPU: the library that finds implementations, and PoCL.
     fn opencl() -> Self {
         Self {
-            what: "OpenCL (libOpenCL.so.1) with an implementation".to_owned(),
+            what: "libOpenCL.so.1 with an OpenCL implementation".to_owned(),
             is_there: Box::new(|| {
                 // Checked in Python, because the library may be anywhere that the loader looks.
                 let script = "import ctypes\n\
@@ -400,7 +399,7 @@ fn install(missing: &[&Need]) -> Result<(), String> {
                 packages(|p| p.suse).join(" ")
             )
         } else {
-            format!("install by hand: {}", names.join("; "))
+            format!("install these: {}", names.join("; "))
         });
     }
     let packages: Vec<_> = packages(|p| p.debian)
@@ -428,8 +427,8 @@ fn install(missing: &[&Need]) -> Result<(), String> {
     let updated = apt_get(&["update"]);
     let install = ["install", "--yes", "--no-install-recommends"];
     apt_get(&[&install, packages.as_slice()].concat()).map_err(|error| match updated {
-        Ok(_) => format!("{error}; by hand: {by_hand}"),
-        Err(update) => format!("{update}; {error}; by hand: {by_hand}"),
+        Ok(_) => format!("{error}; {by_hand}"),
+        Err(update) => format!("{update}; {error}; {by_hand}"),
     })?;
     Ok(())
 }
@@ -464,7 +463,7 @@ pub fn ensure_component(name: &str) -> Result<String, String> {
         return Ok(String::new());
     }
     let add = process::run(command("rustup").args(["component", "add", name]));
-    add.map_err(|e| format!("the Rust toolchain has no {name}, and cannot get it: {e}"))
+    add.map_err(|e| format!("the Rust toolchain lacks {name}, which cannot be installed: {e}"))
 }
 
 /// Adds the core library for a target with rustup, if it is missing.
@@ -476,5 +475,5 @@ pub fn ensure_target(name: &str) -> Result<String, String> {
         return Ok(String::new());
     }
     let add = process::run(command("rustup").args(["target", "add", name]));
-    add.map_err(|e| format!("the Rust toolchain has no {name}, and cannot get it: {e}"))
+    add.map_err(|e| format!("the Rust toolchain lacks {name}, which cannot be installed: {e}"))
 }

@@ -53,13 +53,13 @@ impl Steps {
         work: impl FnOnce() -> Result<String, String> + Send,
         others: impl FnOnce(&mut Self),
     ) {
-        println!("\n=== {name}, beside the next steps");
+        println!("\n=== {name}, in parallel with the next steps");
         let begun = Instant::now();
         let (outcome, time) = thread::scope(|scope| {
             let beside = scope.spawn(|| (work(), begun.elapsed()));
             others(self);
-            println!("\n=== {name}: waiting for the end");
-            let panicked = |_| (Err("it panicked".to_owned()), begun.elapsed());
+            println!("\n=== {name}: waiting for it to finish");
+            let panicked = |_| (Err("the step panicked".to_owned()), begun.elapsed());
             beside.join().unwrap_or_else(panicked)
         });
         self.add(name, time, outcome);
@@ -108,8 +108,10 @@ impl Steps {
             let status = child.wait().map_err(|e| e.to_string())?;
             match (status.success(), &counts) {
                 (false, _) => Err(format!("{counts}; {status}")),
-                (true, Counts { passed: 0, .. }) => Err("no test was run".to_owned()),
-                (true, Counts { ignored: 1.., .. }) => Err(format!("{counts}: none may be")),
+                (true, Counts { passed: 0, .. }) => Err("no tests ran".to_owned()),
+                (true, Counts { ignored: 1.., .. }) => {
+                    Err(format!("{counts}: no test may be ignored"))
+                }
                 (true, _) => Ok(counts.to_string()),
             }
         });
@@ -123,7 +125,7 @@ impl Steps {
     pub fn finish(self) -> ExitCode {
         // Printed again, because often only the end of a log is kept.
         if !self.failures.lines.is_empty() {
-            println!("\n=== {}: the tests that failed", self.chore);
+            println!("\n=== {}: failed tests", self.chore);
             for line in &self.failures.lines {
                 println!("{line}");
             }
@@ -158,7 +160,7 @@ impl Steps {
         let time = Seconds(self.begun.elapsed());
         println!(
             "{:width$}  {:>9}  {} steps, {failed} failed",
-            "together",
+            "total",
             time.to_string(),
             self.done.len()
         );

@@ -247,7 +247,7 @@ fn with_device(
         let found = device.info().device;
         if found != calibrated {
             stays(format!(
-                "the calibration was for {calibrated}, but the engine {name} has {found}"
+                "the engine {name} was calibrated on {calibrated}, but now runs on {found}"
             ));
             return None;
         }
@@ -400,7 +400,7 @@ mod tests {
     fn a_changed_or_missing_device_is_noted_once() {
         let (notes, warnings) = noted_with(&calibration("a better one", Some(4096)), true);
         let other = format!(
-            "the calibration was for a better one, but the engine cuda has {THERE}; all calls \
+            "the engine cuda was calibrated on a better one, but now runs on {THERE}; all calls \
              stay on the CPU"
         );
         assert_eq!(notes, [other]);

@@ -150,7 +150,7 @@ fn counts<'a>(cases: &'a str, report: &str) -> Result<Vec<Count<'a>>, String> {
     let cases: Vec<&str> = cases.lines().collect();
     if cases.is_empty() || totals.len() != 2 * cases.len() {
         return Err(format!(
-            "callgrind counted {} calls of {COUNTED}, and there are {} cases of two",
+            "callgrind counted {} calls of {COUNTED} instead of two for each of {} cases",
             totals.len(),
             cases.len()
         ));
@@ -162,12 +162,12 @@ fn counts<'a>(cases: &'a str, report: &str) -> Result<Vec<Count<'a>>, String> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (blocks, case) = words.split_last().ok_or("a case without words")?;
             let (Ok(blocks), Ok(case)) = (blocks.parse::<u32>(), case.try_into()) else {
-                return Err(format!("not a case: \"{line}\""));
+                return Err(format!("this line does not describe a case: \"{line}\""));
             };
             let work = totals[1]
                 .checked_sub(totals[0])
                 .and_then(|n| u32::try_from(n).ok());
-            let work = work.ok_or_else(|| format!("{line}: counts of {totals:?}"))?;
+            let work = work.ok_or_else(|| format!("{line}: impossible counts {totals:?}"))?;
             Ok(Count {
                 case,
                 per_block: f64::from(work) / f64::from(blocks),
@@ -210,7 +210,7 @@ fn compare(counts: &[Count<'_>], limits: &[[&str; 6]]) -> (Vec<String>, usize) {
         match limit.map(|row| table::number::<f64>(row[5])) {
             None => wrong.push(format!("{case} has no limit")),
             Some(limit) if SLACK.is_too_much(found, limit) => wrong.push(format!(
-                "{case} takes {found:.2} instructions per block, and the limit is {limit} and {} %",
+                "{case} takes {found:.2} instructions per block, but the limit is {limit} plus {} %",
                 SLACK.more
             )),
             Some(limit) => lower += usize::from(SLACK.is_far_below(found, limit)),
@@ -284,7 +284,7 @@ totals: 900
         assert_eq!(
             wrong,
             [
-                "aesni xts encrypt 128 512 takes 10.50 instructions per block, and the limit is 10.1 and 3 %"
+                "aesni xts encrypt 128 512 takes 10.50 instructions per block, but the limit is 10.1 plus 3 %"
             ]
         );
     }

@@ -41,7 +41,7 @@ impl Flow {
             if instruction.is_jump() {
                 let target = instruction.target().ok_or_else(|| {
                     format!(
-                        "{} has a jump by a table at {:x}, which cannot be followed",
+                        "{} has a jump through a table at {:x}, which cannot be followed",
                         function.name, instruction.address
                     )
                 })?;
@@ -335,7 +335,7 @@ mod tests {
         let error = Flow::of(&functions[0]).err().unwrap();
         assert_eq!(
             error,
-            "f has a jump by a table at 1012, which cannot be followed"
+            "f has a jump through a table at 1012, which cannot be followed"
         );
     }
 }

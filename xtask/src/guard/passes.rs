@@ -256,7 +256,12 @@ fn outside(functions: &[Function<'_>]) -> Vec<String> {
     };
     let outside = functions.iter().filter(is_outside);
     outside
-        .map(|f| format!("{} has a kernel's instructions: it is not inlined", f.name))
+        .map(|f| {
+            format!(
+                "{} contains instructions of a kernel, but was not inlined",
+                f.name
+            )
+        })
         .collect()
 }
 
@@ -288,13 +293,13 @@ fn calls(function: &Function<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Returns an error if an entry function contains instructions that lower the clock.
+/// Returns an error message if an entry function contains instructions that lower the clock.
 fn heavy(function: &Function<'_>) -> Option<String> {
     let number = function.code.iter().filter(|i| is_heavy(i)).count();
     (number > 0).then(|| {
         format!(
-            "{} has instructions that lower the clock, wide multiplications of integers or \
-             floating point: {number}",
+            "{} has {number} instructions that lower the clock: wide integer multiplications or \
+             floating point",
             function.name
         )
     })
@@ -409,7 +414,7 @@ fn main_loops<'a>(
             .any(|(other, _)| Flow::is_inside(other, &body))
         {
             return Err(format!(
-                "{kernel} {name}, the main loop at {at:x}: a loop inside it is not counted"
+                "{kernel} {name}, the main loop at {at:x}: it contains a loop that is not a main loop"
             ));
         }
         let kind = Kind {
@@ -439,7 +444,7 @@ fn main_loops<'a>(
     }
     if rows.is_empty() {
         return Err(format!(
-            "{kernel} {name} at {:x} has no main loop, each pass of which takes {} blocks",
+            "{kernel} {name} at {:x} has no main loop with passes of {} blocks",
             function.code.first().map_or(0, |i| i.address),
             DEPTH * lanes
         ));
@@ -458,7 +463,7 @@ fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     let rounds = aes.least / registers;
     if !matches!(rounds, 10 | 14) || !aes.is(rounds * registers) {
         return Err(format!(
-            "{aes} AES instructions for {blocks} blocks, and not {} or {}",
+            "{aes} AES instructions for {blocks} blocks instead of {} or {}",
             10 * registers,
             14 * registers
         ));
@@ -470,7 +475,7 @@ fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     if lanes == 4 && !of(What::BitShifts).is(0) {
         let shifts = of(What::BitShifts);
         return Err(format!(
-            "shifts by bit counts, or the like, which take the port of AES: {shifts}"
+            "bit shifts or GF2P8 instructions, which use the port of AES: {shifts}"
         ));
     }
     Ok(rounds)
@@ -530,12 +535,12 @@ fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
     for row in found {
         let kind = row.kind;
         let Some(limit) = limits.iter().find(|limit| limit.kind == kind) else {
-            wrong.push(format!("{kind}: there is no limit"));
+            wrong.push(format!("{kind}: no limit is defined"));
             continue;
         };
         if row.loops < limit.loops {
             let (found, least) = (row.loops, limit.loops);
-            wrong.push(format!("{kind}: {found} loops, and there must be {least}"));
+            wrong.push(format!("{kind}: {found} loops instead of at least {least}"));
         }
         let mut is_far_below = false;
         for (((what, of_what), found), most) in MOST.iter().zip(row.most).zip(limit.most) {
@@ -549,7 +554,7 @@ fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
                 .map_or(found > most, |slack| slack.is_too_much(found, most))
             {
                 wrong.push(format!(
-                    "{kind}: {found} {of_what} in a pass, and the limit is {most}"
+                    "{kind}: {found} {of_what} in a pass, but the limit is {most}"
                 ));
             }
             is_far_below |= slack.is_some_and(|slack| slack.is_far_below(found, most));
@@ -558,7 +563,7 @@ fn compare(found: &[Row<'_>], limits: &[Row<'_>]) -> (Vec<String>, usize) {
     }
     for limit in limits {
         if !found.iter().any(|row| row.kind == limit.kind) {
-            wrong.push(format!("{}: there are none", limit.kind));
+            wrong.push(format!("{}: not in the program", limit.kind));
         }
     }
     (wrong, lower)
@@ -624,15 +629,15 @@ mod tests {
         for (more, what) in [
             (
                 "vaesenc zmm1,zmm1,zmm2",
-                "81 AES instructions for 32 blocks, and not 80 or 112",
+                "81 AES instructions for 32 blocks instead of 80 or 112",
             ),
             (
                 "vpsllvq zmm1,zmm2,zmm3",
-                "shifts by bit counts, or the like, which take the port of AES: 1",
+                "bit shifts or GF2P8 instructions, which use the port of AES: 1",
             ),
             (
                 "vgf2p8affineqb zmm1,zmm2,zmm3,0x0",
-                "shifts by bit counts, or the like, which take the port of AES: 1",
+                "bit shifts or GF2P8 instructions, which use the port of AES: 1",
             ),
             (
                 "vaesenclast xmm1,xmm1,xmm2",
@@ -678,7 +683,7 @@ mod tests {
         ] {
             assert_eq!(
                 error(&code),
-                "vaes512 encrypt at 1000 has no main loop, each pass of which takes 32 blocks"
+                "vaes512 encrypt at 1000 has no main loop with passes of 32 blocks"
             );
         }
     }
@@ -700,7 +705,7 @@ mod tests {
         let code = listing(&["vmovdqa64 ZMMWORD PTR [rsp+0x40],zmm3", &again]);
         assert_eq!(
             error(&code),
-            "vaes512 encrypt, the main loop at 1008: a loop inside it is not counted"
+            "vaes512 encrypt, the main loop at 1008: it contains a loop that is not a main loop"
         );
     }
 
@@ -778,7 +783,7 @@ mod tests {
                 "5 instructions on no vector register in",
             ),
             (&[], "1 16 80 16 2 0 0", "32 blocks in"),
-            (&[], "2 32 80 16 2 0 0", "1 loops, and there must be 2"),
+            (&[], "2 32 80 16 2 0 0", "1 loops instead of at least 2"),
             (&reloads, "1 32 80 16 7 0 0", "5 loads from the stack in"),
         ] as [(&[&str], &str, &str); 5]
         {
@@ -797,8 +802,8 @@ mod tests {
         assert_eq!(
             wrong,
             [
-                format!("{loops} 36 blocks stored and 8 multiplications: there is no limit"),
-                format!("{loops} 32 blocks stored and 8 multiplications: there are none"),
+                format!("{loops} 36 blocks stored and 8 multiplications: no limit is defined"),
+                format!("{loops} 32 blocks stored and 8 multiplications: not in the program"),
             ]
         );
     }

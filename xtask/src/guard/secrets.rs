@@ -31,6 +31,6 @@ pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
         .code()
     {
         Some(REPORTED) => Ok(engines.join(", ")),
-        _ => Err("memcheck does not report the look-ups of an AES with tables".to_owned()),
+        _ => Err("memcheck does not report the table look-ups of the reference's AES".to_owned()),
     }
 }

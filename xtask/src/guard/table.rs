@@ -11,7 +11,7 @@ pub fn rows<const N: usize>(text: &str) -> Vec<[&str; N]> {
         let found = words.len();
         words
             .try_into()
-            .unwrap_or_else(|_| panic!("{found} words and not {N} in the row \"{line}\""))
+            .unwrap_or_else(|_| panic!("{found} words instead of {N} in the row \"{line}\""))
     };
     let _: Option<[&str; N]> = lines.next().map(words);
     lines.map(words).collect()
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "3 words and not 2 in the row \"ab 1 2\"")]
+    #[should_panic(expected = "3 words instead of 2 in the row \"ab 1 2\"")]
     fn a_row_that_is_too_long_is_named() {
         rows::<2>("name n\nab 1 2");
     }

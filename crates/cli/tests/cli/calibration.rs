@@ -180,7 +180,7 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
     let (found, told) = raw(5 * MIB, "");
     assert!(found == expected);
     let other =
-        format!("the calibration was for a better one, but the engine opencl has {device}; ");
+        format!("the engine opencl was calibrated on a better one, but now runs on {device}; ");
     assert_eq!(told.matches(&other).count(), 1, "{told}");
     assert!(!told.contains(began), "{told}");
 

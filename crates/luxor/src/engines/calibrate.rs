@@ -75,7 +75,7 @@ fn measure(
     let reason = match rates(&**device, &**cpu, threads, patience, &mut calls) {
         Err(Stop::Wrong) => {
             return Err(Error::failure(format!(
-                "the engine {} computes other results than {} and must not be used",
+                "the engine {} gives different results from {} and must not be used",
                 info.name,
                 cpu.info().name
             )));
@@ -341,7 +341,7 @@ mod tests {
                 measured(&double, Duration::MAX)
             };
             let error = with(Fault::Wrong).unwrap_err();
-            let words = "the engine double computes other results than portable";
+            let words = "the engine double gives different results from portable";
             assert!(error.message().starts_with(words), "{error:?}");
             let device = with(Fault::Fails).unwrap();
             let reason = device.reason.as_deref().unwrap();

@@ -172,7 +172,7 @@ impl Calibration {
         };
         let version = env!("CARGO_PKG_VERSION");
         if value["schema"] != SCHEMA || value["luxor"] != version {
-            return old(format!("not from luxor {version}"));
+            return old(format!("from another version than luxor {version}"));
         }
         let Ok(found) = serde_json::from_value::<Self>(value) else {
             return old("damaged".into());
@@ -184,7 +184,9 @@ impl Calibration {
                 engine,
                 threads,
             } = cpu;
-            return old(format!("not of {model} with {engine}, {threads} threads"));
+            return old(format!(
+                "for another CPU, engine or number of threads than {model}, {engine}, {threads}"
+            ));
         }
         let least = found.devices.iter().filter_map(|device| device.wins_from);
         if least.min().is_some_and(|least| least < LEAST_CALL) {
@@ -304,16 +306,24 @@ mod tests {
         let good = calibration().json();
         let version = concat!("\"", env!("CARGO_PKG_VERSION"), "\"");
         for (from, to, words) in [
-            ("\"schema\": 1", "\"schema\": 2", "is not from luxor "),
-            ("\"schema\": 1", "\"schema\": \"1\"", "is not from luxor "),
-            (version, "\"0.0.0\"", "is not from luxor "),
+            (
+                "\"schema\": 1",
+                "\"schema\": 2",
+                "is from another version than luxor ",
+            ),
+            (
+                "\"schema\": 1",
+                "\"schema\": \"1\"",
+                "is from another version than luxor ",
+            ),
+            (version, "\"0.0.0\"", "is from another version than luxor "),
             (
                 "Abacus 3",
                 "Abacus 4",
-                "is not of Abacus 3 with portable, 2 threads",
+                "is for another CPU, engine or number of threads than Abacus 3, portable, 2",
             ),
-            ("portable", "aesni", "is not of Abacus 3"),
-            ("\"threads\": 2", "\"threads\": 3", "is not of Abacus 3"),
+            ("portable", "aesni", "than Abacus 3, "),
+            ("\"threads\": 2", "\"threads\": 3", "than Abacus 3, "),
             ("1048576", "524287", "is damaged"),
             ("1048576", "-1", "is damaged"),
             ("\"bytes\"", "\"octets\"", "is damaged"),
