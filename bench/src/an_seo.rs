@@ -534,7 +534,7 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     if found == expected {
         return Ok(());
     }
-    Err("other bytes than the naive CPU's".into())
+    Err("the bytes differ from the naive CPU's".into())
 }
 
 /// Returns the data key, then the tweak key. Nothing depends on its value.
@@ -711,7 +711,7 @@ mod tests {
 
     #[test]
     fn a_wrong_answer_ends_it() {
-        let wrong = "other bytes than the naive CPU's";
+        let wrong = "the bytes differ from the naive CPU's";
         let everything = |bench: &mut Session<'_, '_>| {
             bench.systems()?;
             bench.streams()?;

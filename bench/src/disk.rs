@@ -148,7 +148,7 @@ pub(crate) fn serve(words: &[OsString]) -> ExitCode {
 
 fn try_serve(words: &[OsString]) -> Result<(), String> {
     let [file, socket, engine, sector, limit, device] = words else {
-        return Err(format!("{SERVE} is for this program's own use"));
+        return Err(format!("{SERVE} is only for this program itself"));
     };
     let number = |word: &OsString| {
         let number = word.to_str().and_then(|word| word.parse::<u32>().ok());

@@ -443,7 +443,7 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     if found == expected {
         return Ok(());
     }
-    Err("other bytes than the CPU's".into())
+    Err("the bytes differ from the CPU's".into())
 }
 
 /// Returns the data key, then the tweak key. Nothing depends on its value.
@@ -593,7 +593,7 @@ mod tests {
         assert!(session.resident(task, &cpu, 1.0).is_ok());
         // Now the device has a different key from the CPU's.
         session.load(AesSize::Aes128).unwrap();
-        let wrong = "other bytes than the CPU's";
+        let wrong = "the bytes differ from the CPU's";
         assert_eq!(session.resident(task, &cpu, 1.0).unwrap_err(), wrong);
         assert_eq!(session.host(task, &cpu).unwrap_err(), wrong);
         session.own.copy_resident(8192).unwrap();
@@ -601,7 +601,7 @@ mod tests {
         assert_eq!(session.see_some(task, &cpu, 512).unwrap_err(), wrong);
         let mut idle = devices::double::Idle::new();
         let papers = session.measure(&mut idle).unwrap_err();
-        assert_eq!(papers, "other bytes than the naive CPU's");
+        assert_eq!(papers, "the bytes differ from the naive CPU's");
     }
 
     #[test]

@@ -374,7 +374,7 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
     if found == expected {
         return Ok(());
     }
-    Err("other bytes than the reference's".into())
+    Err("the bytes differ from the reference's".into())
 }
 
 /// The data unit number in XTS, and the first counter in CTR.
@@ -453,7 +453,7 @@ mod tests {
                 let mut lane = on_device(&device, task, per_item);
                 let said = time(&mut [&mut lane], task, &input, expected, 1).unwrap_err();
                 assert!(
-                    said.contains("idle") && said.contains("other bytes"),
+                    said.contains("idle") && said.contains("the bytes differ"),
                     "{said}"
                 );
             }

@@ -95,7 +95,7 @@ impl<'a> OnDevice<'a> {
         let encryption = begun.elapsed().as_secs_f64();
 
         if self.gpu.bytes(self.output)? != expected {
-            return Err("other bytes than the naive CPU's".into());
+            return Err("the bytes differ from the naive CPU's".into());
         }
         let begun = Instant::now();
         self.kernels(0, xts, 0..len / BLOCK, gap)?;
@@ -128,7 +128,7 @@ impl<'a> OnDevice<'a> {
             self.gpu.launch(queue, &fill)?;
         }
         if self.size != Some(xts.size) {
-            return Err("a different key is loaded".into());
+            return Err("another key is loaded".into());
         }
         let encrypt = Launch::Encrypt {
             size: xts.size,

@@ -108,8 +108,8 @@ impl Lane {
             return Ok(());
         };
         Err(format!(
-            "{} ({} threads) gives another answer than `portable`: {} AES-{} {}, data units of {}, \
-             calls of {}, first at byte {at}. It is not timed",
+            "{} ({} threads) gives a different result from `portable`: {} AES-{} {}, data units \
+             of {}, calls of {}, first at byte {at}. It was not timed",
             self.name,
             self.threads,
             case.mode,

@@ -161,7 +161,7 @@ pub(super) fn check(
                 _ => message(&*key, IV)?.crypt(InOut::Separate { input, output }),
             }
             if expected[..prefix.len()] != lane.form.reference(IV, prefix) {
-                return Err(said("other bytes than the reference's"));
+                return Err(said("the bytes differ from the reference's"));
             }
         }
         for array in ARRAYS.into_iter().chain(SMALL) {
@@ -172,7 +172,7 @@ pub(super) fn check(
             (lane.pass)(array, input, output)?;
             if *output != expected[..] {
                 let what = format!(
-                    "{:?}, arrays of {array}: other bytes than in one call",
+                    "{:?}, arrays of {array}: the bytes differ from those of one call",
                     lane.way
                 );
                 return Err(said(&what));

@@ -133,7 +133,7 @@ impl Set {
         self.go_on(&mut messages, 1);
         for (iv, (before, after)) in (0..).zip(before.iter().zip(&self.buffers)) {
             if after[..PREFIX] != self.form.reference(iv, &before[..PREFIX]) {
-                return Err(format!("{name}: other bytes than the reference's"));
+                return Err(format!("{name}: the bytes differ from the reference's"));
             }
         }
         self.go_on(&mut messages, 1);
@@ -145,7 +145,7 @@ impl Set {
             alone.crypt(InOut::InPlace(&mut bytes));
             alone.crypt(InOut::InPlace(&mut bytes));
             if bytes != *found {
-                return Err(format!("{name}: other bytes than alone"));
+                return Err(format!("{name}: the bytes differ from a single stream's"));
             }
         }
         Ok(())

@@ -182,7 +182,7 @@ impl Launch {
             if end <= memory.len as u64 {
                 return Ok(Arg::Memory(memory));
             }
-            Err(format!("{self:?} has no room in {} bytes", memory.len))
+            Err(format!("{self:?} exceeds a memory of {} bytes", memory.len))
         };
         Ok(match *self {
             Self::Fill {
@@ -264,7 +264,7 @@ fn within(range: &Range<usize>, memory: Memory, host: Host) -> Result<(), String
         return Ok(());
     }
     Err(format!(
-        "bytes {range:?} are not in {memory:?} and {host:?}"
+        "bytes {range:?} are not within {memory:?} and {host:?}"
     ))
 }
 

@@ -169,9 +169,9 @@ impl Report {
                 ),
             };
         }
-        text += "\n* is what `--engine auto` uses";
+        text += "\n* marks the engine that `--engine auto` uses";
         if let Some(AutoDevice { name, from }) = &self.auto_device {
-            let _ = write!(text, ", and {name} for calls from {} KiB", from >> 10);
+            let _ = write!(text, "; calls of at least {} KiB use {name}", from >> 10);
         }
         text + ".\n"
     }
@@ -198,7 +198,7 @@ mod tests {
         assert!(text.contains("  quantum   absent: no qubits\n"), "{text}");
         assert!(text.contains("* portable "), "{text}");
         assert!(
-            text.ends_with("\n* is what `--engine auto` uses.\n"),
+            text.ends_with("\n* marks the engine that `--engine auto` uses.\n"),
             "{text}"
         );
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
@@ -213,7 +213,7 @@ mod tests {
         });
         let text = report.text();
         assert!(
-            text.ends_with(" takes, and quantum for calls from 1024 KiB.\n"),
+            text.ends_with(" uses; calls of at least 1024 KiB use quantum.\n"),
             "{text}"
         );
         let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();

@@ -131,7 +131,7 @@ fn auto_gives_long_calls_to_a_device_that_wins() {
     wins["devices"][0]["wins_from"] = json!(MIB);
     bench.keep(&wins);
     let listed = bench.luxor("engines").ok();
-    let end = " takes, and opencl for calls from 1024 KiB.\n";
+    let end = " uses; calls of at least 1024 KiB use opencl.\n";
     assert!(listed.text().ends_with(end), "{}", listed.text());
     let listed: Value = serde_json::from_slice(&bench.luxor("engines --json").ok().stdout).unwrap();
     assert_eq!(

@@ -57,14 +57,16 @@ fn text(calibration: &Calibration) -> String {
         }
         let _ = match (&device.reason, device.wins_from) {
             (Some(why), _) => writeln!(text, "  not used: {why}\n"),
-            (None, None) => writeln!(text, "  not 10 % faster than the CPU with any\n"),
-            (None, Some(from)) => writeln!(text, "  10 % faster from {} KiB\n", from >> 10),
+            (None, None) => writeln!(text, "  never 10 % faster than the CPU\n"),
+            (None, Some(from)) => {
+                writeln!(text, "  at least 10 % faster from {} KiB on\n", from >> 10)
+            }
         };
     }
     let _ = match calibration.winner() {
         Some((device, from)) => writeln!(
             text,
-            "`--engine auto` uses {engine}, and {} for calls from {} KiB.",
+            "`--engine auto` uses {engine}, and {} for calls of at least {} KiB.",
             device.engine,
             from >> 10
         ),
@@ -113,8 +115,9 @@ mod tests {
             table.contains("   8192 KiB        1.23       56.78\n"),
             "{table}"
         );
-        assert!(table.contains("  10 % faster from 8192 KiB\n"), "{table}");
-        let end = "`--engine auto` uses portable, and cuda for calls from 8192 KiB.\n";
+        let faster = "  at least 10 % faster from 8192 KiB on\n";
+        assert!(table.contains(faster), "{table}");
+        let end = "`--engine auto` uses portable, and cuda for calls of at least 8192 KiB.\n";
         assert!(table.ends_with(end), "{table}");
         let given_up = Device {
             wins_from: None,
