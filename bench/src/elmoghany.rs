@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_has_the_papers_design_and_ours_and_a_clock() {
+    fn the_record_contains_both_designs_and_a_clock() {
         let report = measure().unwrap();
         let names: Vec<_> = report
             .points

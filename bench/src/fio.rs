@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn connections_that_go_straight_on_do_not_meet() {
+    fn sequential_connections_use_separate_ranges() {
         let load = |request_bytes, connections| Load {
             access: Access::Write,
             request_bytes,

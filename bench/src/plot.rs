@@ -435,7 +435,7 @@ mod tests {
 
     /// The lines meet at both ends.
     #[test]
-    fn names_of_lines_do_not_lie_on_one_another() {
+    fn the_names_of_lines_do_not_overlap() {
         let names = ["one thread", "a thread each", "serial", "the paper"];
         let points = [(8000.0, 70.0), (512_000.0, 20.0)];
         let all = names.map(|name| line(name, Whose::Luxor, &points));
@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_are_the_pages() {
+    fn colours_are_those_of_the_page() {
         let whose = [Whose::Luxor, Whose::Rival, Whose::Paper, Whose::Limit];
         let all = whose.map(|whose| Bar::new(whose.name(), whose, 1.0));
         let svg = Plot::bars("", "GB/s", all).svg().unwrap();

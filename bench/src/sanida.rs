@@ -467,7 +467,7 @@ mod tests {
 
     /// Runs on the emulated GPU.
     #[test]
-    fn our_own_kernels_are_right_and_have_no_192() {
+    fn our_kernels_are_correct_and_lack_aes_192() {
         let input = [7; 1024];
         {
             let mut own = devices::emulated().luxor;

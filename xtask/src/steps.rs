@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_beside_others_is_seen() {
+    fn a_failed_parallel_step_is_reported() {
         let mut steps = Steps::new("example");
         let mut passed = false;
         steps.run_beside(
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_is_seen() {
+    fn a_failed_step_is_reported() {
         let mut steps = Steps::new("example");
         assert!(steps.run("good", || Ok(String::new())));
         assert!(!steps.run("bad", || Err("broken".to_owned())));

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_come_through_the_emulated_gpu() {
+    fn the_emulated_gpu_encrypts_correctly() {
         let mut own = crate::devices::emulated().luxor;
         assert_eq!(own.about().name, "cuda");
         assert!(own.about().device.starts_with("Double 0, "));

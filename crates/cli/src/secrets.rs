@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn skipping_tells_how_far_it_came() {
+    fn skip_returns_the_number_of_skipped_bytes() {
         let mut input: &[u8] = &[1; 10_000];
         assert_eq!(skip(&mut input, 9_999).unwrap(), 9_999);
         assert_eq!(input.len(), 1);

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn units_come_back() {
+    fn unpacking_undoes_packing() {
         for (unit_len, beat_len) in [(1, 16), (16, 16), (17, 16), (40, 32), (60, 64), (64, 64)] {
             for count in 0..4 {
                 let units: Vec<u8> = (0..).take(unit_len * count).collect();

@@ -396,7 +396,7 @@ fn a_core_that_is_gone_is_an_error_of_every_call() {
 }
 
 #[test]
-fn a_registry_gives_it_by_its_name() {
+fn a_registry_returns_the_backend_by_name() {
     let mut registry = Registry::cpu();
     registry.register("fpga", || Ok(Arc::new(backend(&Double::new()))));
     let info = registry.get("fpga").unwrap().info();

@@ -33,7 +33,7 @@ fn descriptor(slot: u8, units: u32) -> Descriptor {
 }
 
 #[test]
-fn something_else_is_not_taken_for_a_core() {
+fn other_devices_are_not_taken_for_a_core() {
     for (options, expected) in [
         (
             Options {
@@ -153,7 +153,7 @@ fn a_slot_with_a_key_in_use_is_not_reassigned() {
 }
 
 #[test]
-fn a_key_that_goes_is_zeroised() {
+fn a_forgotten_key_is_zeroised() {
     let double = Double::new();
     let mut driver = Driver::new(double.clone()).unwrap();
     let (key, bytes) = xts_key(0);

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tables_want_rotated_round_keys() {
+    fn two_tables_need_rotated_round_keys() {
         for size in AesSize::ALL {
             let (data, tweak) = (key(1, size.bytes()), key(2, size.bytes()));
             let plain = KeyWords::of_bytes(size, &data, Some(&tweak), Tables::One);

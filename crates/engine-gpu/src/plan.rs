@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn units_of_one_length_lie_together() {
+    fn units_of_one_length_are_adjacent() {
         let runs = [(512, 1), (17, 2), (512, 2), (0x20, 0), (17, 1)];
         let expected = vec![vec![
             [0, 0, 1, 0],

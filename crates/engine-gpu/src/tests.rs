@@ -11,7 +11,7 @@ use luxor_engine::{AesKey, DataUnitLen, Direction, KeySpec, LoadedKey, Run, XtsK
 use crate::{GpuBackend, Launch, Tuning, double::Double};
 
 #[test]
-fn a_long_call_lets_others_in() {
+fn a_long_call_does_not_block_others() {
     let double = Double::new();
     let mut tuning = Tuning::default();
     (tuning.batch, tuning.least_batch, tuning.queues) = (4096, 4096, 1);

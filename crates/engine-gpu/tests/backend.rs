@@ -49,7 +49,7 @@ fn encrypted(first: u128, stride: u64, unit_len: usize, input: &[u8]) -> Vec<u8>
 }
 
 #[test]
-fn units_of_any_length_come_through_any_memory() {
+fn units_of_any_length_work_in_any_memory() {
     let random = &mut Random::for_test("units");
     for (unit_len, units) in [
         (16, 3000),
@@ -136,7 +136,7 @@ fn the_longest_unit_is_a_batch_of_its_own() {
 }
 
 #[test]
-fn single_sectors_from_everywhere_are_one_launch() {
+fn scattered_single_sectors_need_one_launch() {
     let double = Double::new();
     let backend = GpuBackend::new(vec![double.clone()], Tuning::default());
     let key = backend.load_key(&xts()).unwrap();
@@ -159,7 +159,7 @@ fn single_sectors_from_everywhere_are_one_launch() {
 }
 
 #[test]
-fn mixed_lengths_are_a_launch_each() {
+fn each_unit_length_needs_its_own_launch() {
     let double = Double::new();
     let backend = GpuBackend::new(vec![double.clone()], Tuning::default());
     let key = backend.load_key(&xts()).unwrap();

@@ -460,7 +460,7 @@ fn a_key_that_cannot_be_loaded_says_why() {
 }
 
 #[test]
-fn memory_that_cannot_be_pinned_is_other_memory() {
+fn memory_that_cannot_be_pinned_is_ordinary_memory() {
     let double = Double::new();
     let backend = backend(std::slice::from_ref(&double));
     for trouble in [Trouble::OutOfMemory, Trouble::Lost] {

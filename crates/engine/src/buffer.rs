@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_goes_back_to_its_owner_wiped() {
+    fn memory_is_wiped_before_it_returns_to_its_owner() {
         let (left, after) = std::sync::mpsc::channel();
         let mut pinned = Pinned {
             buffer: Buffer::zeroed(101),

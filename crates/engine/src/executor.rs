@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_comes_out_and_the_crew_lives_on() {
+    fn a_panic_propagates_and_the_crew_survives() {
         let executor = Executor::new(NonZeroUsize::new(3).unwrap());
         let unit = DataUnitLen::new(512).unwrap();
         let mut bytes = vec![0x5a; 1 << 20];
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_even_and_large_where_there_is_much() {
+    fn pieces_are_even_and_grow_with_the_call() {
         const MIB: usize = 1 << 20;
         for (total, threads, expected) in [
             (MIB, 2, MIB / 8),
@@ -562,7 +562,7 @@ mod tests {
     }
 
     #[test]
-    fn large_calls_are_cut_where_the_key_does_not_want_them_whole() {
+    fn large_calls_are_split_unless_the_key_takes_them_whole() {
         struct Counts {
             calls: AtomicUsize,
             whole_from: usize,

@@ -512,7 +512,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_lent_out_stay_the_runs_own() {
+    fn borrowed_buffers_still_belong_to_the_run() {
         let mut bytes = [0; 32];
         let unit = DataUnitLen::new(16).unwrap();
         let mut run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();

@@ -8,7 +8,7 @@ use luxor_engine::{
 };
 
 #[test]
-fn no_message_goes_on_where_one_has_two_lengths() {
+fn no_message_advances_if_one_has_two_lengths() {
     let spec = KeySpec::Ofb(AesKey::new(&[7; 16]).unwrap());
     // Two engines if the machine has them: their messages do not run together.
     let registry = Registry::cpu();

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_may_go_back_and_not_past_the_end() {
+    fn reads_may_go_back_but_not_past_the_end() {
         let prefix = PipedHeader::of(Box::new(io::Cursor::new(vec![7; 300])));
         let mut buf = [0; 100];
         for offset in [150, 0, 200, 17] {

@@ -368,7 +368,7 @@ fn the_same_change_leaves_the_same_metadata() {
 }
 
 #[test]
-fn tokens_and_flags_are_read_by_the_other() {
+fn cryptsetup_reads_our_tokens_and_flags() {
     let scratch = Scratch::new();
     scratch.format("volume", &cheap(PbkdfKind::Pbkdf2).1);
     let token = r#"{"type":"t","keyslots":["0"],"n":[1,2.50,null,true,{}],"path":"a/b"}"#;
@@ -394,7 +394,7 @@ fn tokens_and_flags_are_read_by_the_other() {
 }
 
 #[test]
-fn repaired_headers_are_those_of_the_other() {
+fn both_programs_repair_headers_alike() {
     let scratch = Scratch::new();
     scratch.format("volume", &cheap(PbkdfKind::Pbkdf2).1);
     let good = scratch.bytes("volume");

@@ -74,7 +74,7 @@ fn is_gone(storage: &MemoryStorage, old: &[u8]) -> bool {
 }
 
 #[test]
-fn keys_come_change_and_go() {
+fn keys_are_added_changed_and_removed() {
     let storage = volume(b"a");
     let mut header = Luks1Header::read(&storage).unwrap();
     let b = new_keyslot(&storage, b"a", b"b");

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_whole_sectors() {
+    fn offsets_and_sizes_are_whole_sectors() {
         for sector_size in SectorSize::ALL {
             let units = sector_size.units();
             for number in 0..=2 * units {

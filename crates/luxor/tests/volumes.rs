@@ -67,7 +67,7 @@ fn opens(path: &Path, text: &str) -> Option<u32> {
 }
 
 #[test]
-fn keys_come_and_go() {
+fn keys_are_added_and_removed() {
     let context = Context::default();
     let options = KeyOptions {
         pbkdf: Some(cheap()),
@@ -180,7 +180,7 @@ fn raw_modes_refuse_options_of_other_modes() {
 }
 
 #[test]
-fn a_header_comes_back() {
+fn a_header_is_backed_up_and_restored() {
     let context = Context::default();
     let (folder, path) = volume(LuksVersion::Luks2);
     let backup = folder.path().join("backup");

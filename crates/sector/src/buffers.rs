@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn few_bytes_are_kept_and_those_that_were_used_last() {
+    fn only_few_and_the_latest_buffers_are_kept() {
         let buffers = Buffers::default();
         let kept = || buffers.lock().iter().map(|b| b.len()).sum::<usize>();
         let many: Vec<Buffer> = (0..40).map(|_| buffers.take(MOST).unwrap()).collect();

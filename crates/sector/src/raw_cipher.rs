@@ -446,7 +446,7 @@ mod tests {
 
     /// Pieces of any length, also with each chain on its own thread.
     #[test]
-    fn a_message_goes_on_wherever_a_piece_ends() {
+    fn a_message_continues_wherever_a_piece_ends() {
         let input = input(PIECE_LEN + 4099);
         for name in ["auto", "portable"] {
             for mode in FEEDBACK {
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn without_messages_nothing_is_put_out() {
+    fn without_messages_there_is_no_output() {
         /// A key that supports whole data units only.
         struct Units;
         impl LoadedKey for Units {

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handshake_has_its_time() {
+    fn a_handshake_has_a_time_limit() {
         for (ours, theirs) in pairs() {
             let mut timed = Timed::new(&*ours, Instant::now() + Duration::from_secs(100));
             theirs.send(&[IoSlice::new(b"ab")]).expect("sent");
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_handshake_nothing_is_limited() {
+    fn after_a_handshake_there_is_no_time_limit() {
         struct Limits(Mutex<Vec<Option<Duration>>>);
         impl Channel for Limits {
             fn recv(&self, buf: &mut [u8]) -> io::Result<usize> {

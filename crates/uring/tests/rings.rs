@@ -126,7 +126,7 @@ fn finish(result: &mut io::Result<usize>, again: impl FnOnce() -> io::Result<usi
 }
 
 #[test]
-fn more_than_a_ring_holds_goes_in_rounds() {
+fn more_transfers_than_a_ring_holds_go_in_rounds() {
     let (file, rings) = (tempfile::tempfile().unwrap(), rings());
     for count in [0, 1, DEPTH - 1, DEPTH, DEPTH + 1, 3 * DEPTH + 5] {
         let bytes: Vec<u8> = (0..=250).cycle().take(count).collect();

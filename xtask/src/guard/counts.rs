@@ -268,7 +268,7 @@ totals: 900
     }
 
     #[test]
-    fn calls_that_were_not_counted_are_missed() {
+    fn a_report_without_counted_calls_is_an_error() {
         let without = REPORT.replace("--dump-after", "--zero-before");
         assert!(counts(CASE, &without).is_err());
         assert!(counts("", "").is_err());

@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_that_is_passed_by_at_times_is_an_error() {
+    fn a_round_that_is_sometimes_skipped_is_an_error() {
         // A jump over the last added instruction.
         let address = 0x1000 + 4 * (2 + 8 * 13 + 2);
         let jump = format!("je     {address:x} <{NAME}+0x0>");

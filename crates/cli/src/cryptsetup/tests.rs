@@ -240,7 +240,7 @@ fn unsupported_actions_and_options_are_refused() {
 }
 
 #[test]
-fn names_stand_in_order_and_once() {
+fn the_tables_are_sorted_and_consistent() {
     assert!(OPTIONS.is_sorted_by_key(|known| known.long));
     for actions in [ACTIONS, OTHERS] {
         assert!(actions.is_sorted());

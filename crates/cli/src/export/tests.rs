@@ -310,7 +310,7 @@ fn an_export_keeps_reencryptions_out() {
 }
 
 #[test]
-fn nothing_is_written_in_the_midst_of_a_reencryption() {
+fn nothing_is_written_during_a_reencryption() {
     let _alone = alone();
     let folder = folder(b"attack at dawn", "");
     let folder = folder.path();

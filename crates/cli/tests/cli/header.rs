@@ -422,7 +422,7 @@ fn a_target_that_is_too_short_is_refused() {
 }
 
 #[test]
-fn a_lost_header_comes_back() {
+fn a_lost_header_is_restored() {
     let folder = prepared();
     for volume in VOLUMES {
         let before = fs::read(folder.join(volume)).unwrap();
@@ -577,7 +577,7 @@ fn requirements_are_held_before_a_secret_is_asked_for() {
 }
 
 #[test]
-fn a_damaged_copy_is_made_anew() {
+fn a_damaged_copy_is_rewritten() {
     let folder = prepared();
     let good = fs::read(folder.join("luks2")).unwrap();
     let repair = || run(&folder, "header repair luks2");

@@ -61,7 +61,7 @@ fn keyslots(folder: &Folder) -> Vec<String> {
 }
 
 #[test]
-fn keys_come_change_and_go() {
+fn keys_are_added_changed_and_removed() {
     let folder = prepared();
     assert_eq!(opens(&folder, "key"), Some(0));
     assert_eq!(opens(&folder, "other"), None);
@@ -123,7 +123,7 @@ fn convert_changes_the_derivation_and_not_the_key() {
 
 /// All keyslots within the limits are tried, and the message names the others.
 #[test]
-fn remove_tells_which_keyslots_were_not_tried() {
+fn remove_names_the_keyslots_that_were_not_tried() {
     let folder = prepared();
     for (key, iterations) in [("third", "1000"), ("fourth", "2000")] {
         folder.write(key, key);
@@ -181,7 +181,7 @@ fn the_last_keyslot_is_removed_only_on_explicit_request() {
 }
 
 #[test]
-fn a_keyslot_by_number_wants_the_key_of_another_one() {
+fn removing_a_keyslot_by_number_needs_another_key() {
     let folder = prepared();
     add(&folder, "--key-file key --new-key-file other");
     add(&folder, "--key-file key --new-key-file key");

@@ -189,7 +189,7 @@ fn pipes_are_read() {
 }
 
 #[test]
-fn a_detached_header_wants_its_data() {
+fn a_detached_header_needs_its_data() {
     let folder = prepared();
     folder.write("data", vec![7; 4096]);
     cryptsetup(

@@ -41,7 +41,7 @@ fn decrypt(folder: &Folder) -> Luxor {
 }
 
 #[test]
-fn missing_inputs_and_folders_are_4() {
+fn missing_inputs_and_folders_exit_with_4() {
     let folder = prepared();
     encrypt(&folder)
         .args(["missing", "out"])
@@ -119,7 +119,7 @@ fn files_needed_to_read_the_result_are_not_replaced() {
 
 /// The output is checked before the secret is read: the key file does not exist.
 #[test]
-fn existing_outputs_are_5_and_stay() {
+fn existing_outputs_exit_with_5_and_stay() {
     let folder = prepared();
     folder.write("old", b"old");
     for (command, input) in [("encrypt", "plain"), ("decrypt", "volume")] {
@@ -266,7 +266,7 @@ fn ordinary_users_can_encrypt_and_decrypt() {
 }
 
 #[test]
-fn a_full_disk_is_1_and_leaves_nothing() {
+fn a_full_disk_exits_with_1_and_leaves_nothing() {
     let folder = prepared();
     let full = || File::options().write(true).open("/dev/full").unwrap();
     for outcome in [
@@ -317,7 +317,7 @@ fn a_full_disk_is_1_and_leaves_nothing() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_1_in_one_line() {
+fn a_broken_pipe_exits_with_1_and_one_line() {
     let folder = prepared();
     for command in [
         encrypt(&folder).args(["plain", "-"]),
@@ -361,7 +361,7 @@ fn truncated_volumes_leave_nothing() {
 }
 
 #[test]
-fn wrong_secrets_are_2_and_leave_nothing() {
+fn wrong_secrets_exit_with_2_and_leave_nothing() {
     let folder = prepared();
     luxor("decrypt volume out")
         .current_dir(folder.path())
@@ -380,7 +380,7 @@ fn wrong_secrets_are_2_and_leave_nothing() {
 }
 
 #[test]
-fn too_little_memory_for_argon2_is_3() {
+fn too_little_memory_for_argon2_exits_with_3() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", b"x");

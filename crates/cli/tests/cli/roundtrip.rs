@@ -56,7 +56,7 @@ fn opencl_and_cpu_decrypt_each_others_output() {
 /// Tests every length with every sector size. Engines take turns, so that each one decrypts the
 /// ciphertext of another.
 #[test]
-fn every_length_comes_back_exactly() {
+fn every_length_is_restored_exactly() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let engines = engines();
@@ -180,7 +180,7 @@ fn pipes_work_both_ways() {
 }
 
 #[test]
-fn the_header_may_be_apart() {
+fn the_header_may_be_detached() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let plain = bytes(100_001, 3);

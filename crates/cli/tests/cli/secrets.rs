@@ -71,7 +71,7 @@ fn key_files_count_every_byte_and_standard_input_one_line() {
 }
 
 #[test]
-fn key_files_that_cannot_be_used_are_1() {
+fn unusable_key_files_exit_with_1() {
     let folder = Folder::new();
     volume(&folder, b"correct horse");
     fs::create_dir(folder.join("folder")).unwrap();

@@ -243,7 +243,7 @@ fn a_writing_server_is_exclusive_and_read_only_servers_are_not() {
 }
 
 #[test]
-fn a_socket_is_for_this_user_and_goes_in_the_end() {
+fn a_socket_is_private_and_removed_at_the_end() {
     let folder = prepared(b"attack at dawn");
     let before = folder.names();
     let server = Server::start(&folder, "--socket socket volume");
@@ -347,7 +347,7 @@ fn is_served(mut socket: &UnixStream) -> bool {
 }
 
 #[test]
-fn a_pid_file_is_there_when_clients_can_come() {
+fn a_pid_file_exists_once_clients_can_connect() {
     let folder = prepared(b"attack at dawn");
     let before = folder.names();
     folder.write("pid", "2147483647\n");
@@ -588,7 +588,7 @@ fn options_that_do_not_fit_are_refused() {
 
 /// With -q nothing is printed, and a script can wait for the pid file.
 #[test]
-fn quiet_it_says_nothing() {
+fn a_quiet_server_prints_nothing() {
     let folder = prepared(b"attack at dawn");
     let line = "-q --exit-on-idle --socket socket --pid-file pid volume";
     let child = serve(&folder, line).spawn();

@@ -154,7 +154,7 @@ fn writing_is_interrupted() {
 
 /// For example a pipe to a pager that does not read on.
 #[test]
-fn a_full_standard_error_holds_nothing_up() {
+fn a_full_standard_error_does_not_delay_a_command() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let (reader, mut writer) = std::io::pipe().unwrap();

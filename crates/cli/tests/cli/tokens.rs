@@ -24,7 +24,7 @@ fn metadata(folder: &Folder) -> Value {
 }
 
 #[test]
-fn tokens_come_and_go() {
+fn tokens_are_added_and_removed() {
     let folder = prepared();
     folder.write("token", TOKEN);
     // Token 0 is the one that Luxor added.

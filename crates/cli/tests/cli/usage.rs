@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{Folder, luxor, tool};
 
 #[test]
-fn help_and_version_are_results() {
+fn help_and_version_go_to_standard_output() {
     for line in [
         "--help",
         "-h",
@@ -38,7 +38,7 @@ fn help_and_version_are_results() {
 }
 
 #[test]
-fn bad_usage_is_1() {
+fn bad_usage_exits_with_1() {
     for line in [
         "",
         "frobnicate",

@@ -145,7 +145,7 @@ fn dump_reads_pipes() {
 }
 
 #[test]
-fn a_hostile_label_plays_no_tricks() {
+fn a_hostile_label_is_escaped() {
     let folder = prepared();
     luxor("encrypt --key-file key --label")
         .args(["\u{1b}[2Jgone", "plain", "tricky"])

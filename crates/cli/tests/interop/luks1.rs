@@ -68,7 +68,7 @@ fn every_engine_opens() -> Outcome<()> {
 /// All variants that qemu makes with AES. qemu has its own implementation of keyslots and data
 /// encryption.
 #[test]
-fn qemu_makes_and_luxor_opens() -> Outcome<()> {
+fn luxor_opens_volumes_made_by_qemu() -> Outcome<()> {
     let mut bench = Bench::new();
     let mut cells = 0;
     for hash in &HASHES[..4] {

@@ -35,7 +35,7 @@ const KEY_FILE: &[u8] = b"\nline\0 one\nline two\xff\0\n";
 
 /// Forces each engine in turn: they must not differ.
 #[test]
-fn every_engine_is_the_same_to_cryptsetup() -> Outcome<()> {
+fn cryptsetup_accepts_volumes_of_every_engine() -> Outcome<()> {
     let engines = engines("xts")?;
     must_include_required(&engines)?;
     let mut bench = Bench::new();
@@ -116,7 +116,7 @@ fn the_second_header_copy_is_enough() -> Outcome<()> {
 }
 
 #[test]
-fn every_kind_of_secret_is_the_same_to_both() -> Outcome<()> {
+fn both_programs_read_every_kind_of_secret_alike() -> Outcome<()> {
     let mut bench = Bench::new();
     let cell = Cell::example();
     let long: Vec<u8> = pattern(3, 512).iter().map(|b| b'a' + b % 26).collect();
@@ -144,7 +144,7 @@ fn every_kind_of_secret_is_the_same_to_both() -> Outcome<()> {
 }
 
 #[test]
-fn a_part_of_a_key_file_is_the_same_to_both() -> Outcome<()> {
+fn both_programs_read_a_part_of_a_key_file_alike() -> Outcome<()> {
     let mut bench = Bench::new();
     let cell = Cell::example();
     let payload = pattern(6, cell.sector_size);

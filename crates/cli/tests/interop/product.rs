@@ -53,7 +53,7 @@ impl fmt::Display for Word {
 }
 
 #[test]
-fn everything_is_done_with_everything() {
+fn every_operation_works_with_every_volume() {
     let mut columns: Vec<(&str, Deed<'_>)> = vec![
         ("cryptsetup makes", Box::new(making::by_cryptsetup)),
         ("Luxor creates", Box::new(making::by_luxor)),

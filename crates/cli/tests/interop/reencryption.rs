@@ -24,7 +24,7 @@ use crate::{
 const LEN: usize = 12 << 20;
 
 #[test]
-fn every_byte_comes_back_from_any_state() -> Outcome<()> {
+fn every_byte_is_restored_from_any_state() -> Outcome<()> {
     let mut bench = Bench::new();
     for attempt in 0.. {
         if attempt == 10 {

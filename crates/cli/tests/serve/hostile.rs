@@ -181,7 +181,7 @@ fn a_thousand_clients_do_not_keep_another_out() {
 /// When the server has no more file descriptors, it continues to serve its clients, and later
 /// accepts new ones.
 #[test]
-fn a_server_without_files_goes_on() {
+fn a_server_without_file_descriptors_continues() {
     let plain = bytes(1 << 20, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     let serve = volume.serving("--socket socket");
@@ -323,7 +323,7 @@ fn long_requests_are_answered(volume: &Volume, plain: &[u8]) {
 
 /// Clients announce long writes and send a byte of them now and then.
 #[test]
-fn clients_that_drip_hold_up_no_long_request() {
+fn clients_that_send_slowly_do_not_delay_long_requests() {
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);
     let server = volume.serve("");
@@ -353,7 +353,7 @@ fn clients_that_drip_hold_up_no_long_request() {
 
 /// Clients ask for much that costs little work, and then announce long writes.
 #[test]
-fn clients_that_were_busy_hold_up_no_long_request() {
+fn clients_that_were_busy_do_not_delay_long_requests() {
     raise_the_limit_of_files();
     let plain = bytes(LEN, 2);
     let volume = Volume::new(Kind::EXAMPLE, &plain);

@@ -119,7 +119,7 @@ fn more_keys_than_places_share_the_places() {
 }
 
 #[test]
-fn memory_of_alloc_is_pinned_and_goes_back_wiped() {
+fn memory_of_alloc_is_pinned_and_wiped_on_release() {
     let double = Double::new(&[GPU, GPU]);
     let backend = backend(&double);
     let before = double.state().calls.len();

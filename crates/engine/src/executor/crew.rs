@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_comes_out_when_all_have_left() {
+    fn a_panic_propagates_after_all_have_left() {
         let crew = Crew::new(1);
         for panics in [0, 1] {
             let barrier = Barrier::new(2);

@@ -280,7 +280,7 @@ mod tests {
 
     /// With the room that cryptsetup leaves after the areas.
     #[test]
-    fn seven_keyslots_always_make_room_and_eight_with_short_keys() {
+    fn seven_keyslots_always_fit_and_eight_with_short_keys() {
         for key_len in [16, 32, 64] {
             for areas in every(key_len, layout::data_offset(key_len)) {
                 let count = areas.of(true).count();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_free_behind_the_areas_an_empty_keyslot_helps() {
+    fn without_free_space_an_empty_keyslot_makes_room() {
         for areas in every(64, layout::areas_end(64)) {
             match plan(&areas, BEGIN) {
                 Some(plan) => {

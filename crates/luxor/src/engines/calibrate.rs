@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_wins_from_where_it_always_wins() {
+    fn a_device_wins_from_the_length_where_it_always_wins() {
         let calls = |rates: &[(u64, u64)]| -> Vec<Call> {
             let sized = rates.iter().enumerate();
             let call = |(i, &(cpu, device))| Call {
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_cannot_be_waited_for_is_given_up() {
+    fn a_device_that_is_too_slow_is_given_up() {
         let slow = Double::default();
         let device = measured(&slow, Duration::ZERO).unwrap();
         let reason = device.reason.unwrap();
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_wants_nothing_unasked_never_wins() {
+    fn a_device_used_only_on_request_never_wins() {
         let double = Double {
             min_batch: usize::MAX,
             ..Double::default()

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn only_absolute_folders_are_caches() {
+    fn a_cache_folder_must_be_an_absolute_path() {
         let path = |cache: &str, home: &str| {
             let path = path_in(|name| match name {
                 "XDG_CACHE_HOME" => Some(cache.into()),

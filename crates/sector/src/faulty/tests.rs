@@ -339,7 +339,7 @@ fn a_check_may_panic() {
 }
 
 #[test]
-fn growth_and_its_write_are_lost_apart() {
+fn growth_and_its_write_can_be_lost_separately() {
     let storage = FaultyStorage::new(vec![1; 4]);
     write(&storage, &[2; 4], 2);
     assert_eq!(
@@ -461,7 +461,7 @@ fn the_nth_read_write_or_sync_fails() {
 }
 
 #[test]
-fn a_full_disk_takes_a_part() {
+fn a_full_disk_accepts_part_of_a_write() {
     let faults = Faults {
         room: Some(100),
         ..Faults::default()
@@ -566,7 +566,7 @@ fn a_cut_can_be_compared_with_what_was_acknowledged() {
 }
 
 #[test]
-fn a_killed_program_does_nothing_more() {
+fn a_killed_program_can_do_nothing_more() {
     let storage = FaultyStorage::new(both(1));
     let killed = Killed::after_syncs(&storage, 1);
     killed.write_all_at(&copy(2), 0).unwrap();

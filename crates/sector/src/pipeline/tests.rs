@@ -212,7 +212,7 @@ impl<T: Write> Write for Dribble<T> {
 }
 
 #[test]
-fn every_length_comes_back() {
+fn every_length_is_restored() {
     let lengths = [
         0,
         1,

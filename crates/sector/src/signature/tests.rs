@@ -76,7 +76,7 @@ impl Storage for BadSector {
 }
 
 #[test]
-fn an_unreadable_place_hides_no_other() {
+fn an_unreadable_place_does_not_hide_signatures() {
     let mut bytes = vec![0; index(LEN)];
     bytes[..4].copy_from_slice(b"XFSB");
     bytes[65600..65608].copy_from_slice(b"_BHRfS_M");

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_of_one_connection_have_the_floor_in_turn() {
+    fn batches_of_one_connection_use_the_floor_in_turn() {
         let purse = Arc::<Purse>::default();
         purse.empty();
         let share = Share::new(&purse);

@@ -425,7 +425,7 @@ fn a_client_without_tls_gets_an_alert() {
 }
 
 #[test]
-fn a_handshake_has_its_time() {
+fn a_handshake_has_a_time_limit() {
     let (ours, theirs) = sockets();
     let until = Instant::now() + Duration::from_millis(30);
     let result = server().accept(Arc::new(ours), until);

@@ -242,7 +242,7 @@ fn metadata_with_requirements_are_left_alone() {
 }
 
 #[test]
-fn keyslots_come_and_go() {
+fn keyslots_are_added_and_removed() {
     let (storage, mut header) = volume();
     let add = |header: &mut Luks2Header, secret: &[u8], number| {
         let new = new_keyslot(&storage, header, secret);

@@ -86,7 +86,7 @@ fn discards_need_leave_and_a_storage_that_can() {
 }
 
 #[test]
-fn files_give_room_back_and_a_hole_is_not_zeros() {
+fn discards_free_space_and_do_not_read_as_zeros() {
     let file = tempfile::tempfile().unwrap();
     file.set_len(1 << 20).unwrap();
     let file = Arc::new(file);

@@ -205,7 +205,7 @@ fn reads_and_writes_of_any_length() {
 
 /// Sends many requests in one message, in messages of any length, and byte by byte.
 #[test]
-fn however_the_bytes_come() {
+fn requests_may_arrive_in_pieces_of_any_length() {
     let mut stream = Vec::new();
     let mut expected = Vec::new();
     for k in 0..40_u64 {
@@ -394,7 +394,7 @@ fn garbage_and_cut_off_requests_end_the_connection_alone() {
 }
 
 #[test]
-fn a_disconnect_comes_after_all_that_was_asked_for() {
+fn a_disconnect_waits_for_earlier_requests() {
     let storage = Arc::new(FaultyStorage::new(vec![7; 8192]));
     let mut session = Session::new(storage, false);
     let mut bytes = Vec::new();
@@ -457,7 +457,7 @@ impl Storage for Gate {
 }
 
 #[test]
-fn others_go_on_while_one_waits_for_the_disk() {
+fn other_requests_continue_while_one_waits_for_the_disk() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     let connection = Arc::clone(&session.connection);
@@ -532,7 +532,7 @@ fn a_thread_with_a_single_request_hands_over_the_inbox() {
 
 /// However many requests wait, there are few threads, and all requests are answered.
 #[test]
-fn there_are_few_threads() {
+fn many_waiting_requests_use_few_threads() {
     let gate = Gate::new();
     let mut session = Session::new(gate.clone(), false);
     let begun = Instant::now();
@@ -629,7 +629,7 @@ fn a_connection_that_takes_no_replies_can_be_shut_down() {
 
 /// Many small writes that arrive together become one call of the disk.
 #[test]
-fn requests_that_come_together_are_made_together() {
+fn requests_that_arrive_together_become_one_call() {
     let storage = Arc::new(FaultyStorage::new(vec![0; 1 << 20]));
     let mut session = Session::new(storage.clone(), false);
     let mut bytes = Vec::new();
@@ -723,7 +723,7 @@ fn requests_that_exceed_the_memory_pass_in_pieces() {
 
 /// A failure in the middle of a long request that is processed in pieces.
 #[test]
-fn errors_in_the_midst_of_pieces_reach_the_client() {
+fn errors_within_a_split_request_reach_the_client() {
     let len = 4 * FLOOR;
     let failing = |faults| Arc::new(FaultyStorage::with_faults(vec![7; 2 * len], faults));
     let len32 = u32::try_from(len).unwrap();

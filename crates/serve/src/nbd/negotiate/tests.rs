@@ -244,7 +244,7 @@ fn the_flags_of_an_offer_are_put_right() {
 }
 
 #[test]
-fn info_goes_on() {
+fn info_continues_the_handshake() {
     let replies = Client::new(FIXED)
         .option(INFO, &info_request("disk", &[0, 77]))
         .option(INFO, &info_request("disc", &[]))

@@ -10,7 +10,7 @@ use super::{HEADER, changeable, volume};
 use crate::{ChangeError, CopyKind, Luks2Header, Overwrite, ReadError, Uuid};
 
 #[test]
-fn the_bad_copy_is_made_anew() {
+fn the_bad_copy_is_rewritten() {
     let (storage, header) = volume();
     let good = storage.into_bytes();
     let mut salts = HashSet::new();
@@ -42,7 +42,7 @@ fn the_bad_copy_is_made_anew() {
 }
 
 #[test]
-fn the_older_copy_is_made_anew() {
+fn the_older_copy_is_rewritten() {
     let (storage, mut header) = volume();
     let old = storage.to_bytes();
     header.set_uuid(&storage, Uuid::from_u128(7)).unwrap();
