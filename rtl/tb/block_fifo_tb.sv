@@ -49,7 +49,7 @@ module block_fifo_tb;
       if (valid !== (old3 > popped))
         $fatal(1, "%0d: valid %b, popped %0d of %0d", n, valid, popped, old3);
       if (valid && head !== entry(popped)) $fatal(1, "%0d: %h, expected %h", n, head, entry(popped));
-      if (had_more && !valid) $fatal(1, "%0d: `more`, but not valid", n);
+      if (had_more && !valid) $fatal(1, "%0d: not valid after more", n);
       if (old1 - popped > (1 << DEPTH_LOG2)) $fatal(1, "%0d: room in a full queue", n);
       if (often_push == 3 && often_pop == 3 && n % 1000 > 10 && !valid)
         $fatal(1, "%0d: gap in the stream", n);
