@@ -369,11 +369,13 @@ pub struct Bounds {
 /// Checks that `at` is a multiple of `unit` and that `len` bytes from `at` on are within `room`.
 fn fits(what: &str, at: usize, len: u64, room: usize, unit: usize) -> Result<(), DeviceError> {
     let end = (at as u64).saturating_add(len);
-    if end <= room as u64 && at.is_multiple_of(unit) {
+    let message = if !at.is_multiple_of(unit) {
+        format!("{what} at byte {at}, which is not a multiple of {unit}")
+    } else if end > room as u64 {
+        format!("{len} bytes of {what} at byte {at} exceed its {room} bytes")
+    } else {
         return Ok(());
-    }
-    let message =
-        format!("{len} bytes of {what} at byte {at} exceed {room} bytes or are misaligned");
+    };
     Err(DeviceError::Launch { message })
 }
 
@@ -443,12 +445,30 @@ mod tests {
         };
         assert_eq!(xts(3, 3, 16, 16).check(bounds), Ok(()));
         for (launch, what) in [
-            (xts(3, 4, 16, 16), "192 bytes of input at 0, of 176"),
-            (xts(3, 3, 16, 32), "176 bytes of output at 32, of 192"),
-            (xts(3, 3, 32, 16), "48 bytes of tweaks at 32, of 64"),
-            (xts(3, 3, 8, 16), "48 bytes of tweaks at 8, of 64"),
-            (xts(3, 5, 16, 16), "3 units of 80 bytes, 64 apart"),
-            (xts(0, 3, 16, 16), "0 units of 48 bytes, 64 apart"),
+            (
+                xts(3, 4, 16, 16),
+                "192 bytes of input at byte 0 exceed its 176 bytes",
+            ),
+            (
+                xts(3, 3, 16, 32),
+                "176 bytes of output at byte 32 exceed its 192 bytes",
+            ),
+            (
+                xts(3, 3, 32, 16),
+                "48 bytes of tweaks at byte 32 exceed its 64 bytes",
+            ),
+            (
+                xts(3, 3, 8, 16),
+                "tweaks at byte 8, which is not a multiple of 16",
+            ),
+            (
+                xts(3, 5, 16, 16),
+                "cannot place 3 units of 80 bytes 64 bytes apart",
+            ),
+            (
+                xts(0, 3, 16, 16),
+                "cannot place 0 units of 48 bytes 64 bytes apart",
+            ),
         ] {
             let message = what.into();
             assert_eq!(launch.check(bounds), Err(DeviceError::Launch { message }));

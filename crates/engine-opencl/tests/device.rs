@@ -148,7 +148,7 @@ fn nothing_goes_beyond_the_memory() {
     assert!(
         error
             .to_string()
-            .contains("256 bytes of tweaks at 16, of 256"),
+            .contains("256 bytes of tweaks at byte 16 exceed its 256 bytes"),
         "{error}"
     );
     // The next wait reports the error once more, the one after it does not.

@@ -91,7 +91,7 @@ pub struct Copier<'a> {
     /// would exceed 32 MiB together.
     pub threads: NonZeroUsize,
     /// The backend that allocates the buffers
-    /// ([`Backend::alloc`](luxor_engine::Backend::alloc)), or `None` for ordinary memory.
+    /// ([`Backend::alloc`]), or `None` for ordinary memory.
     pub backend: Option<&'a dyn Backend>,
     /// When the caller sets this flag, the copy soon ends with [`CopyError::Cancelled`].
     pub cancel: &'a AtomicBool,

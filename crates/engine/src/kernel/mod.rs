@@ -359,6 +359,8 @@ mod tests {
             secrets.extend(cbc.essiv_key().into_iter().flat_map(forms));
             for spec in [KeySpec::Ecb(aes()), KeySpec::Cbc(cbc)] {
                 let mut images = [[0; 8 << 10]; 2];
+                // `forms` has expanded keys without wiping them.
+                crate::stack::wipe::<{ 12 << 10 }>();
                 let key = portable().load_key(&spec).unwrap();
                 dead_stack(&mut images[0]);
                 let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut data[..]).unwrap();

@@ -185,7 +185,8 @@ impl Calibration {
                 threads,
             } = cpu;
             return old(format!(
-                "for another CPU, engine or number of threads than {model}, {engine}, {threads}"
+                "for another CPU, engine or number of threads than {model}, {engine}, {threads} \
+                 threads"
             ));
         }
         let least = found.devices.iter().filter_map(|device| device.wins_from);

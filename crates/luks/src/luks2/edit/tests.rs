@@ -545,7 +545,7 @@ fn tokens_keep_their_spelling() {
         ("", "not valid JSON"),
         ("{", "not valid JSON"),
         ("[]", "not valid JSON"),
-        (r#"{"type":"t","keyslots":[],"a":1,"a":2}"#, "there twice"),
+        (r#"{"type":"t","keyslots":[],"a":1,"a":2}"#, "occurs twice"),
         (
             r#"{"type":"t","keyslots":[],"a\u0000":1}"#,
             "zero character",
