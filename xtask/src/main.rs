@@ -38,6 +38,8 @@ use steps::Steps;
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
                                     cases that take hours, and emulate if the CPU has no AVX-512
+       cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, kernels,
+                                    rtl or page
        cargo xtask ci               run the tests and every other check that a change must pass
        cargo xtask guard            check only the kernels' speed and constant time
        cargo xtask rtl              check only the FPGA core
@@ -54,6 +56,18 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
 /// The target on which the engine must build without `std`.
 const BARE_TARGET: &str = "thumbv7em-none-eabihf";
 
+/// The packages of each area of `cargo xtask test AREA`.
+const AREAS: [(&str, &str); 4] = [
+    (
+        "engine",
+        "luxor-engine luxor-conformance luxor-reference luxor-engine-gpu luxor-engine-cuda \
+         luxor-engine-opencl luxor-engine-fpga luxor-ptx",
+    ),
+    ("luks", "luxor-volume luxor-luks"),
+    ("serve", "luxor-sector luxor-uring luxor-serve"),
+    ("cli", "luxor-files luxor luxor-cli"),
+];
+
 /// How long a fuzz target runs. In CI that is enough for the committed inputs and a few more.
 const FUZZ_SECONDS: u32 = 60;
 const FUZZ_SECONDS_IN_CI: u32 = 20;
@@ -68,14 +82,17 @@ fn main() -> ExitCode {
     {
         ["test"] => part("test", &Need::for_tests(), |s| test(s, false)),
         ["test", "--long"] => part("test", &needs_of_long_tests(), |s| test(s, true)),
+        ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
+            rust_tests(s, packages(area), false);
+        }),
         ["guard"] => part("guard", &Need::for_guard(), guard::steps),
-        ["rtl"] => part("rtl", &Need::for_rtl(), rtl::steps),
-        ["kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
+        ["rtl"] | ["test", "rtl"] => part("rtl", &Need::for_rtl(), rtl::steps),
+        ["kernels"] | ["test", "kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
         ["kernels", "--write"] => part("kernels", &Need::for_kernels(), kernels::write),
         ["emulate"] => part("emulate", &Need::for_emulate(), emulate::steps),
         ["fuzz"] => part("fuzz", &Need::for_fuzz(), |s| fuzz(s, FUZZ_SECONDS)),
         ["ci"] => part("ci", &Need::for_ci(), ci),
-        ["page"] => part("page", &Need::for_page(), page::steps),
+        ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
         ["plots"] => report(plots::draw),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
@@ -106,6 +123,11 @@ fn needs_of_long_tests() -> Vec<Need> {
         needs.extend(Need::for_emulate());
     }
     needs
+}
+
+fn packages(area: &str) -> Option<&'static str> {
+    let mut areas = AREAS.into_iter();
+    Some(areas.find(|(name, _)| *name == area)?.1)
 }
 
 fn test(steps: &mut Steps, is_long: bool) {
@@ -156,37 +178,9 @@ fn tests_and_hardware(steps: &mut Steps, is_long: bool) {
 /// Runs all tests, including doc tests, then tests of the engine without `std` and without
 /// optimisation.
 fn tests(steps: &mut Steps, is_long: bool) {
-    let mut required = Engines::default();
-    let found = steps.run("engines of this CPU", || {
-        required = Engines::of_this_machine()?;
-        Ok(required.summary())
-    });
-    if !found {
+    if !rust_tests(steps, None, is_long) {
         return;
     }
-    steps.run_tests("tests", || {
-        let mut command = process::cargo_workspace("test");
-        command.arg("--no-fail-fast");
-        match Root::of_this_user() {
-            Root::Is => {}
-            Root::BySudo => {
-                println!("Some tests need root for loop devices and mounts: sudo runs all tests.");
-                command.args(["--config", r#"target."cfg(unix)".runner = "sudo -n -E""#]);
-            }
-            Root::IsNot => println!(
-                "Some tests need root for loop devices and mounts, and will fail.\n\
-                 To let them pass, first run `sudo -v`, or run this command as root."
-            ),
-        }
-        command.env("LUXOR_REQUIRE_ENGINES", required.names());
-        // Many tests wait for a process or a disk.
-        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
-        command.env("RUST_TEST_THREADS", threads.to_string());
-        if is_long {
-            command.env("LUXOR_TEST_LONG", "1");
-        }
-        command
-    });
     steps.run("engines of this machine", || {
         // The tests have built it, beside this program.
         let luxor = process::beside_this_program("luxor")?;
@@ -208,6 +202,45 @@ fn tests(steps: &mut Steps, is_long: bool) {
                 .args(["--config", "profile.dev.opt-level=0"]),
         )
     });
+}
+
+/// Runs the tests of these packages, or of the whole workspace. Returns whether they ran.
+fn rust_tests(steps: &mut Steps, packages: Option<&str>, is_long: bool) -> bool {
+    let mut required = Engines::default();
+    let found = steps.run("engines of this CPU", || {
+        required = Engines::of_this_machine()?;
+        Ok(required.summary())
+    });
+    if !found {
+        return false;
+    }
+    steps.run_tests("tests", || {
+        let mut command = match packages {
+            None => process::cargo_workspace("test"),
+            Some(packages) => process::cargo_packages("test", packages),
+        };
+        command.arg("--no-fail-fast");
+        match Root::of_this_user() {
+            Root::Is => {}
+            Root::BySudo => {
+                println!("Some tests need root for loop devices and mounts: sudo runs all tests.");
+                command.args(["--config", r#"target."cfg(unix)".runner = "sudo -n -E""#]);
+            }
+            Root::IsNot => println!(
+                "Some tests need root for loop devices and mounts, and will fail.\n\
+                 To let them pass, first run `sudo -v`, or run this command as root."
+            ),
+        }
+        command.env("LUXOR_REQUIRE_ENGINES", required.names());
+        // Many tests wait for a process or a disk.
+        let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
+        command.env("RUST_TEST_THREADS", threads.to_string());
+        if is_long {
+            command.env("LUXOR_TEST_LONG", "1");
+        }
+        command
+    });
+    true
 }
 
 fn fuzz(steps: &mut Steps, seconds: u32) {

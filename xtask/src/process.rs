@@ -62,18 +62,37 @@ pub fn cargo_with_signals(args: &str) -> Command {
 /// Verilator. Every subcommand uses the same features, including those for tests, so that nothing
 /// is built twice.
 pub fn cargo_workspace(subcommand: &str) -> Command {
-    const FEATURES: [&str; 5] = [
-        "luxor-engine-fpga/designs",
-        "luxor-cli/fpga",
-        "luxor-bench/fpga",
-        "luxor-files/testing",
-        "luxor-sector/faulty",
-    ];
     let mut command = cargo_with_signals(subcommand);
     command.args(["--locked", "--workspace", "--features"]);
-    command.arg(FEATURES.join(","));
+    command.arg(
+        FEATURES
+            .map(|(package, name)| format!("{package}/{name}"))
+            .join(","),
+    );
     command
 }
+
+/// As [`cargo_workspace`], for these packages alone, separated by spaces.
+pub fn cargo_packages(subcommand: &str, packages: &str) -> Command {
+    let mut command = cargo_with_signals(subcommand);
+    command.arg("--locked");
+    for package in packages.split(' ') {
+        command.args(["--package", package]);
+        for (_, name) in FEATURES.iter().filter(|(of, _)| *of == package) {
+            command.arg(format!("--features={package}/{name}"));
+        }
+    }
+    command
+}
+
+/// The features with which the workspace is tested, and their packages.
+const FEATURES: [(&str, &str); 5] = [
+    ("luxor-engine-fpga", "designs"),
+    ("luxor-cli", "fpga"),
+    ("luxor-bench", "fpga"),
+    ("luxor-files", "testing"),
+    ("luxor-sector", "faulty"),
+];
 
 /// Returns `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS`, which hides the
 /// flags of `.cargo/config.toml`, so they are repeated here.
