@@ -16,6 +16,12 @@ pub fn root() -> &'static Path {
         .expect("xtask/ has a parent folder")
 }
 
+/// Returns whether `--long` was given or LUXOR_TEST_LONG is set in the environment. The checks of the
+/// hardware then leave nothing out.
+pub fn is_long() -> bool {
+    env::args().any(|arg| arg == "--long") || env::var_os("LUXOR_TEST_LONG").is_some()
+}
+
 /// Returns a program that runs in the root of the repository, without standard input.
 ///
 /// Removes two inherited variables: `RUSTFLAGS` would replace the flags of `.cargo/config.toml`,

@@ -153,6 +153,9 @@ fn by_icarus(bench: &Path, folder: &Path) -> [Command; 2] {
     let mut compile = command("iverilog");
     compile.args(["-g2012", "-y", MODULES, "-y", BENCHES, "-Y", ".sv"]);
     compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
+    if process::is_long() {
+        compile.arg("-DLUXOR_TEST_LONG");
+    }
     compile.args(["-s", stem(bench), "-o"]).arg(&program);
     compile.args(PACKAGES).args(BENCH_PACKAGES).arg(bench);
     let mut simulate = command("vvp");
