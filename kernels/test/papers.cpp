@@ -5,6 +5,7 @@
 //     papers VECTORS      VECTORS is the folder of known answers; exits with 1 at the first
 //     difference
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +34,14 @@ using vectors::records;
 
 namespace {
 
+// `cargo xtask test --long` defines LUXOR_TEST_LONG.
+#if defined(LUXOR_TEST_LONG)
+constexpr bool EVERY_LENGTH = true;
+#else
+constexpr bool EVERY_LENGTH = false;
+#endif
+constexpr std::size_t SHORT = 16 * 33;
+
 int checks = 0;
 
 [[noreturn]] void fail(const std::string &what)
@@ -55,27 +64,66 @@ void wait(void *barrier)
     pthread_barrier_wait(static_cast<pthread_barrier_t *>(barrier));
 }
 
-// Runs as many groups as the work needs, one after the other. Each has local memory of exactly
-// `local_words` words.
+// The threads of a group. They are started only once, because starting them is slow with the
+// sanitizers.
+class Device {
+public:
+    Device()
+    {
+        for (auto *barrier : {&begin, &end}) {
+            pthread_barrier_init(barrier, nullptr, THREADS + 1);
+        }
+        pthread_barrier_init(&of_group, nullptr, THREADS);
+        for (u32 thread = 0; thread < THREADS; thread++) {
+            threads.emplace_back([this, thread] {
+                for (;;) {
+                    wait(&begin);
+                    if (!kernel) {
+                        return;
+                    }
+                    for (u32 group = 0; group < groups; group++) {
+                        host_thread = {thread, group, groups, wait, &of_group};
+                        (*kernel)(local[group].data());
+                    }
+                    wait(&end);
+                }
+            });
+        }
+    }
+
+    ~Device()
+    {
+        kernel = nullptr;
+        wait(&begin);
+        for (auto &thread : threads) {
+            thread.join();
+        }
+    }
+
+    // Runs as many groups as the work needs, one after the other. Each has local memory of exactly
+    // `local_words` words.
+    void launch(u32 items, std::size_t local_words, const std::function<void(u32 *local)> &what)
+    {
+        groups = (items + THREADS - 1) / THREADS;
+        local.assign(groups, std::vector<u32>(local_words));
+        kernel = &what;
+        wait(&begin);
+        wait(&end);
+        local.clear();
+    }
+
+private:
+    const std::function<void(u32 *local)> *kernel = nullptr;
+    u32 groups = 0;
+    std::vector<std::vector<u32>> local;
+    pthread_barrier_t begin, end, of_group;
+    std::vector<std::thread> threads;
+};
+
 void launch(u32 items, std::size_t local_words, const std::function<void(u32 *local)> &kernel)
 {
-    const u32 groups = (items + THREADS - 1) / THREADS;
-    std::vector<std::vector<u32>> local(groups, std::vector<u32>(local_words));
-    pthread_barrier_t barrier;
-    pthread_barrier_init(&barrier, nullptr, THREADS);
-    std::vector<std::thread> threads;
-    for (u32 thread = 0; thread < THREADS; thread++) {
-        threads.emplace_back([&, thread] {
-            for (u32 group = 0; group < groups; group++) {
-                host_thread = {thread, group, groups, wait, &barrier};
-                kernel(local[group].data());
-            }
-        });
-    }
-    for (auto &thread : threads) {
-        thread.join();
-    }
-    pthread_barrier_destroy(&barrier);
+    static Device device;
+    device.launch(items, local_words, kernel);
 }
 
 // Returns a key's 192 words for one table.
@@ -289,10 +337,16 @@ int main(int argc, char **argv)
             if (key_len != 24) {
                 an_seo(data_key, tweak_key, c.number, pt, ct, name);
             }
-            sanida_xts(data_key, tweak_key, c.number, pt, ct, name);
-            ct = pt;
+            // Sanida's kernels take a barrier a block or more. The key sizes share everything but
+            // the rounds, so only one of them has all blocks.
+            const std::size_t len = EVERY_LENGTH || key_len == 16 ? pt.size()
+                                                                  : std::min(pt.size(), SHORT);
+            const Bytes some(pt.begin(), pt.begin() + len);
+            ct.resize(len);
+            sanida_xts(data_key, tweak_key, c.number, some, ct, name);
+            ct = some;
             plain::ctr(plain::Aes(data_key), c.number, ct.data(), ct.size());
-            sanida_ctr(data_key, c.number, pt, ct, name);
+            sanida_ctr(data_key, c.number, some, ct, name);
         }
     }
     std::printf("%d checks\nREPLICAS %d, TABLES %d, THREADS %d: passed\n", checks, REPLICAS,

@@ -119,11 +119,13 @@ public:
     {
         const int factors[4] = {f0, f1, f2, f3};
         for (int i = 0; i < 16; i++) {
-            to[i] = really ? 0 : from[i];
+            // In a register, because the sanitizers check each access to memory.
+            std::uint8_t sum = really ? 0 : from[i];
             for (int j = 0; really && j < 4; j++) {
-                to[i] ^= times(from[i / 4 * 4 + (i + j) % 4],
-                               static_cast<std::uint8_t>(factors[j]));
+                sum ^= times(from[i / 4 * 4 + (i + j) % 4],
+                             static_cast<std::uint8_t>(factors[j]));
             }
+            to[i] = sum;
         }
     }
 

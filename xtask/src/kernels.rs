@@ -68,6 +68,9 @@ fn host() -> Result<String, String> {
             compile.arg(format!("-fsanitize={sanitizers}"));
             compile.arg("-fno-sanitize-recover=all");
         }
+        if process::is_long() {
+            compile.arg("-DLUXOR_TEST_LONG");
+        }
         compile.arg(format!("-DREPLICAS={replicas}"));
         compile.arg(format!("-DTABLES={tables}"));
         compile.arg(format!("-DTHREADS={threads}"));
