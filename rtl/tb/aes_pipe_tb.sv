@@ -9,7 +9,11 @@
 module aes_pipe_tb;
   import aes_model::*;
 
+`ifdef LUXOR_TEST_LONG
   localparam int BLOCKS = 80;
+`else
+  localparam int BLOCKS = 40;
+`endif
   localparam int BUILDS = 9;
 
   // FIPS-197, appendix C.
