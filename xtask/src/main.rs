@@ -80,10 +80,10 @@ fn main() -> ExitCode {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["test"] => part("test", &Need::for_tests(), |s| test(s, false)),
-        ["test", "--long"] => part("test", &needs_of_long_tests(), |s| test(s, true)),
+        ["test"] => part("test", &Need::for_tests(), test),
+        ["test", "--long"] => part("test", &needs_of_long_tests(), test),
         ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
-            rust_tests(s, packages(area), false);
+            rust_tests(s, packages(area));
         }),
         ["guard"] => part("guard", &Need::for_guard(), guard::steps),
         ["rtl"] | ["test", "rtl"] => part("rtl", &Need::for_rtl(), rtl::steps),
@@ -130,9 +130,9 @@ fn packages(area: &str) -> Option<&'static str> {
     Some(areas.find(|(name, _)| *name == area)?.1)
 }
 
-fn test(steps: &mut Steps, is_long: bool) {
-    tests_and_hardware(steps, is_long);
-    if is_long && emulate::is_needed() {
+fn test(steps: &mut Steps) {
+    tests_and_hardware(steps);
+    if process::is_long() && emulate::is_needed() {
         emulate::steps(steps);
     }
     page::steps(steps);
@@ -155,7 +155,7 @@ fn ci(steps: &mut Steps) {
         let mut doc = process::cargo_workspace("doc");
         process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
-    tests_and_hardware(steps, false);
+    tests_and_hardware(steps);
     page::steps(steps);
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
@@ -169,16 +169,16 @@ fn ci(steps: &mut Steps) {
 
 /// Runs all tests, and the checks of the GPU kernels and of the FPGA core. The core's benches, most
 /// of which wait for one simulation, run beside the tests.
-fn tests_and_hardware(steps: &mut Steps, is_long: bool) {
-    steps.run_beside("RTL: benches", rtl::benches, |steps| tests(steps, is_long));
+fn tests_and_hardware(steps: &mut Steps) {
+    steps.run_beside("RTL: benches", rtl::benches, tests);
     kernels::steps(steps);
     rtl::step_but_benches(steps);
 }
 
 /// Runs all tests, including doc tests, then tests of the engine without `std` and without
 /// optimisation.
-fn tests(steps: &mut Steps, is_long: bool) {
-    if !rust_tests(steps, None, is_long) {
+fn tests(steps: &mut Steps) {
+    if !rust_tests(steps, None) {
         return;
     }
     steps.run("engines of this machine", || {
@@ -205,7 +205,7 @@ fn tests(steps: &mut Steps, is_long: bool) {
 }
 
 /// Runs the tests of these packages, or of the whole workspace. Returns whether they ran.
-fn rust_tests(steps: &mut Steps, packages: Option<&str>, is_long: bool) -> bool {
+fn rust_tests(steps: &mut Steps, packages: Option<&str>) -> bool {
     let mut required = Engines::default();
     let found = steps.run("engines of this CPU", || {
         required = Engines::of_this_machine()?;
@@ -235,7 +235,7 @@ fn rust_tests(steps: &mut Steps, packages: Option<&str>, is_long: bool) -> bool 
         // Many tests wait for a process or a disk.
         let threads = 2 * thread::available_parallelism().map_or(1, NonZero::get);
         command.env("RUST_TEST_THREADS", threads.to_string());
-        if is_long {
+        if process::is_long() {
             command.env("LUXOR_TEST_LONG", "1");
         }
         command

@@ -16,8 +16,8 @@ pub fn root() -> &'static Path {
         .expect("xtask/ has a parent folder")
 }
 
-/// Returns whether `--long` was given or LUXOR_TEST_LONG is set in the environment. The checks of the
-/// hardware then leave nothing out.
+/// Returns whether to run what is left out otherwise: the command line has `--long`, or the
+/// environment has `LUXOR_TEST_LONG`.
 pub fn is_long() -> bool {
     env::args().any(|arg| arg == "--long") || env::var_os("LUXOR_TEST_LONG").is_some()
 }
