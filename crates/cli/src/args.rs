@@ -28,7 +28,7 @@ use clap::{
 };
 
 pub(crate) use self::{
-    export::{ExportArgs, PlainArgs},
+    export::{ExportArgs, ExportType, PlainArgs},
     header::{
         ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,

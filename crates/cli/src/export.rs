@@ -6,10 +6,11 @@ mod tests;
 
 use luxor::{Export, ExportOptions, PlainVolume};
 use luxor_files::DataFile;
+use luxor_luks::LuksVersion;
 use luxor_sector::SectorSize;
 
 use crate::{
-    args::{AnyLuks, ExportArgs, PlainArgs},
+    args::{ExportArgs, ExportType, PlainArgs},
     commands::inputs,
     context::Context,
     error::{Error, Result},
@@ -23,13 +24,19 @@ use crate::{
 /// Fails when the volume or the secret cannot be used, when another program uses the volume, and
 /// when options contradict each other.
 pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
-    match args.kind.luks() {
-        Some(kind) => open_luks(kind, args, context),
-        None => open_plain(args, context),
+    match args.kind {
+        ExportType::Luks => open_luks(None, args, context),
+        ExportType::Luks1 => open_luks(Some(LuksVersion::Luks1), args, context),
+        ExportType::Luks2 => open_luks(Some(LuksVersion::Luks2), args, context),
+        ExportType::Plain => open_plain(args, context),
     }
 }
 
-fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Export> {
+fn open_luks(
+    required: Option<LuksVersion>,
+    args: &ExportArgs,
+    context: &Context,
+) -> Result<Export> {
     if let Some(option) = args.plain.given() {
         return Err(Error::failure(format!(
             "{option} is only for --type plain: a LUKS volume has this value in its header"
@@ -40,7 +47,7 @@ fn open_luks(kind: AnyLuks, args: &ExportArgs, context: &Context) -> Result<Expo
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let volume = volume::open(data.input()?, context)?;
     let version = volume.header.version();
-    if kind.version().is_some_and(|kind| kind != version) {
+    if required.is_some_and(|required| required != version) {
         return Err(Error::failure(format!(
             "{} does not match --type: it is a {version} volume",
             volume.name()

@@ -57,7 +57,7 @@ pub fn decrypt(
 }
 
 /// Decrypts an unlocked volume of any format into `output`, and finishes the output. `input`
-/// contains the data at the offsets of the extents of `plaintext`.
+/// contains the data at the offsets of the extents of `plaintext`. `engine` supports their modes.
 ///
 /// # Errors
 /// Fails when `input` is neither a file nor a block device or does not contain all of the data, and
@@ -66,22 +66,20 @@ pub fn decrypt(
 pub fn decrypt_plaintext(
     input: Input,
     plaintext: &Plaintext,
+    engine: &Engine,
     mut output: Output,
     context: &Context,
 ) -> Result<()> {
     if input.as_storage().is_none() {
         return Err(no_storage(&input));
     }
-    let mut ciphers = plaintext.extents.iter().filter_map(|extent| extent.cipher);
-    let mode = ciphers.next().map(|cipher| cipher.encryption.mode());
-    let engine = Engine::select(context, mode.unwrap_or(Mode::Xts))?;
     let (name, path) = (input.name(), path_name(input.path()));
     let parts = plaintext.parts().into_iter();
     let len = parts.map(|(_, len)| len).try_fold(0, u64::checked_add);
     let len = len.ok_or_else(|| Error::failure(format!("{name}: the data are too long")))?;
     let mut copy = DataCopy {
         context,
-        engine: &engine,
+        engine,
         plaintext,
         name: &name,
         output: &mut output,

@@ -142,8 +142,9 @@ impl Export {
     /// is the right key cannot be checked. `allow_weak_key` permits an XTS key with equal halves.
     ///
     /// # Errors
-    /// Those of [`PlainVolume::check`]. Also fails when the file is too short for the volume or in
-    /// use, when the key cannot be used, and when the engine or the system reports an error.
+    /// Those of [`PlainVolume::check`]. Also fails when the policy of `context` requires anything of
+    /// a header, when the file is too short for the volume or in use, when the key cannot be used,
+    /// and when the engine or the system reports an error.
     pub fn open_plain(
         path: &Path,
         volume: &PlainVolume,
@@ -152,6 +153,7 @@ impl Export {
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
+        context.policy.check_no_header(&path_name(path))?;
         volume.check()?;
         let engine = Engine::select(context, volume.encryption.mode())?;
         let data = DataFile::open(path, options.access())?;

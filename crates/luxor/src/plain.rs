@@ -67,7 +67,7 @@ impl PlainVolume {
         }
         if self.iv_large_sectors && self.sector_size == SectorSize::B512 {
             return Err(Error::failure(
-                "with sectors of 512 bytes, IVs cannot count larger sectors",
+                "large sectors for IVs need a sector size above 512",
             ));
         }
         if self.size == Some(0) {
@@ -137,7 +137,7 @@ impl PlainVolume {
                     "{name}: the data have {there} bytes, which is not a whole number of sectors \
                      of {sector} bytes"
                 ))
-                .hint(format!("To leave the rest out, make the size {} units.", whole / UNIT)));
+                .hint(format!("To leave the rest out, set the size to {}.", whole / UNIT)));
                 }
                 None => there,
             };
@@ -264,7 +264,7 @@ mod tests {
         }
         let error = volume(0, None).extent(10_000, "x").unwrap_err();
         assert!(
-            error.hint_text().unwrap().ends_with("the size 16 units."),
+            error.hint_text().unwrap().ends_with("the size to 16."),
             "{error}"
         );
     }

@@ -21,6 +21,19 @@ impl VolumePolicy {
         self.version.is_none() && self.header.is_empty()
     }
 
+    /// Refuses a volume of a format that has no header, which messages call `volume`, if anything is
+    /// required.
+    ///
+    /// # Errors
+    /// Fails unless the policy is empty.
+    pub(crate) fn check_no_header(&self, volume: &str) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        let message = format!("{volume} is refused: it has no header that could meet requirements");
+        Err(Error::failure(message))
+    }
+
     /// Checks the metadata of a volume, which messages call `volume`. The functions of this crate
     /// that open a volume or a backup call this with [`Context::policy`](crate::Context::policy). A
     /// caller that reads a header in another way calls it before using the metadata for anything

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use luxor::{Context, Events, NewFiles, Progress, Volume, create_output};
+use luxor::{Context, ErrorClass, Events, NewFiles, Progress, Volume, create_output};
 use luxor_engine::SecretBytes;
 use luxor_files::{Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
@@ -75,11 +75,13 @@ fn a_cancelled_command_leaves_no_output() {
 
     let error = encrypt(&impatient()).unwrap_err();
     assert!(error.to_string().contains("interrupted"), "{error}");
+    assert_eq!(error.class(), ErrorClass::Cancelled);
     assert!(!path("volume").exists());
     encrypt(&Context::default()).unwrap();
 
     let error = decrypt(&impatient()).unwrap_err();
     assert!(error.to_string().contains("interrupted"), "{error}");
+    assert_eq!(error.class(), ErrorClass::Cancelled);
     assert!(!path("again").exists());
     decrypt(&Context::default()).unwrap();
     assert!(fs::read(path("again")).unwrap() == vec![7; 64 << 20]);

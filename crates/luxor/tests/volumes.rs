@@ -9,9 +9,9 @@ use std::{
 };
 
 use luxor::{
-    Context, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
-    PlainVolume, RawOptions, Secrets, Volume, back_up_header, create_output, crypt_raw,
-    decrypt_plaintext,
+    Context, Engine, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
+    PlainVolume, RawOptions, Secrets, Volume, VolumePolicy, back_up_header, create_output,
+    crypt_raw, decrypt_plaintext,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
 use luxor_files::{DataFile, Input, OutputOptions, Role};
@@ -55,7 +55,7 @@ fn volume(version: LuksVersion) -> (TempDir, PathBuf) {
 fn opens(path: &Path, text: &str) -> Option<u32> {
     let context = Context::default();
     let volume = Volume::open_metadata(path, Role::Metadata, &context).unwrap();
-    let engine = luxor::Engine::select(&context, Mode::Xts).unwrap();
+    let engine = Engine::select(&context, Mode::Xts).unwrap();
     let (backend, options) = (&*engine.backend, UnlockOptions::default());
     match volume.test(&secret(text), backend, &options, &context) {
         Ok(unlocked) => Some(unlocked.keyslot),
@@ -230,8 +230,22 @@ fn plain_volumes_have_one_plaintext() {
     assert!(plain.plaintext(extent.clone(), short, false).is_err());
     let plaintext = plain.plaintext(extent, key, false).unwrap();
     let output = create_output(&path("plain"), &OutputOptions::default(), &context).unwrap();
-    decrypt_plaintext(input, &plaintext, output, &context).unwrap();
+    let engine = Engine::select(&context, Mode::Xts).unwrap();
+    decrypt_plaintext(input, &plaintext, &engine, output, &context).unwrap();
     assert!(fs::read(path("plain")).unwrap() == bytes);
+
+    // A volume with no header meets no requirement, and no key is asked for.
+    let strict = Context {
+        policy: VolumePolicy {
+            version: Some(LuksVersion::Luks2),
+            ..VolumePolicy::default()
+        },
+        ..context
+    };
+    let secret = || panic!("a key was asked for");
+    let error = Export::open_plain(&path("volume"), &plain, secret, false, &options, &strict);
+    let error = error.map(|_| ()).unwrap_err();
+    assert!(error.message().contains("has no header"), "{error}");
 }
 
 #[test]

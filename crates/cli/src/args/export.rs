@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 use luxor_luks::Encryption;
 
-use super::{AnyLuks, UnlockArgs, header::encryption};
+use super::{UnlockArgs, header::encryption};
 
 /// The volume that is given out as a disk.
 #[derive(Args, Clone, Debug)]
@@ -59,19 +59,6 @@ pub(crate) enum ExportType {
     Luks2,
     /// Encrypted data with no header
     Plain,
-}
-
-impl ExportType {
-    /// Returns the required version of the header, or `None` for a volume with no header.
-    #[must_use]
-    pub(crate) fn luks(self) -> Option<AnyLuks> {
-        match self {
-            Self::Luks => Some(AnyLuks::Luks),
-            Self::Luks1 => Some(AnyLuks::Luks1),
-            Self::Luks2 => Some(AnyLuks::Luks2),
-            Self::Plain => None,
-        }
-    }
 }
 
 /// What nothing but the command line says of a plain volume.

@@ -36,7 +36,7 @@ const UNIT: usize = 4096;
 /// each device. [`Calibration::write`] stores the result.
 ///
 /// # Errors
-/// Fails when a device computes other results than the CPU. A device that is missing or fails is
+/// Fails when a device gives different results from the CPU. A device that is missing or fails is
 /// not an error: an event or [`Device::reason`] says why it is not used.
 pub fn calibrate(context: &Context) -> Result<Calibration> {
     let registry = registry();
