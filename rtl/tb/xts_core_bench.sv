@@ -257,10 +257,12 @@ module xts_core_bench #(
         d_status[d] = luxor_pkg::DONE_ECB_TAIL;
       end
       7: begin
-        if (total > 1) begin
-          sent = 1 + pick(total - 1);
-          d_status[d] = luxor_pkg::DONE_CUT;
+        if (total == 1) begin
+          d_units[d] = 2;
+          total = 2;
         end
+        sent = 1 + pick(total - 1);
+        d_status[d] = luxor_pkg::DONE_CUT;
       end
       8: begin
         sent = total + 1 + pick(3);

@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Tests xts_core in the builds that differ most, against aes_model.
 // This bench runs only on Icarus, because Verilator takes many minutes to compile three cores. The
-// cocotb tests run these builds on Verilator. The S-boxes are T-tables, with which Icarus simulates
-// four times as fast; aes_pipe and luxor_xts have the other forms.
+// cocotb tests run similar builds, with S-boxes in LUTs, on Verilator. Here the S-boxes are T-tables
+// unless LUXOR_TEST_LONG is defined: with them Icarus simulates four times as fast.
 `default_nettype none
 
 module xts_core_tb;
+`ifdef LUXOR_TEST_LONG
+  localparam int SBOX = luxor_pkg::SBOX_TABLE;
+`else
+  localparam int SBOX = luxor_pkg::SBOX_T_TABLE;
+`endif
+
   wire [2:0] finished;
 
   xts_core_bench #(
       .TWEAK (luxor_pkg::TWEAK_DEDICATED),
       .CIPHER(luxor_pkg::CIPHER_BOTH),
       .KEY256(1),
-      .SBOX  (luxor_pkg::SBOX_T_TABLE)
+      .SBOX  (SBOX)
   ) dedicated (
       .finished(finished[0])
   );
   xts_core_bench #(
       .TWEAK (luxor_pkg::TWEAK_SHARED),
       .CIPHER(luxor_pkg::CIPHER_BOTH),
-      .SBOX  (luxor_pkg::SBOX_T_TABLE),
+      .SBOX  (SBOX),
       .LANES (4),
       .STAGES(1)
   ) shared (
@@ -28,7 +34,7 @@ module xts_core_tb;
   xts_core_bench #(
       .TWEAK (luxor_pkg::TWEAK_PAPER),
       .CIPHER(luxor_pkg::CIPHER_ENC),
-      .SBOX  (luxor_pkg::SBOX_T_TABLE)
+      .SBOX  (SBOX)
   ) paper (
       .finished(finished[2])
   );

@@ -68,6 +68,14 @@ const AREAS: [(&str, &str); 4] = [
     ("cli", "luxor-files luxor luxor-cli"),
 ];
 
+/// Turns all optimisation off. The level of a package counts more than the profile's.
+const UNOPTIMISED: [&str; 4] = [
+    "--config",
+    "profile.dev.opt-level=0",
+    "--config",
+    "profile.dev.package.luxor-engine.opt-level=0",
+];
+
 /// How long a fuzz target runs. In CI that is enough for the committed inputs and a few more.
 const FUZZ_SECONDS: u32 = 60;
 const FUZZ_SECONDS_IN_CI: u32 = 20;
@@ -80,8 +88,7 @@ fn main() -> ExitCode {
         .collect::<Vec<_>>()
         .as_slice()
     {
-        ["test"] => part("test", &Need::for_tests(), test),
-        ["test", "--long"] => part("test", &needs_of_long_tests(), test),
+        ["test"] | ["test", "--long"] => part("test", &needs_of_tests(), test),
         ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
             rust_tests(s, packages(area));
         }),
@@ -117,9 +124,9 @@ fn part(name: &'static str, needs: &[Need], take: impl FnOnce(&mut Steps)) -> Ex
     steps.finish()
 }
 
-fn needs_of_long_tests() -> Vec<Need> {
+fn needs_of_tests() -> Vec<Need> {
     let mut needs = Need::for_tests();
-    if emulate::is_needed() {
+    if process::is_long() && emulate::is_needed() {
         needs.extend(Need::for_emulate());
     }
     needs
@@ -190,7 +197,7 @@ fn tests(steps: &mut Steps) {
         setup::ensure_target(BARE_TARGET)?;
         process::run(
             cargo("build --locked --package luxor-engine --no-default-features")
-                .args(["--config", "profile.dev.opt-level=0"])
+                .args(UNOPTIMISED)
                 .args(["--target", BARE_TARGET]),
         )
     });
@@ -199,7 +206,7 @@ fn tests(steps: &mut Steps) {
         process::run(
             cargo("test --locked --package luxor-engine --lib")
                 .args(["--target-dir", "target/unoptimised"])
-                .args(["--config", "profile.dev.opt-level=0"]),
+                .args(UNOPTIMISED),
         )
     });
 }

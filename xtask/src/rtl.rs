@@ -176,6 +176,9 @@ fn by_verilator(bench: &Path, folder: &Path) -> [Command; 2] {
     compile.args(["-y", MODULES, "-y", BENCHES]);
     compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
     compile.args(["--top-module", top, "--Mdir"]).arg(folder);
+    if process::is_long() {
+        compile.arg("-DLUXOR_TEST_LONG");
+    }
     compile.args(PACKAGES).args(BENCH_PACKAGES).arg(bench);
     let mut simulate = command(folder.join(format!("V{top}")));
     simulate.args(["+verilator+rand+reset+2", "+verilator+seed+1619"]);

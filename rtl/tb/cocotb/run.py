@@ -118,8 +118,10 @@ def simulate(model, parameters, folder, options):
     # A model that ends early writes no results, and a failed test does not make the process fail.
     cases = list(ElementTree.parse(results).getroot().iter("testcase"))
     failed = [case.get("name") for case in cases if len(case)]
-    if failed or not cases:
-        sys.exit(f"{options.configuration}: {failed} of {len(cases)} tests failed")
+    if not cases:
+        sys.exit(f"{options.configuration}: no test ran")
+    if failed:
+        sys.exit(f"{options.configuration}: {len(failed)} of {len(cases)} tests failed: {failed}")
     return len(cases)
 
 
