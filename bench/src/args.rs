@@ -12,7 +12,7 @@ use crate::{bench::Entry, settings::Settings};
 
 const AFTER_HELP: &str = "\
 Examples:
-  cargo xtask bench                       everything, after building the rivals for minutes
+  cargo xtask bench                       everything; builds the rivals first, for minutes
   luxor-bench cpu --quick                 a look at the kernels, in seconds
   luxor-bench cpu --engine vaes512 --unit 512 --call 64K --key-size 256 --direction encrypt
   luxor-bench --quick --json result.json  everything, quickly, and as JSON too

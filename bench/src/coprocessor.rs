@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_survives_its_word_for_a_server() {
+    fn a_device_is_read_back_from_its_word() {
         for configuration in CONFIGURATIONS {
             let pace = Pace {
                 encrypt: Linear {

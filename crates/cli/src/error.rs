@@ -28,6 +28,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         ErrorClass::OutOfMemory => 3,
         ErrorClass::Missing => 4,
         ErrorClass::Busy => 5,
+        ErrorClass::Cancelled => INTERRUPTED,
         _ => 1,
     }
 }

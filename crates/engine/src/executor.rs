@@ -71,8 +71,8 @@ impl Executor {
         self.threads
     }
 
-    /// As [`LoadedKey::crypt`], on all threads if there is enough work: 512 KiB for each. Several
-    /// threads may call it at once; they share the pool.
+    /// As [`LoadedKey::crypt`], on as many threads as get at least 512 KiB each. Several threads
+    /// may call it at once; they share the pool.
     ///
     /// # Errors
     /// As [`LoadedKey::crypt`]: the first [`CryptError::done`] units are finished, and all others

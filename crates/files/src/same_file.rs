@@ -6,8 +6,8 @@ use std::{fs, io, path::Path};
 use crate::{FileIdentity, output::DirectoryEntry, standard_streams};
 
 /// Returns whether a write to `output` would change `other`: both are the same file or device, one
-/// is a device that shows bytes of the other ([`FileIdentity::overlaps`]), or neither exists and
-/// both have the same name. `other` may be `-` for standard input.
+/// is a device that shows bytes of the other ([`FileIdentity::overlaps`]), or both have the same
+/// name in the same folder and one of them is missing or is neither a file nor a device. `other` may be `-` for standard input.
 #[must_use]
 pub fn is_same_file(output: &Path, other: &Path) -> bool {
     let metadata = if other == Path::new("-") {

@@ -247,8 +247,8 @@ impl VolumeHeader {
         }
     }
 
-    /// The offset of the first byte of the data in the storage that holds them; 0 if the header is
-    /// detached. See [`Luks2Header::data_offset`] for a volume that is being re-encrypted.
+    /// The offset of the first byte of the data in the storage that holds them; usually 0 if the
+    /// header is detached. See [`Luks2Header::data_offset`] for a volume that is being re-encrypted.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self {

@@ -47,8 +47,8 @@ pub struct PbkdfOptions {
     /// The kind of key derivation.
     pub kind: PbkdfKind,
     /// The memory of Argon2 in KiB: 32 to 4194304. It is an upper bound if the costs are measured,
-    /// and exact with `force_iterations`. `None`: 1 GiB, but at most half of the machine's memory.
-    /// Must be `None` for PBKDF2.
+    /// and exact with `force_iterations`. `None`: 1 GiB, but at most half of the memory that
+    /// is available now. Must be `None` for PBKDF2.
     pub memory_kib: Option<u32>,
     /// The lanes of Argon2: 1 to 4. `None`: one for each CPU, at most 4. Must be `None` for PBKDF2.
     pub parallel: Option<u32>,

@@ -120,8 +120,8 @@ impl NewVolumeOptions {
         }
     }
 
-    /// Checks that the version supports these options. The costs in `pbkdf` are checked by
-    /// [`NewVolumeOptions::create`].
+    /// Checks that the version supports these options, except `pbkdf`, which
+    /// [`NewVolumeOptions::create`] checks.
     ///
     /// # Errors
     /// [`NotInLuks1`] names the first option that LUKS1 does not support.
