@@ -43,23 +43,15 @@ impl Secrets {
     }
 
     /// Adds an AES key: all round keys, also in the form of the equivalent inverse cipher (FIPS
-    /// 197, 5.3.5), and the beginning of the key in the two forms in which the crate `aes` keeps
-    /// and copies it.
+    /// 197, 5.3.5), and the beginning of the key in the form in which `portable` keeps it.
     fn add_schedule(&mut self, name: &str, key: &[u8]) {
         let schedule = Aes::new(key).schedule().as_flattened().to_vec();
         self.add(&format!("{name}, schedule"), &schedule);
         let inverse: Vec<u8> = schedule.chunks(4).flat_map(inv_mix_column).collect();
         self.add(&format!("{name}, inverse schedule"), &inverse);
         self.add(name, key);
-        let words = bitsliced(key);
-        let kept: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        self.add(&format!("{name}, bitsliced"), &kept);
-        let quadruple = |&word: &u16| {
-            let bit = |i: u32| u64::from((word >> i) & 1) * (0xf << (4 * i));
-            (0..16).map(bit).sum::<u64>().to_le_bytes()
-        };
-        let copied: Vec<u8> = words.iter().flat_map(quadruple).collect();
-        self.add(&format!("{name}, bitsliced for a call"), &copied);
+        let bitsliced = bitsliced(key).map(u64::to_le_bytes);
+        self.add(&format!("{name}, bitsliced"), bitsliced.as_flattened());
     }
 
     /// Adds a volume key for XTS.
@@ -214,12 +206,12 @@ fn inv_mix_column(column: &[u8]) -> [u8; 4] {
     })
 }
 
-/// Bit b of byte 4c + r of the key's first block becomes bit 4r + c of word b.
-fn bitsliced(key: &[u8]) -> [u16; 8] {
+/// Bit b of byte 4c + r of the key's first block becomes bits 16r + 4c to 16r + 4c + 3 of word b.
+fn bitsliced(key: &[u8]) -> [u64; 8] {
     std::array::from_fn(|bit| {
         (0..16).fold(0, |word, byte| {
             let (column, row) = (byte / 4, byte % 4);
-            word | u16::from(key[byte] >> bit & 1) << (4 * row + column)
+            word | (0xf * u64::from(key[byte] >> bit & 1)) << (16 * row + 4 * column)
         })
     })
 }

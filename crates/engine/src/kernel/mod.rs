@@ -10,8 +10,9 @@
 //! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
 //! | `vaes256` | VAES and VPCLMULQDQ in ymm registers | 16 |
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
-//! | `portable` | bitsliced AES of the `aes` crate, any CPU | 32 |
+//! | `portable` | bitsliced AES in 64-bit integers, any CPU | 32 |
 
+mod bitsliced;
 #[cfg(target_arch = "x86_64")]
 mod entries;
 mod feedback;
@@ -314,26 +315,14 @@ mod tests {
         }
     }
 
-    /// The key in every form that the portable kernel uses, in pieces of 16 bytes: the key itself,
-    /// 16-bit words as the `aes` crate keeps the schedule, and 64-bit words with each bit repeated
-    /// four times, as the crate copies them for a call.
+    /// The key in every form that the portable kernel uses, in pieces of 8 bytes: the round keys as
+    /// FIPS 197 has them, and bitsliced.
     #[cfg(target_arch = "x86_64")]
-    fn forms(key: &AesKey) -> Vec<[u8; 16]> {
+    fn forms(key: &AesKey) -> Vec<[u8; 8]> {
         let expanded = portable::Portable.expand(key);
-        let (start, len) = match &expanded {
-            portable::Key::Aes128(aes) => ((&raw const **aes).cast(), size_of_val(&**aes)),
-            portable::Key::Aes256(aes) => ((&raw const **aes).cast(), size_of_val(&**aes)),
-        };
-        // SAFETY: `expanded` outlives the slice, and an array of words has no padding.
-        let stored: &[u8] = unsafe { core::slice::from_raw_parts(start, len) };
-        let quadruple = |word: &[u8]| {
-            let word = u16::from_le_bytes([word[0], word[1]]);
-            let bit = |i: u32| u64::from((word >> i) & 1) * (0xf << (4 * i));
-            (0..16).map(bit).sum::<u64>().to_le_bytes()
-        };
-        let copied: Vec<u8> = stored.chunks_exact(2).flat_map(quadruple).collect();
-        let pieces = [key.expose(), stored, &copied].map(|form| form.as_chunks::<16>().0.to_vec());
-        pieces.concat()
+        let standard: Vec<_> = bitsliced::standard_round_keys(&expanded).collect();
+        let bitsliced = expanded.round_keys().as_flattened();
+        [standard.as_flattened().as_chunks().0, bitsliced].concat()
     }
 
     #[cfg(target_arch = "x86_64")]
@@ -368,7 +357,7 @@ mod tests {
                 dead_stack(&mut images[1]);
                 for (image, when) in images.iter().zip(["loading the key", "a call"]) {
                     let is_secret = |piece: &[u8]| secrets.iter().any(|secret| secret == piece);
-                    let found = image.windows(16).filter(|piece| is_secret(piece)).count();
+                    let found = image.windows(8).filter(|piece| is_secret(piece)).count();
                     assert_eq!(found, 0, "{spec:?}: pieces of the key after {when}");
                 }
             }

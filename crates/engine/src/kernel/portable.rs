@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel for any CPU: the bitsliced AES of the `aes` crate. It processes 4 blocks at once, and
-//! has no branch and no table look-up that depends on a secret.
-//!
-//! On a CPU with AES instructions, that crate uses them unless it was compiled with
-//! `--cfg aes_backend="soft"`, as in this workspace. [`Kernel::device`] says which of the two is
-//! used.
+//! The kernel for any CPU, with [bitsliced](super::bitsliced) AES. It processes 4 blocks at once,
+//! and has no branch and no table look-up that depends on a secret.
 
 use alloc::string::String;
-use core::{iter, marker::PhantomData, ops::Deref, ptr};
-
-use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, BlockSizeUser, KeyInit, consts::U16};
+use core::{iter, ptr};
 
 use super::{
+    bitsliced::{RoundKey, Schedule, decrypt, encrypt},
     feedback::FeedbackKernel,
     modes::Kernel,
-    vector::{Beside, DEPTH, Each, MaskedRest, Nothing, Permutation, Vector, unrolled},
+    vector::{Beside, DEPTH, Each, MaskedRest, Permutation, Vector, unrolled},
 };
 use crate::{
     backend::Direction,
     gf128::{mul, mul_alpha, mul_alpha8, mul_alpha32},
     key::{
-        AesKey, KeySize,
+        AesKey,
         TweakSchedule::{Alpha, Printed},
     },
     mode::{
@@ -30,160 +25,81 @@ use crate::{
         xts,
     },
     run::Run,
-    secret::SecretBytes,
 };
 
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-pub(super) enum Key {
-    Aes128(Kept<aes::Aes128>),
-    Aes256(Kept<aes::Aes256>),
-}
-
-/// A cipher of the `aes` crate, with its key schedule of about a kilobyte, in memory for secrets.
-pub(super) struct Kept<C> {
-    /// The cipher is at the first aligned address. Without `std` this is heap memory of any
-    /// alignment.
-    memory: SecretBytes,
-    cipher: PhantomData<C>,
-}
-
-impl<C> Kept<C> {
-    fn new(cipher: C) -> Self {
-        let mut kept = Self {
-            memory: SecretBytes::zeroed(size_of::<C>() + align_of::<C>() - 1),
-            cipher: PhantomData,
-        };
-        let place = kept.memory.expose_mut().as_mut_ptr();
-        // SAFETY: `aligned` skips less than `align_of::<C>()` bytes, so at least `size_of::<C>()`
-        // bytes follow.
-        unsafe { aligned::<C>(place).write(cipher) };
-        kept
-    }
-}
-
-fn aligned<C>(place: *mut u8) -> *mut C {
-    place
-        .map_addr(|address| address.next_multiple_of(align_of::<C>()))
-        .cast()
-}
-
-impl<C> Deref for Kept<C> {
-    type Target = C;
-
-    #[inline(always)]
-    fn deref(&self) -> &C {
-        let place = self.memory.expose().as_ptr().cast_mut();
-        // SAFETY: `new` has put a cipher there, and the memory has not moved since. The result
-        // borrows `self`, so the memory is only read while it lives.
-        unsafe { &*aligned::<C>(place) }
-    }
-}
-
-impl<C> Drop for Kept<C> {
-    fn drop(&mut self) {
-        let place = self.memory.expose_mut().as_mut_ptr();
-        // SAFETY: `new` has put a cipher there. It is dropped only here, before its memory.
-        unsafe { aligned::<C>(place).drop_in_place() };
-    }
-}
-
-/// Evaluates `$body` with `$cipher` as the cipher of either size.
-macro_rules! with_cipher {
-    ($key:expr, $cipher:ident => $body:expr) => {
-        match $key {
-            Key::Aes128(cipher) => {
-                let $cipher = &**cipher;
-                $body
-            }
-            Key::Aes256(cipher) => {
-                let $cipher = &**cipher;
-                $body
-            }
-        }
-    };
-}
-
 impl Kernel for Portable {
     const NAME: &'static str = "portable";
-    type Key = Key;
+    type Key = Schedule;
 
-    /// The `aes` crate makes a key schedule on the stack, and copies it there in another form in
-    /// each call. XTS in a release build uses 11 KiB of stack below the call.
+    /// The code has more values than the CPU has registers, and keeps the others on the stack. XTS
+    /// in a release build uses 11 KiB of stack below the call.
     fn wipe_stack() {
         crate::stack::wipe::<{ 12 << 10 }>();
     }
 
-    fn is_lost(key: &Key) -> bool {
-        match key {
-            Key::Aes128(cipher) => cipher.memory.is_lost(),
-            Key::Aes256(cipher) => cipher.memory.is_lost(),
-        }
+    fn is_lost(key: &Schedule) -> bool {
+        key.is_lost()
     }
 
     fn device(self) -> String {
-        if aes::hardware_accelerated() {
-            // The results are correct, but the kernel is not what its name says.
-            "CPU, instructions of the aes crate's choice (built without --cfg \
-             aes_backend=\"soft\")"
-                .into()
-        } else {
-            "CPU, bitsliced, any processor".into()
-        }
+        "CPU, bitsliced, any processor".into()
     }
 
-    fn expand(self, key: &AesKey) -> Key {
-        let valid = "an AesKey has 16 or 32 bytes";
-        match key.size() {
-            KeySize::Aes128 => Key::Aes128(Kept::new(
-                aes::Aes128::new_from_slice(key.expose()).expect(valid),
-            )),
-            KeySize::Aes256 => Key::Aes256(Kept::new(
-                aes::Aes256::new_from_slice(key.expose()).expect(valid),
-            )),
-        }
+    fn expand(self, key: &AesKey) -> Schedule {
+        Schedule::new(key)
     }
 
-    unsafe fn xts(self, data: &Key, tweak: &Key, direction: Direction, run: &mut Run<'_>) {
+    unsafe fn xts(
+        self,
+        data: &Schedule,
+        tweak: &Schedule,
+        direction: Direction,
+        run: &mut Run<'_>,
+    ) {
+        let tweak = Enc(tweak.round_keys());
         // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit length.
         unsafe {
-            match (tweak, data) {
-                (Key::Aes128(tweak), Key::Aes128(data)) => xts(&**tweak, &**data, direction, run),
-                (Key::Aes256(tweak), Key::Aes256(data)) => xts(&**tweak, &**data, direction, run),
-                _ => unreachable!("an XtsKey has two keys of one size"),
+            match direction {
+                Direction::Encrypt => xts_encrypt(&tweak, &Enc(data.round_keys()), run),
+                Direction::Decrypt => xts_decrypt(&tweak, &Dec(data.round_keys()), run),
             }
         }
     }
 
-    unsafe fn ecb(self, key: &Key, direction: Direction, run: &mut Run<'_>) {
-        with_cipher!(key, key => match direction {
-            // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit
-            // length.
-            Direction::Encrypt => unsafe { ecb::crypt(&Enc(key), run) },
-            // SAFETY: as above.
-            Direction::Decrypt => unsafe { ecb::crypt(&Dec(key), run) },
-        });
+    unsafe fn ecb(self, key: &Schedule, direction: Direction, run: &mut Run<'_>) {
+        // SAFETY: as above.
+        unsafe {
+            match direction {
+                Direction::Encrypt => ecb::crypt(&Enc(key.round_keys()), run),
+                Direction::Decrypt => ecb::crypt(&Dec(key.round_keys()), run),
+            }
+        }
     }
 
-    unsafe fn cbc(self, data: &Key, essiv: Option<&Key>, direction: Direction, run: &mut Run<'_>) {
-        let essiv = essiv.map(|key| match key {
-            Key::Aes256(cipher) => Enc(&**cipher),
-            Key::Aes128(_) => unreachable!("an ESSIV key is an AES-256 key"),
-        });
+    unsafe fn cbc(
+        self,
+        data: &Schedule,
+        essiv: Option<&Schedule>,
+        direction: Direction,
+        run: &mut Run<'_>,
+    ) {
+        let essiv = essiv.map(|key| Enc(key.round_keys()));
         let essiv = essiv.as_ref();
-        with_cipher!(data, data => match direction {
-            // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit
-            // length.
-            Direction::Encrypt => unsafe { cbc_encrypt(essiv, &Enc(data), run) },
-            // SAFETY: as above.
-            Direction::Decrypt => unsafe { cbc_decrypt(essiv, &Dec(data), run) },
-        });
+        // SAFETY: as above.
+        unsafe {
+            match direction {
+                Direction::Encrypt => cbc_encrypt(essiv, &Enc(data.round_keys()), run),
+                Direction::Decrypt => cbc_decrypt(essiv, &Dec(data.round_keys()), run),
+            }
+        }
     }
 
-    fn ctr(self, key: &Key, run: &mut Run<'_>) {
+    fn ctr(self, key: &Schedule, run: &mut Run<'_>) {
         // SAFETY: `Blocks` needs no special instructions.
-        with_cipher!(key, key => unsafe { ctr::crypt(&Enc(key), run) });
+        unsafe { ctr::crypt(&Enc(key.round_keys()), run) }
     }
 }
 
@@ -192,107 +108,52 @@ impl FeedbackKernel for Portable {
     const BLOCKS: usize = Blocks::BLOCKS;
     const CHAINS: usize = 1;
 
-    fn rounds(key: &Key) -> usize {
-        match key {
-            Key::Aes128(_) => KeySize::Aes128.rounds(),
-            Key::Aes256(_) => KeySize::Aes256.rounds(),
-        }
+    fn rounds(key: &Schedule) -> usize {
+        key.round_keys().len() - 1
     }
 
-    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Key>], blocks: usize) {
+    unsafe fn feedback(self, form: Form, lanes: &mut [Lane<'_, Schedule>], blocks: usize) {
         let Some(lane) = lanes.first() else { return };
         let keys = lane.keys;
-        let is_same = |lane: &Lane<'_, Key>| iter::zip(lane.keys, keys).all(|(a, b)| ptr::eq(a, b));
+        let is_same =
+            |lane: &Lane<'_, Schedule>| iter::zip(lane.keys, keys).all(|(a, b)| ptr::eq(a, b));
         assert!(lanes.iter().all(is_same));
+        let schedule = form.tweaked.map(|(_, schedule)| schedule);
+        let [first, second] = keys.map(Schedule::round_keys);
+        let (one, two) = (OneKey([first]), OneKey([first, second]));
         // SAFETY: the caller guarantees it, as `# Safety` requires.
-        with_cipher!(keys[0], first => unsafe { feedback(form, first, keys[1], lanes, blocks) });
-    }
-}
-
-/// As [`FeedbackKernel::feedback`], under the key `first`, and with two chains also `second`.
-///
-/// # Safety
-/// At each lane's `at` at least `blocks` blocks remain.
-#[inline(never)]
-unsafe fn feedback<C: Cipher>(
-    form: Form,
-    first: &C,
-    second: &Key,
-    lanes: &mut [Lane<'_, Key>],
-    blocks: usize,
-) {
-    let schedule = form.tweaked.map(|(_, schedule)| schedule);
-    let second = C::of(second).filter(|_| form.chains == 2);
-    let one = OneKey([first]);
-    let two = second.map(|second| OneKey([first, second]));
-    // SAFETY: the caller guarantees it, as `# Safety` requires.
-    unsafe {
-        match (schedule, two) {
-            (None, _) => chained::<Untweaked, _, 1>(one, form, lanes, blocks),
-            (Some(Alpha), None) => chained::<ofb::Alpha, _, 1>(one, form, lanes, blocks),
-            (Some(Alpha), Some(two)) => chained::<ofb::Alpha, _, 2>(two, form, lanes, blocks),
-            (Some(Printed), None) => chained::<ofb::Printed, _, 1>(one, form, lanes, blocks),
-            (Some(Printed), Some(two)) => {
-                chained::<ofb::Printed, _, 2>(two, form, lanes, blocks);
+        unsafe {
+            match (schedule, form.chains) {
+                (None, _) => chained::<Untweaked, 1>(one, form, lanes, blocks),
+                (Some(Alpha), 2) => chained::<ofb::Alpha, 2>(two, form, lanes, blocks),
+                (Some(Alpha), _) => chained::<ofb::Alpha, 1>(one, form, lanes, blocks),
+                (Some(Printed), 2) => chained::<ofb::Printed, 2>(two, form, lanes, blocks),
+                (Some(Printed), _) => chained::<ofb::Printed, 1>(one, form, lanes, blocks),
             }
         }
     }
 }
 
-/// [`ofb::crypt`] as a separate function, for the same reason as [`encrypt`].
+/// [`ofb::crypt`] as a separate function, for the same reason as [`xts_encrypt`].
 ///
 /// # Safety
 /// At each lane's `at` at least `blocks` blocks remain.
 #[inline(never)]
-unsafe fn chained<T, K, const C: usize>(
-    keys: K,
+unsafe fn chained<T: Tweaks, const C: usize>(
+    keys: OneKey<'_, C>,
     form: Form,
-    lanes: &mut [Lane<'_, Key>],
+    lanes: &mut [Lane<'_, Schedule>],
     blocks: usize,
-) where
-    T: Tweaks,
-    K: LaneKeys<C, V = Blocks>,
-{
+) {
     // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe { ofb::crypt::<_, _, T, C, C>(keys, form, lanes, blocks) }
 }
 
-/// One of the crate's two ciphers.
-trait Cipher: BlockCipherEncrypt + BlockSizeUser<BlockSize = U16> {
-    /// The cipher in a key, if it has this type.
-    fn of(key: &Key) -> Option<&Self>;
-}
+/// All lanes of each chain have one key. [`encrypt`] adds the first and the last round key itself,
+/// so they are zero here.
+struct OneKey<'a, const C: usize>([&'a [RoundKey]; C]);
 
-impl Cipher for aes::Aes128 {
-    fn of(key: &Key) -> Option<&Self> {
-        match key {
-            Key::Aes128(cipher) => Some(cipher),
-            Key::Aes256(_) => None,
-        }
-    }
-}
-
-impl Cipher for aes::Aes256 {
-    fn of(key: &Key) -> Option<&Self> {
-        match key {
-            Key::Aes256(cipher) => Some(cipher),
-            Key::Aes128(_) => None,
-        }
-    }
-}
-
-/// A separate function, because the code of the `aes` crate is long.
-#[inline(never)]
-fn permuted<P: Cipher>(cipher: &P, x: Blocks) -> Blocks {
-    let [y] = Enc(cipher).rounds([x], [Blocks([0; 4])], &mut Nothing);
-    y
-}
-
-/// All lanes of each chain have one key. The `aes` crate adds the first and the last round key
-/// itself, so they are zero here.
-struct OneKey<'a, P, const C: usize>([&'a P; C]);
-
-impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
+impl<const C: usize> LaneKeys<C> for OneKey<'_, C> {
     type V = Blocks;
 
     #[inline(always)]
@@ -307,8 +168,8 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
 
     #[inline(always)]
     fn rounds(&self, x: &mut [Blocks; C]) {
-        for (x, cipher) in iter::zip(x, self.0) {
-            *x = permuted(cipher, *x);
+        for (x, keys) in iter::zip(x, self.0) {
+            encrypt(keys, core::slice::from_mut(x));
         }
     }
 
@@ -319,84 +180,50 @@ impl<P: Cipher, const C: usize> LaneKeys<C> for OneKey<'_, P, C> {
     }
 }
 
-/// XTS in one direction.
-///
-/// # Safety
-/// The unit length is at least 16.
-unsafe fn xts<C>(tweak: &C, data: &C, direction: Direction, run: &mut Run<'_>)
-where
-    C: Cipher + BlockCipherDecrypt,
-{
-    // SAFETY: the caller guarantees it, as `# Safety` requires.
-    unsafe {
-        match direction {
-            Direction::Encrypt => encrypt(&Enc(tweak), &Enc(data), run),
-            Direction::Decrypt => decrypt(&Enc(tweak), &Dec(data), run),
-        }
-    }
-}
-
-/// [`xts::encrypt`] as a separate function. A single function with all of them would need 3 MiB of
+/// [`xts::encrypt`] as a separate function. A single function with all modes would need much more
 /// stack in a build without optimisation.
 ///
 /// # Safety
 /// The unit length is at least 16.
 #[inline(never)]
-unsafe fn encrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
-where
-    E: Permutation<V = Blocks>,
-    P: Permutation<V = Blocks>,
-{
+unsafe fn xts_encrypt(tweak: &Enc<'_>, data: &Enc<'_>, run: &mut Run<'_>) {
     // SAFETY: `Blocks` needs no special instructions; the caller guarantees the unit length.
     unsafe { xts::encrypt(tweak, data, run) }
 }
 
-/// [`xts::decrypt`], see [`encrypt`].
+/// [`xts::decrypt`], see [`xts_encrypt`].
 ///
 /// # Safety
 /// The unit length is at least 16.
 #[inline(never)]
-unsafe fn decrypt<E, P>(tweak: &E, data: &P, run: &mut Run<'_>)
-where
-    E: Permutation<V = Blocks>,
-    P: Permutation<V = Blocks>,
-{
+unsafe fn xts_decrypt(tweak: &Enc<'_>, data: &Dec<'_>, run: &mut Run<'_>) {
     // SAFETY: as above.
     unsafe { xts::decrypt(tweak, data, run) }
 }
 
-/// [`cbc::encrypt`] as a separate function, for the same reason as [`encrypt`].
+/// [`cbc::encrypt`], see [`xts_encrypt`].
 ///
 /// # Safety
 /// The unit length is a multiple of 16.
 #[inline(never)]
-unsafe fn cbc_encrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
-where
-    E: Permutation<V = Blocks>,
-    P: Permutation<V = Blocks>,
-{
+unsafe fn cbc_encrypt(essiv: Option<&Enc<'_>>, data: &Enc<'_>, run: &mut Run<'_>) {
     // SAFETY: as above.
     unsafe { cbc::encrypt(essiv, data, run) }
 }
 
-/// [`cbc::decrypt`], see [`cbc_encrypt`].
+/// [`cbc::decrypt`], see [`xts_encrypt`].
 ///
 /// # Safety
 /// The unit length is a multiple of 16.
 #[inline(never)]
-unsafe fn cbc_decrypt<E, P>(essiv: Option<&E>, data: &P, run: &mut Run<'_>)
-where
-    E: Permutation<V = Blocks>,
-    P: Permutation<V = Blocks>,
-{
+unsafe fn cbc_decrypt(essiv: Option<&Enc<'_>>, data: &Dec<'_>, run: &mut Run<'_>) {
     // SAFETY: as above.
     unsafe { cbc::decrypt(essiv, data, run) }
 }
 
-/// Four blocks as little-endian integers, as many as the crate's code processes at once. Each call
-/// costs as much as encrypting two more, so passes are long.
+/// Four blocks as little-endian integers.
 #[derive(Clone, Copy)]
-struct Blocks([u128; 4]);
+pub(super) struct Blocks(pub(super) [u128; 4]);
 
 impl Blocks {
     #[inline(always)]
@@ -543,13 +370,16 @@ fn add_low(block: u128, n: u64) -> u128 {
     (block >> 64 << 64) | u128::from((block as u64).wrapping_add(n))
 }
 
-struct Enc<'a, C>(&'a C);
-struct Dec<'a, C>(&'a C);
+/// Encryption under these round keys.
+struct Enc<'a>(&'a [RoundKey]);
+
+/// Decryption under these round keys.
+struct Dec<'a>(&'a [RoundKey]);
 
 macro_rules! permutation {
-    ($name:ident, $cipher:ident, $method:ident) => {
-        /// The `aes` crate adds the first and the last round key itself, so they are zero here.
-        impl<C: $cipher + BlockSizeUser<BlockSize = U16>> Permutation for $name<'_, C> {
+    ($name:ident, $crypt:ident) => {
+        /// The function adds the first and the last round key itself, so they are zero here.
+        impl Permutation for $name<'_> {
             type V = Blocks;
 
             #[inline(always)]
@@ -574,16 +404,7 @@ macro_rules! permutation {
                 post: impl Each<Blocks>,
                 work: &mut W,
             ) -> [Blocks; D] {
-                let mut blocks = [[aes::Block::default(); Blocks::BLOCKS]; D];
-                unrolled!(i in 0..D => {
-                    // SAFETY: `blocks[i]` is an array of `BLOCKS` blocks, as large as a register.
-                    unsafe { x[i].store(blocks[i].as_mut_ptr().cast()) };
-                });
-                self.0.$method(blocks.as_flattened_mut());
-                unrolled!(i in 0..D => {
-                    // SAFETY: as above.
-                    x[i] = unsafe { Blocks::load(blocks[i].as_ptr().cast()) };
-                });
+                $crypt(self.0, &mut x);
                 unrolled!(i in 0..DEPTH => {
                     work.step(i, &mut x[0]);
                 });
@@ -606,5 +427,5 @@ macro_rules! permutation {
     };
 }
 
-permutation!(Enc, BlockCipherEncrypt, encrypt_blocks);
-permutation!(Dec, BlockCipherDecrypt, decrypt_blocks);
+permutation!(Enc, encrypt);
+permutation!(Dec, decrypt);
