@@ -24,8 +24,8 @@ pub fn is_long() -> bool {
 
 /// Returns a program that runs in the root of the repository, without standard input.
 ///
-/// Removes two inherited variables: `RUSTFLAGS` would replace the flags of `.cargo/config.toml`,
-/// and `LUXOR_REQUIRE_ENGINES` would change what the tests require.
+/// Removes two inherited variables: `RUSTFLAGS` would change what the compiler makes, and
+/// `LUXOR_REQUIRE_ENGINES` what the tests require.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
@@ -100,14 +100,12 @@ const FEATURES: [(&str, &str); 5] = [
     ("luxor-sector", "faulty"),
 ];
 
-/// Returns `cargo fuzz`, which needs unstable compiler flags. It sets `RUSTFLAGS`, which hides the
-/// flags of `.cargo/config.toml`, so they are repeated here.
+/// Returns `cargo fuzz`, which needs unstable compiler flags.
 pub fn cargo_fuzz(subcommand: &str) -> Command {
     let mut command = cargo("fuzz");
     // The default is one codegen unit. With several, the build uses all cores.
     command.args([subcommand, "--codegen-units=16"]);
     command.env("RUSTC_BOOTSTRAP", "1");
-    command.env("RUSTFLAGS", r#"--cfg aes_backend="soft""#);
     command
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The crate under the `portable` kernel, driven by its sister crate for CTR.
+//! The crate `aes`, driven by its sister crate for CTR.
 
 use ctr::{
     CtrCore,
@@ -18,13 +18,17 @@ pub(super) struct CtrCrate(About);
 
 impl CtrCrate {
     pub(super) fn new() -> Self {
+        let hardware = aes::hardware_accelerated();
         Self(About {
             name: "aes+ctr".into(),
             version: format!("aes {}, ctr {}", locked("aes"), locked("ctr")),
-            path: "CTR by the bitsliced code of `portable`, because it is built with \
-                   aes_backend=\"soft\""
-                .into(),
-            hardware: false,
+            path: if hardware {
+                "CTR by the CPU's AES instructions, which the crate has found"
+            } else {
+                "CTR by bitsliced code, because the crate has found no AES instructions"
+            }
+            .into(),
+            hardware,
         })
     }
 }
