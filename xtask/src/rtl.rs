@@ -222,6 +222,9 @@ fn whole() -> Result<Vec<Job>, String> {
             .arg(folder)
             .arg("--answers")
             .arg(&answers);
+        if process::is_long() {
+            test.env("LUXOR_TEST_LONG", "1");
+        }
         jobs.push(Job::new(configuration, [test]));
     }
     Ok(jobs)

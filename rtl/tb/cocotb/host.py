@@ -40,6 +40,7 @@ class Parameters:
     STAGES: int = 2
     LANES: int = 1
     PERMIT_EQUAL: int = 0
+    SBOX: int = 0
 
     @classmethod
     def built(cls):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Tests the whole core as a driver uses it, in the build that run.py made."""
 
+import os
 import random
 
 import answers
@@ -10,15 +11,24 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from host import Descriptor, Host
 from plan import Job, KeyCommand, Planner
 
-# In the build that has everything, and in each of the three others: a thousand in total.
-RANDOM_DESCRIPTORS = 400, 200
+# `cargo xtask test --long` sets this.
+LONG = "LUXOR_TEST_LONG" in os.environ
 
+# In the build that has everything, and in each of the three others: a thousand in total in the long
+# form.
+RANDOM_DESCRIPTORS = (400, 200) if LONG else (120, 50)
+# How often each kind of failure occurs, without stalls and then with stalls.
+FAILURES = 4 if LONG else 1
+# A multiple of 4, so that each kind of reset comes both while the core is busy and after that.
+RESETS = 16 if LONG else 8
+
+# Each file, and how far apart the records are that are taken from it.
 known_answer_files = [
     ("ieee1619-2007-annex-b.txt", 1),
-    ("tweak-128hexstr-XTSGenAES128.rsp", 40),
-    ("tweak-128hexstr-XTSGenAES256.rsp", 40),
-    ("tweak-dataunitseqno-XTSGenAES128.rsp", 40),
-    ("tweak-dataunitseqno-XTSGenAES256.rsp", 40),
+    ("tweak-128hexstr-XTSGenAES128.rsp", 40 if LONG else 100),
+    ("tweak-128hexstr-XTSGenAES256.rsp", 40 if LONG else 100),
+    ("tweak-dataunitseqno-XTSGenAES128.rsp", 40 if LONG else 100),
+    ("tweak-dataunitseqno-XTSGenAES256.rsp", 40 if LONG else 100),
 ]
 
 
@@ -113,7 +123,7 @@ async def known_answers(dut):
         assert data[: sum(kept)] == wanted, name
         checked += 1
     assert core.statuses == [host.DONE_OK] * checked
-    assert checked > 20
+    assert checked > (20 if LONG else 10)
 
 
 @cocotb.test()
@@ -161,7 +171,7 @@ async def every_failure(dut):
     equal = rng.randbytes(length // 2) * 2
     steps = [planner.load(0), planner.load(1, equal), planner.load(3)]
     for kind, _ in enumerate(planner.kinds()):
-        for _ in range(4):
+        for _ in range(FAILURES):
             steps.append(planner.good(slot=0))
             steps += [planner.kinds()[kind]() for _ in range(rng.choice([1, 1, 2, 5]))]
             steps.append(planner.good(slot=3))
@@ -216,7 +226,7 @@ async def resets(dut):
     rng = rng_of("resets")
     core = Host(dut)
     await core.start(stalls=rng)
-    for turn in range(16):
+    for turn in range(RESETS):
         planner = Planner(core.built, rng)
         steps = [planner.load(slot) for slot in range(2)]
         steps += [planner.good() for _ in range(6)] + [planner.bad(), planner.good()]
