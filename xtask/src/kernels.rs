@@ -62,7 +62,7 @@ fn host() -> Result<String, String> {
             .to_owned();
         let program = folder.join(name.replace([' ', ',', ':'], "-"));
         let mut compile = command("c++");
-        compile.args(["-std=c++17", "-O1", "-g", "-pthread"]);
+        compile.args(["-std=c++17", "-O1", "-g1", "-pthread"]);
         compile.args(["-Wall", "-Wextra", "-Werror"]);
         if !sanitizers.is_empty() {
             compile.arg(format!("-fsanitize={sanitizers}"));
