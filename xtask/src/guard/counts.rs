@@ -23,7 +23,7 @@ aesni     xts      encrypt    256  512   36.27
 aesni     xts      encrypt    256  520   41.44
 aesni     xts      encrypt    256  4096  35.42
 aesni     xts      decrypt    128  512   31.82
-aesni     xts      decrypt    128  520   36.94
+aesni     xts      decrypt    128  520   38.07
 aesni     xts      decrypt    128  4096  31.15
 aesni     xts      decrypt    256  512   36.15
 aesni     xts      decrypt    256  520   41.90

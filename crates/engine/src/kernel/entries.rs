@@ -257,7 +257,11 @@ macro_rules! kernel {
             ) {
                 // SAFETY: as above.
                 unsafe {
-                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    // Not `map`: in a closure, `of` is not always inlined into this function.
+                    let essiv = match essiv {
+                        Some(key) => Some(Enc::<$vector, 14>::of(key)),
+                        None => None,
+                    };
                     cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R>::of(data), run);
                 }
             }
@@ -270,7 +274,10 @@ macro_rules! kernel {
             ) {
                 // SAFETY: as above.
                 unsafe {
-                    let essiv = essiv.map(|key| Enc::<$vector, 14>::of(key));
+                    let essiv = match essiv {
+                        Some(key) => Some(Enc::<$vector, 14>::of(key)),
+                        None => None,
+                    };
                     cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R>::of(data), run);
                 }
             }
