@@ -360,17 +360,18 @@ impl Aes {
         let mut state: [u32; 4] = std::array::from_fn(|i| words[i] ^ keys[0][i]);
         for (round, key) in keys.iter().enumerate().skip(1) {
             let before = state.map(u32::to_le_bytes);
-            let byte = |column: usize, row: usize| before[(column + turn * row) % 4][row];
-            state = std::array::from_fn(|column| {
-                if round + 1 == keys.len() {
-                    let bytes = [0, 1, 2, 3].map(|row| s_box[usize::from(byte(column, row))]);
-                    return u32::from_le_bytes(bytes) ^ key[column];
+            let is_last = round + 1 == keys.len();
+            state = *key;
+            for (column, word) in state.iter_mut().enumerate() {
+                for (row, bits) in [0, 8, 16, 24].into_iter().enumerate() {
+                    let byte = usize::from(before[(column + turn * row) % 4][row]);
+                    *word ^= if is_last {
+                        u32::from(s_box[byte]) << bits
+                    } else {
+                        table[byte].rotate_left(bits)
+                    };
                 }
-                (0..4).fold(key[column], |sum, row| {
-                    let entry = table[usize::from(byte(column, row))];
-                    sum ^ entry.rotate_left(8 * u32::try_from(row).unwrap())
-                })
-            });
+            }
         }
         state.map(u32::to_le_bytes).concat().try_into().unwrap()
     }
