@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How much of each axis runs.
 
+use std::env;
+
 /// How many cases of an axis run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cases {
@@ -11,7 +13,19 @@ pub enum Cases {
     Few,
 }
 
+/// Whether the tests run in their long form, as with `cargo xtask test --long`.
+pub(crate) fn is_long() -> bool {
+    env::var_os("LUXOR_TEST_LONG").is_some()
+}
+
 impl Cases {
+    /// All cases if `LUXOR_TEST_LONG` is set, otherwise a few. For a backend that needs a minute for
+    /// all of them.
+    #[must_use]
+    pub fn few_unless_long() -> Self {
+        if is_long() { Self::All } else { Self::Few }
+    }
+
     pub(crate) fn pick<T>(self, all: T, few: T) -> T {
         match self {
             Self::All => all,

@@ -13,10 +13,11 @@
 //! known answers in `vectors/`. A backend is always forced by its name, and a backend that reports
 //! another name fails: a silent fallback would make every result worthless.
 //!
-//! Two environment variables matter:
+//! Three environment variables matter:
 //!
 //! - `LUXOR_REQUIRE_ENGINES=portable,aesni,…` lists backends that must be available. The tests of
 //!   any other backend that this machine lacks print that and pass.
+//! - `LUXOR_TEST_LONG=1` runs the cases that take minutes.
 //! - `LUXOR_TEST_SEED=…` sets another seed for the test data. The seed is printed.
 
 #![forbid(unsafe_code)]
@@ -51,22 +52,22 @@ const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
 /// ```
 ///
 /// For a backend of another crate, add an expression for its registry:
-/// `conformance_tests!("opencl", my_registry())`. For a slow one, also add the number of cases, one
-/// of [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Few)`.
+/// `conformance_tests!("opencl", my_registry())`. For a slow one, also add the number of cases, an
+/// [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Cases::Few)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($name:literal) => {
         $crate::conformance_tests!($name, ::luxor_engine::Registry::cpu());
     };
     ($name:literal, $registry:expr) => {
-        $crate::conformance_tests!($name, $registry, All);
+        $crate::conformance_tests!($name, $registry, $crate::axes::Cases::All);
     };
-    ($name:literal, $registry:expr, $cases:ident) => {
+    ($name:literal, $registry:expr, $cases:expr) => {
         $crate::conformance_tests!(@axes $name, $registry, $cases,
             identity known_answers keys lengths units numbers strides alignment calls
             long_units large_runs memory threads executor refusals messages);
     };
-    (@axes $name:literal, $registry:expr, $cases:ident, $($axis:ident)*) => {
+    (@axes $name:literal, $registry:expr, $cases:expr, $($axis:ident)*) => {
         mod conformance {
             #[allow(unused_imports)]
             use super::*;
@@ -75,7 +76,7 @@ macro_rules! conformance_tests {
                 #[test]
                 fn $axis() {
                     if let Some(backend) = $crate::forced(&$registry, $name) {
-                        $crate::axes::$axis(&*backend, $crate::axes::Cases::$cases);
+                        $crate::axes::$axis(&*backend, $cases);
                     }
                 }
             )*

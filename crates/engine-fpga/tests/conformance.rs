@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the whole conformance suite on the Verilated core.
+//! Runs the conformance suite on the Verilated core, which simulates every cycle: a few cases, in the
+//! long form all.
 
 use std::sync::Arc;
 
+use luxor_conformance::axes::Cases;
 use luxor_engine::{Registry, Unavailable};
 use luxor_engine_fpga::model;
 
@@ -15,4 +17,4 @@ fn registry() -> Registry {
     registry
 }
 
-luxor_conformance::conformance_tests!("fpga", registry());
+luxor_conformance::conformance_tests!("fpga", registry(), Cases::few_unless_long());

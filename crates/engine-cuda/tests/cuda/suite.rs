@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use crate::double::{Double, GPU};
+use luxor_conformance::axes::Cases;
 use luxor_engine::Registry;
 use luxor_engine_cuda::{Cuda, Driver};
 use luxor_engine_gpu::{GpuBackend, Tuning};
@@ -21,4 +22,4 @@ fn registry() -> Registry {
     registry
 }
 
-luxor_conformance::conformance_tests!("cuda", registry(), Few);
+luxor_conformance::conformance_tests!("cuda", registry(), Cases::Few);
