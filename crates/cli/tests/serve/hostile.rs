@@ -270,7 +270,10 @@ fn a_thousand_clients_that_take_no_replies_share_one_bound() {
 /// What clients announce costs no more memory than promised, however little they send: a small
 /// write that never arrives, or small replies that are not read.
 #[test]
-fn small_requests_of_a_thousand_clients_share_the_same_bound() {
+fn small_requests_of_many_clients_share_the_same_bound() {
+    // Of fewer clients, the unread replies of 4 KiB would stay below the bound anyway.
+    const CLIENTS: u64 = 250;
+
     raise_the_limit_of_files();
     let plain = bytes(32 << 20, 2);
     for message in [
@@ -290,7 +293,7 @@ fn small_requests_of_a_thousand_clients_share_the_same_bound() {
         good.goes_on();
         let before = server.memory();
         let mut hostile = Vec::new();
-        for number in 1..=1000 {
+        for number in 1..=CLIENTS {
             let mut client = Client::new(&volume);
             client.send(&message);
             hostile.push(client);
@@ -305,7 +308,7 @@ fn small_requests_of_a_thousand_clients_share_the_same_bound() {
         // Requests that have arrived are carried out.
         good.client.read(0, 100_000).unwrap();
         let memory = server.memory().saturating_sub(before);
-        assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{memory}");
+        assert!(memory < 256 * MIB + CLIENTS * (MIB / 2), "{memory}");
     }
 }
 
