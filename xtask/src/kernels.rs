@@ -36,9 +36,14 @@ const OURS: [([u32; 3], &str); 11] = [
 const PAPERS: [([u32; 3], &str); 2] = [([32, 1, 32], "address,undefined"), ([1, 1, 32], "thread")];
 
 pub fn steps(steps: &mut Steps) {
+    tests(steps);
+    steps.run("kernels: PTX", || ptx(&[]));
+}
+
+/// The steps that run the kernels.
+pub fn tests(steps: &mut Steps) {
     steps.run("kernels: host", host);
     steps.run("kernels: Oclgrind", oclgrind::check);
-    steps.run("kernels: PTX", || ptx(&[]));
 }
 
 /// Generates and checks the PTX.

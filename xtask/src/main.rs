@@ -138,7 +138,12 @@ fn packages(area: &str) -> Option<&'static str> {
 }
 
 fn test(steps: &mut Steps) {
-    tests_and_hardware(steps);
+    // Most benches wait for one simulation, so they run beside the tests.
+    steps.run_beside("RTL: benches", rtl::benches, |steps| {
+        rust_tests(steps, None);
+    });
+    kernels::tests(steps);
+    rtl::whole_and_proofs(steps);
     if process::is_long() && emulate::is_needed() {
         emulate::steps(steps);
     }
@@ -162,7 +167,13 @@ fn ci(steps: &mut Steps) {
         let mut doc = process::cargo_workspace("doc");
         process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
-    tests_and_hardware(steps);
+    steps.run_beside("RTL: benches", rtl::benches, |steps| {
+        if rust_tests(steps, None) {
+            engines_as_built(steps);
+        }
+    });
+    kernels::steps(steps);
+    rtl::all_but_benches(steps);
     page::steps(steps);
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
@@ -174,20 +185,8 @@ fn ci(steps: &mut Steps) {
     fuzz(steps, FUZZ_SECONDS_IN_CI);
 }
 
-/// Runs all tests, and the checks of the GPU kernels and of the FPGA core. The core's benches, most
-/// of which wait for one simulation, run beside the tests.
-fn tests_and_hardware(steps: &mut Steps) {
-    steps.run_beside("RTL: benches", rtl::benches, tests);
-    kernels::steps(steps);
-    rtl::step_but_benches(steps);
-}
-
-/// Runs all tests, including doc tests, then tests of the engine without `std` and without
-/// optimisation.
-fn tests(steps: &mut Steps) {
-    if !rust_tests(steps, None) {
-        return;
-    }
+/// Lists the engines of this machine, and tests the engine without `std` and without optimisation.
+fn engines_as_built(steps: &mut Steps) {
     steps.run("engines of this machine", || {
         // The tests have built it, beside this program.
         let luxor = process::beside_this_program("luxor")?;

@@ -52,16 +52,33 @@ const PARAMETERS: [&str; 7] = [
     "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES",
 ];
 
+/// A function that prepares jobs.
+type Part = fn() -> Result<Vec<Job>, String>;
+
 pub fn steps(steps: &mut Steps) {
     steps.run("RTL: benches", benches);
-    step_but_benches(steps);
+    all_but_benches(steps);
 }
 
-/// The other steps, for chores that run the benches beside something else. The long jobs begin
-/// first, so that all cores have work until the end.
-pub fn step_but_benches(steps: &mut Steps) {
-    steps.run("RTL: synthesis, the whole core, proofs, lint", || {
-        let parts = [synthesis::check(), whole(), proofs(), lint()];
+/// The other steps, for a chore that runs the benches beside something else.
+pub fn all_but_benches(steps: &mut Steps) {
+    together(
+        steps,
+        "RTL: synthesis, the whole core, proofs, lint",
+        &[synthesis::check, whole, proofs, lint],
+    );
+}
+
+/// The steps that show what the core does, except the benches.
+pub fn whole_and_proofs(steps: &mut Steps) {
+    together(steps, "RTL: the whole core, proofs", &[whole, proofs]);
+}
+
+/// Runs the jobs of these parts as one step. The long ones come first, so that all cores have work
+/// until the end.
+fn together(steps: &mut Steps, name: &str, parts: &[Part]) {
+    steps.run(name, || {
+        let parts: Vec<_> = parts.iter().map(|jobs| jobs()).collect();
         let failed: Vec<_> = parts
             .iter()
             .filter_map(|part| part.as_ref().err().cloned())
@@ -134,7 +151,8 @@ fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
 pub fn benches() -> Result<String, String> {
     let mut jobs = Vec::new();
     let is_bench = |file: &PathBuf| stem(file).ends_with("_tb");
-    for bench in files(BENCHES, "sv")?.into_iter().filter(is_bench) {
+    // The last ones are the longest.
+    for bench in files(BENCHES, "sv")?.into_iter().rev().filter(is_bench) {
         let tested = stem(&bench).trim_end_matches("_tb");
         let passes = format!("PASS {tested}");
         let text = read(&bench)?;
