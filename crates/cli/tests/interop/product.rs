@@ -29,8 +29,15 @@ pub const HASHES: [&str; 5] = ["sha1", "sha256", "sha512", "ripemd160", "whirlpo
 /// The test of one column, for a volume with the options of one row. It gets the number of the row.
 pub type Deed<'a> = Box<dyn Fn(&mut Bench, Cell, usize) -> Outcome<Word> + Sync + 'a>;
 
-/// Set by `cargo xtask test --long`.
-const LONG: &str = "LUXOR_TEST_LONG";
+/// Whether all cases run. `cargo xtask test --long` sets the variable.
+pub fn is_long() -> bool {
+    env::var_os("LUXOR_TEST_LONG").is_some()
+}
+
+/// Returns both key sizes, or in the short form only one, which alternates with `i`.
+pub fn key_sizes(both: &[usize; 2], i: usize) -> &[usize] {
+    if is_long() { both } else { &both[i % 2..][..1] }
+}
 
 /// The result of a cell that is not an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +113,7 @@ pub fn rows() -> Vec<Cell> {
 /// so that each column meets each value.
 pub fn run(name: &str, rows: &[Cell], columns: &[(&str, Deed<'_>)], one_in: usize) {
     let begun = Instant::now();
-    let is_long = env::var_os(LONG).is_some();
+    let is_long = is_long();
     let (next, results) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
         let mut bench = Bench::new();
