@@ -2,7 +2,6 @@
 //! Metadata are changed only under cryptsetup's locks.
 
 use std::{
-    env,
     fs::{self, File},
     io::{BufRead, BufReader, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
@@ -20,7 +19,7 @@ use nix::{
 
 use crate::{
     serve::Server,
-    support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, luxor, tool},
+    support::{FAST, Folder, Luxor, Outcome, as_nobody, bytes, copy_program, is_long, luxor, tool},
 };
 
 /// A folder with keys, and a volume on a loop device to which all users may write.
@@ -692,7 +691,6 @@ fn changes_at_the_same_time_lose_no_key() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let mut dice = Dice(now.subsec_nanos().into());
     println!("seed {}", dice.0);
-    let is_long = env::var_os("LUXOR_TEST_LONG").is_some();
     for version in ["luks1", "luks2"] {
         let (folder, device) = prepared(version);
         let program = folder.join("luxor-copy");
@@ -718,7 +716,7 @@ fn changes_at_the_same_time_lose_no_key() {
                 let steps = race.steps();
                 reset();
                 assert!(steps > 4, "{version}: {what} has {steps} steps");
-                let chosen = if is_long {
+                let chosen = if is_long() {
                     (1..=steps).collect()
                 } else {
                     vec![1 + dice.below(steps)]

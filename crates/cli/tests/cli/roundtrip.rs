@@ -2,14 +2,13 @@
 //! Decryption restores what was encrypted.
 
 use std::{
-    env,
     ffi::OsStr,
     fs::{self, File},
     io::{Seek, SeekFrom, Write},
     os::unix::{ffi::OsStrExt, fs::MetadataExt},
 };
 
-use crate::support::{FAST, Folder, bytes, luxor, tool};
+use crate::support::{FAST, Folder, bytes, is_long, luxor, tool};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -304,8 +303,7 @@ fn names_may_be_anything() {
 /// the file, and the holes are restored.
 #[test]
 fn holes_come_back_as_holes() {
-    let is_long = env::var_os("LUXOR_TEST_LONG").is_some();
-    let len = if is_long { 5 * KIB * MIB } else { 640 * MIB };
+    let len = if is_long() { 5 * KIB * MIB } else { 640 * MIB };
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     let mut plain = File::create(folder.join("plain")).unwrap();

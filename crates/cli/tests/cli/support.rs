@@ -2,6 +2,7 @@
 //! Runs the program and other programs for the tests.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     fs,
     io::{Read, Write},
@@ -11,6 +12,11 @@ use std::{
     thread,
     time::Duration,
 };
+
+/// Whether the tests run in their long form, as with `cargo xtask test --long`.
+pub fn is_long() -> bool {
+    env::var_os("LUXOR_TEST_LONG").is_some()
+}
 
 /// A command line under construction.
 pub struct Luxor {
