@@ -151,7 +151,7 @@ fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
 pub fn benches() -> Result<String, String> {
     let mut jobs = Vec::new();
     let is_bench = |file: &PathBuf| stem(file).ends_with("_tb");
-    // The last ones are the longest.
+    // Begins with those of `xts_…` and `luxor_xts`, two of which take longest.
     for bench in files(BENCHES, "sv")?.into_iter().rev().filter(is_bench) {
         let tested = stem(&bench).trim_end_matches("_tb");
         let passes = format!("PASS {tested}");
