@@ -38,9 +38,9 @@ pub fn identity(backend: &dyn Backend, _: Cases) {
 }
 
 /// The published answers in `vectors/`, except those with AES-192 and those with data units that
-/// end within a byte. Prints and checks how many ran. With [`Cases::Few`], one
-/// of each nine, but all if `LUXOR_TEST_LONG` is set. A backend may refuse XTS keys with equal halves:
-/// either all of them or none.
+/// end within a byte. Prints and checks how many ran. With [`Cases::Few`] one of each nine, but all
+/// if `LUXOR_TEST_LONG` is set. A backend may refuse XTS keys with equal halves: either all of them
+/// or none.
 ///
 /// # Panics
 /// If the backend does not conform.
