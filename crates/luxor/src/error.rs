@@ -3,7 +3,7 @@
 
 use std::{error, fmt, io};
 
-use luxor_engine::{BackendError, CryptError, SelectError};
+use luxor_engine::{BackendError, CryptError, KeyError, RunError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
 use luxor_luks::{NewKeyslotError, NewVolumeError};
 
@@ -208,6 +208,18 @@ impl From<BackendError> for Error {
 
 impl From<CryptError> for Error {
     fn from(error: CryptError) -> Self {
+        Self::of(ErrorClass::Failure, error)
+    }
+}
+
+impl From<KeyError> for Error {
+    fn from(error: KeyError) -> Self {
+        Self::of(ErrorClass::Failure, error)
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
         Self::of(ErrorClass::Failure, error)
     }
 }

@@ -20,30 +20,14 @@
 //! | convert between LUKS1 and LUKS2 | [`Volume::convert`] |
 //! | change anything else in its metadata | [`Volume::change`] |
 //! | refuse volumes that do not meet your requirements | [`VolumePolicy`] |
-//! | encrypt with a bare mode | [`crypt_raw`] |
+//! | encrypt data units in memory with XTS | [`Xts`] |
+//! | encrypt a file or a stream with a bare mode | [`crypt_raw`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
 //! | list the engines | [`engines::registry`] |
 //! | store or read how this machine's devices compare with its CPU | [`Calibration`] |
 //!
 //! LUKS is in `luxor-luks`, the parts that all formats share in `luxor-volume`, files and devices
 //! in `luxor-files`, data units in `luxor-sector`.
-//!
-//! ```
-//! use luxor::{Context, Engine};
-//! use luxor_engine::{DataUnitLen, Direction, KeySpec, Mode, Run, XtsKey};
-//!
-//! let engine = Engine::select(&Context::default(), Mode::Xts)?;
-//! # let random_bytes: [u8; 64] = core::array::from_fn(|i| i as u8);
-//! let key = engine.load(&KeySpec::Xts(XtsKey::new(&random_bytes).unwrap()))?;
-//!
-//! // Eight sectors of 512 bytes, numbered from 0.
-//! let mut bytes = vec![7; 4096];
-//! let unit = DataUnitLen::new(512).unwrap();
-//! let run = Run::new(0_u64.into(), 1, unit, bytes.as_mut_slice()).unwrap();
-//! key.crypt(Direction::Encrypt, &mut [run]).unwrap();
-//! assert_ne!(bytes, vec![7; 4096]);
-//! # Ok::<(), luxor::Error>(())
-//! ```
 //!
 //! Encrypts a file and decrypts it again:
 //!
@@ -103,6 +87,7 @@ mod raw;
 mod secrets;
 mod volume;
 mod volume_error;
+mod xts;
 
 pub use check::Findings;
 pub use context::{Context, Events, NoEvents, Progress};
@@ -120,3 +105,4 @@ pub use raw::{RawOptions, crypt_raw};
 pub use secrets::Secrets;
 pub use volume::Volume;
 pub use volume_error::VolumeError;
+pub use xts::Xts;
