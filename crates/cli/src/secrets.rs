@@ -7,9 +7,10 @@
 use std::{
     fs::File,
     io::{self, IsTerminal, Read, Write},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
+use luxor::{KeyFile, KeyFileError, read_secret};
 use luxor_engine::SecretBytes;
 use luxor_files::{path_name, standard_streams::stdin};
 
@@ -20,9 +21,6 @@ use crate::{
     error::{Error, Result},
     process::{self, EchoOff, OpenLine, terminal},
 };
-
-/// The most bytes of a key file, as in cryptsetup: 8 MiB.
-pub(crate) const KEY_FILE_MAX: usize = 8 << 20;
 
 /// The most bytes of a typed passphrase, as in cryptsetup.
 const TYPED_MAX: usize = 512;
@@ -38,7 +36,7 @@ pub(crate) struct SecretSource {
 
 #[derive(Debug)]
 enum SecretFrom {
-    KeyFile(KeyFile),
+    KeyFile(NamedKeyFile),
     /// A terminal.
     Prompt(File),
     /// The next line of standard input.
@@ -47,13 +45,10 @@ enum SecretFrom {
     Known(SecretBytes),
 }
 
-/// A part of a file or of standard input.
+/// A key file, and the names of the options for its offset and size.
 #[derive(Debug)]
-struct KeyFile {
-    path: PathBuf,
-    offset: u64,
-    size: Option<usize>,
-    /// The names of the options for `offset` and `size`.
+struct NamedKeyFile {
+    file: KeyFile,
     names: [&'static str; 2],
 }
 
@@ -63,7 +58,7 @@ impl SecretSource {
     ///
     /// # Errors
     /// Fails when standard input would be used twice, when a key file option asks for more than
-    /// [`KEY_FILE_MAX`] bytes, and when a terminal is needed and there is none.
+    /// [`KeyFile::MAX`] bytes, and when a terminal is needed and there is none.
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         Self::of(context.options.key_file_options(), inputs, context.console)
     }
@@ -136,17 +131,20 @@ impl SecretSource {
             }
             let size = match options.size.map(usize::try_from) {
                 None => None,
-                Some(Ok(size)) if size <= KEY_FILE_MAX => Some(size),
+                Some(Ok(size)) if size <= KeyFile::MAX => Some(size),
                 Some(_) => {
                     return Err(Error::failure(format!(
-                        "{size_name} is above the limit of {KEY_FILE_MAX} bytes (8 MiB)"
+                        "{size_name} is above the limit of {} bytes (8 MiB)",
+                        KeyFile::MAX
                     )));
                 }
             };
-            SecretFrom::KeyFile(KeyFile {
-                path: path.to_owned(),
-                offset: options.offset,
-                size,
+            SecretFrom::KeyFile(NamedKeyFile {
+                file: KeyFile {
+                    path: path.to_owned(),
+                    offset: options.offset,
+                    size,
+                },
                 names: [offset_name, size_name],
             })
         } else if options.offset != 0 || options.size.is_some() {
@@ -220,7 +218,7 @@ impl SecretSource {
         let secret = match &self.from {
             SecretFrom::Prompt(_) => None,
             SecretFrom::StdinLine => stdin_line()?,
-            SecretFrom::KeyFile(file) if is_stdin(&file.path) => {
+            SecretFrom::KeyFile(file) if file.file.is_stdin() => {
                 Some(file.read()?).filter(|secret| !secret.is_empty())
             }
             SecretFrom::KeyFile(_) | SecretFrom::Known(_) => return Ok(Some(self)),
@@ -241,7 +239,7 @@ impl SecretSource {
                 if secret.is_empty() {
                     return Err(Error::failure(format!(
                         "the key file {} is empty, which protects nothing",
-                        shown(&file.path)
+                        file.file.name()
                     )));
                 }
                 secret
@@ -261,59 +259,29 @@ impl SecretSource {
 
 const EMPTY: &str = "the passphrase is empty, which protects nothing";
 
-impl KeyFile {
-    /// Reads its bytes, at most [`KEY_FILE_MAX`].
+impl NamedKeyFile {
+    /// Reads its bytes, at most [`KeyFile::MAX`].
     ///
     /// # Errors
     /// Fails when the file cannot be read, is too long or is too short.
     fn read(&self) -> Result<SecretBytes> {
-        let path = &self.path;
         let [offset_name, size_name] = self.names;
-        let cannot = |error: io::Error| {
-            Error::io(format!("cannot read the key file {}", shown(path)), &error)
-        };
-        let mut file = if is_stdin(path) {
-            stdin()
-        } else {
-            File::open(path)
-        }
-        .map_err(cannot)?;
-        if file.metadata().map_err(cannot)?.is_dir() {
-            return Err(Error::failure(format!(
-                "the key file {} is a folder",
-                shown(path)
-            )));
-        }
-        let offset = self.offset;
-        let skipped = skip(&mut file, offset).map_err(cannot)?;
-        if skipped < offset {
-            return Err(Error::failure(format!(
-                "the key file {} has {skipped} bytes, but {offset_name} is {offset}",
-                shown(path)
-            )));
-        }
-        match self.size {
-            Some(size) => {
-                let mut secret = SecretBytes::zeroed(size);
-                let filled = fill(&mut file, secret.expose_mut()).map_err(cannot)?;
-                if filled < size {
-                    return Err(Error::failure(format!(
-                        "the key file {} has only {filled} of the {size} bytes of {size_name}",
-                        shown(path)
-                    )));
-                }
-                Ok(secret)
+        self.file.read().map_err(|error| match &error {
+            KeyFileError::Offset {
+                name,
+                offset,
+                found,
+            } => Error::failure(format!(
+                "the key file {name} has {found} bytes, but {offset_name} is {offset}"
+            )),
+            KeyFileError::Size { name, size, found } => Error::failure(format!(
+                "the key file {name} has only {found} of the {size} bytes of {size_name}"
+            )),
+            KeyFileError::TooLong { .. } => {
+                Error::from(error).hint(format!("To use a part of it, add {size_name} BYTES."))
             }
-            None => read_until(&mut file, None, KEY_FILE_MAX)
-                .map_err(cannot)?
-                .ok_or_else(|| {
-                    Error::failure(format!(
-                        "the key file {} is longer than {KEY_FILE_MAX} bytes (8 MiB)",
-                        shown(path)
-                    ))
-                    .hint(format!("To use a part of it, add {size_name} BYTES."))
-                }),
-        }
+            _ => error.into(),
+        })
     }
 }
 
@@ -321,12 +289,11 @@ impl KeyFile {
 /// or `None` at the end.
 fn stdin_line() -> Result<Option<SecretBytes>> {
     let read = stdin().and_then(|mut file| {
-        let mut first = SecretBytes::zeroed(1);
-        match fill(&mut file, first.expose_mut())? {
-            0 => Ok(None),
-            _ if first.expose() == b"\n" => Ok(Some(Some(SecretBytes::zeroed(0)))),
-            _ => read_until(&mut (first.expose().chain(file)), Some(b'\n'), KEY_FILE_MAX).map(Some),
-        }
+        let Some(first) = first_byte(&mut file)? else {
+            return Ok(None);
+        };
+        let mut all = first.expose().chain(file);
+        read_secret(&mut all, Some(b'\n'), KeyFile::MAX).map(Some)
     });
     match read {
         Err(error) => Err(Error::io(
@@ -334,7 +301,8 @@ fn stdin_line() -> Result<Option<SecretBytes>> {
             &error,
         )),
         Ok(Some(None)) => Err(Error::failure(format!(
-            "a line of standard input is longer than {KEY_FILE_MAX} bytes (8 MiB)"
+            "a line of standard input is longer than {} bytes (8 MiB)",
+            KeyFile::MAX
         ))),
         Ok(Some(Some(secret))) => Ok(Some(secret)),
         Ok(None) => Ok(None),
@@ -374,16 +342,13 @@ fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
     let line = OpenLine::begin();
     let echo = EchoOff::on(tty).map_err(cannot)?;
     tty.write_all(question.as_bytes()).map_err(cannot)?;
-    let mut first = SecretBytes::zeroed(1);
-    if fill(&mut tty, first.expose_mut()).map_err(cannot)? == 0 {
+    let Some(first) = first_byte(&mut tty).map_err(cannot)? else {
         drop(echo);
         let _ = tty.write_all(b"\n");
         return Err(Error::failure("no passphrase was given"));
-    }
-    let answer = match first.expose() {
-        b"\n" => Some(SecretBytes::zeroed(0)),
-        byte => read_until(&mut byte.chain(tty), Some(b'\n'), TYPED_MAX).map_err(cannot)?,
     };
+    let mut all = first.expose().chain(tty);
+    let answer = read_secret(&mut all, Some(b'\n'), TYPED_MAX).map_err(cannot)?;
     if answer.is_none() {
         // Otherwise the shell would show the rest and run it.
         process::forget_typed(tty);
@@ -395,72 +360,14 @@ fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
     })
 }
 
-/// Reads up to `end`, which is not part of the result, or to the end of the input. Returns `None`
-/// if there are more than `max` bytes. Reads nothing past `end` and leaves no copy in memory.
-fn read_until(
-    input: &mut impl Read,
-    end: Option<u8>,
-    max: usize,
-) -> io::Result<Option<SecretBytes>> {
-    let mut secret = SecretBytes::zeroed(4096.min(max + 1));
-    let mut len = 0;
-    loop {
-        if len == secret.len() {
-            if len > max {
-                return Ok(None);
-            }
-            let mut longer = SecretBytes::zeroed((2 * len).min(max + 1));
-            longer.expose_mut()[..len].copy_from_slice(secret.expose());
-            secret = longer;
-        }
-        // Read byte by byte if the bytes after `end` belong to another reader.
-        let room = &mut secret.expose_mut()[len..];
-        let room = if end.is_some() { &mut room[..1] } else { room };
-        let count = match input.read(room) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            other => other?,
-        };
-        if count == 0 || end.is_some_and(|end| secret.expose()[len] == end) {
-            break;
-        }
-        len += count;
+/// Reads one byte, or returns `None` at the end of the input.
+fn first_byte(input: &mut impl Read) -> io::Result<Option<SecretBytes>> {
+    let mut first = SecretBytes::zeroed(1);
+    match input.read_exact(first.expose_mut()) {
+        Ok(()) => Ok(Some(first)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
     }
-    if len > max {
-        return Ok(None);
-    }
-    secret.truncate(len);
-    Ok(Some(secret))
-}
-
-/// Reads until `buf` is full or the input ends. Returns the number of bytes read.
-fn fill(input: &mut impl Read, buf: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buf.len() {
-        match input.read(&mut buf[filled..]) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-/// Skips up to `count` bytes and returns how many there were. It reads instead of seeking, because
-/// the input may be a pipe, and key files are small.
-fn skip(input: &mut impl Read, count: u64) -> io::Result<u64> {
-    let mut buf = SecretBytes::zeroed(4096);
-    let mut skipped = 0;
-    while skipped < count {
-        let want = usize::try_from(count - skipped)
-            .unwrap_or(usize::MAX)
-            .min(buf.len());
-        match fill(input, &mut buf.expose_mut()[..want])? {
-            0 => break,
-            got => skipped += got as u64,
-        }
-    }
-    Ok(skipped)
 }
 
 fn is_stdin(path: &Path) -> bool {
@@ -472,48 +379,5 @@ fn shown(path: &Path) -> String {
         "standard input".into()
     } else {
         path_name(path)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_end_at_the_newline_and_no_byte_more_is_read() {
-        let mut input: &[u8] = b"correct horse\r\nrest";
-        let line = read_until(&mut input, Some(b'\n'), 512).unwrap().unwrap();
-        assert_eq!(line.expose(), b"correct horse\r");
-        assert_eq!(input, b"rest");
-    }
-
-    #[test]
-    fn a_secret_may_have_exactly_the_limit() {
-        for max in [10, 4095, 4096, 4097, 8192, 10_000] {
-            let bytes = vec![7; max + 1];
-            let read = |len: usize, end| read_until(&mut &bytes[..len], end, max).unwrap();
-            for end in [None, Some(b'\n')] {
-                assert_eq!(read(max, end).unwrap().expose(), &bytes[..max], "{max}");
-                assert!(read(max + 1, end).is_none(), "{max}");
-            }
-            assert!(read(0, None).unwrap().is_empty());
-        }
-        let mut full = vec![7; 10];
-        full.push(b'\n');
-        assert_eq!(
-            read_until(&mut full.as_slice(), Some(b'\n'), 10)
-                .unwrap()
-                .unwrap()
-                .len(),
-            10
-        );
-    }
-
-    #[test]
-    fn skip_returns_the_number_of_skipped_bytes() {
-        let mut input: &[u8] = &[1; 10_000];
-        assert_eq!(skip(&mut input, 9_999).unwrap(), 9_999);
-        assert_eq!(input.len(), 1);
-        assert_eq!(skip(&mut input, 5).unwrap(), 1);
     }
 }

@@ -14,6 +14,7 @@
 //! | use its plaintext as a disk | [`Export`] |
 //! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
 //! | do the same with a plain volume, which has no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
+//! | read a secret from a file or a stream | [`KeyFile`], [`read_secret`] |
 //! | add, change or remove a passphrase or key | [`Volume::add_key`], [`Volume::change_key`], [`Volume::remove_key`] |
 //! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] |
 //! | check whether a volume is intact | [`Volume::check`] |
@@ -79,6 +80,7 @@ pub mod engines;
 mod error;
 mod export;
 mod header;
+mod key_file;
 mod keys;
 mod output;
 mod plain;
@@ -97,6 +99,7 @@ pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};
 pub use export::{Export, ExportOptions};
 pub use header::{HeaderRestore, back_up_header, repair_header};
+pub use key_file::{KeyFile, KeyFileError, read_secret};
 pub use keys::KeyOptions;
 pub use output::create_output;
 pub use plain::PlainVolume;
