@@ -3,6 +3,7 @@
 
 mod calibrate;
 pub mod calibration;
+mod report;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -13,7 +14,11 @@ use luxor_engine::{
 use luxor_volume::{Encryption, ExtentCipher, Plaintext, VolumeKey};
 
 use self::calibration::Cpu;
-pub use self::{calibrate::calibrate, calibration::Calibration};
+pub use self::{
+    calibrate::calibrate,
+    calibration::Calibration,
+    report::{EngineReport, SelfTest},
+};
 use crate::{Context, Error, Events, Result};
 
 /// Returns every backend of this program, best first: those of the CPU, then `cuda`, `opencl` and

@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use luxor::{
     Calibration,
-    engines::{calibrated, registry},
+    engines::{EngineReport, SelfTest, calibrated, registry},
 };
-use luxor_engine::{Mode, Registry, self_test};
+use luxor_engine::{Mode, Registry};
 use serde::Serialize;
 
 use crate::{
@@ -79,53 +79,8 @@ impl AutoDevice {
     }
 }
 
-#[derive(Debug, Serialize)]
-struct EngineReport {
-    name: &'static str,
-    present: bool,
-    /// A description of the device or the instructions; null if the engine is not available.
-    device: Option<String>,
-    modes: Vec<&'static str>,
-    self_test: Option<SelfTest>,
-    /// Why the engine is not available, or how its self-test failed.
-    reason: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum SelfTest {
-    Passed,
-    Failed,
-}
-
 impl Report {
     fn of(registry: &Registry) -> Self {
-        let engines = registry.probe_all().map(|(name, backend)| match backend {
-            Ok(backend) => {
-                let info = backend.info();
-                let failure = self_test(&*backend).err();
-                EngineReport {
-                    name,
-                    present: true,
-                    device: Some(info.device),
-                    modes: info.modes.iter().map(|mode| mode.name()).collect(),
-                    self_test: Some(if failure.is_some() {
-                        SelfTest::Failed
-                    } else {
-                        SelfTest::Passed
-                    }),
-                    reason: failure.map(|failure| failure.to_string()),
-                }
-            }
-            Err(reason) => EngineReport {
-                name,
-                present: false,
-                device: None,
-                modes: Vec::new(),
-                self_test: None,
-                reason: Some(reason.to_string()),
-            },
-        });
         Self {
             schema: 1,
             auto: registry
@@ -133,7 +88,7 @@ impl Report {
                 .ok()
                 .map(|backend| backend.info().name),
             auto_device: None,
-            engines: engines.collect(),
+            engines: EngineReport::of_all(registry),
         }
     }
 
