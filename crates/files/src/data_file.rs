@@ -2,10 +2,12 @@
 //! A file or block device that is the storage of a disk, and is in use as long as it is open.
 
 use std::{
+    fmt,
     fs::{self, File, OpenOptions},
     io::{self, Seek},
     os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use luxor_sector::Storage;
@@ -25,10 +27,24 @@ use crate::{
 /// [`DataFile::into_storage`] included. A reader permits other readers; a writer permits no other
 /// program. A block device that is open for writing is also open exclusively (`O_EXCL`), so that it
 /// cannot be mounted.
-#[derive(Debug)]
 pub struct DataFile {
     path: PathBuf,
-    file: File,
+    kind: Kind,
+}
+
+enum Kind {
+    /// A regular file or a block device.
+    File(File),
+    /// What the caller supplies in place of a file.
+    Storage(Arc<dyn Storage>),
+}
+
+impl fmt::Debug for DataFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DataFile")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 impl DataFile {
@@ -93,8 +109,18 @@ impl DataFile {
         }
         Ok(Self {
             path: path_of(),
-            file,
+            kind: Kind::File(file),
         })
+    }
+
+    /// Uses a storage that is no file, such as an object in a network store. `name` is its name for
+    /// messages. Nothing is locked: the caller ensures that nothing else changes it meanwhile.
+    #[must_use]
+    pub fn of_storage(storage: Arc<dyn Storage>, name: &Path) -> Self {
+        Self {
+            path: name.to_owned(),
+            kind: Kind::Storage(storage),
+        }
     }
 
     /// The path as the user gave it.
@@ -112,7 +138,11 @@ impl DataFile {
         reason = "emptiness has no meaning of its own here"
     )]
     pub fn len(&self) -> Result<u64, DataFileError> {
-        Storage::len(&self.file).map_err(|error| self.unreadable(error))
+        let len = match &self.kind {
+            Kind::File(file) => Storage::len(file),
+            Kind::Storage(storage) => storage.len(),
+        };
+        len.map_err(|error| self.unreadable(error))
     }
 
     /// Returns an input that reads it from the beginning, such as the metadata of the volume.
@@ -120,7 +150,11 @@ impl DataFile {
     /// # Errors
     /// [`DataFileError::Read`] and [`DataFileError::Input`].
     pub fn input(&self) -> Result<Input, DataFileError> {
-        let file = self.file.try_clone().and_then(|mut file| {
+        let file = match &self.kind {
+            Kind::Storage(storage) => return Ok(Input::of_storage(storage.clone(), &self.path)?),
+            Kind::File(file) => file,
+        };
+        let file = file.try_clone().and_then(|mut file| {
             // All handles share one position, which asking for the length has moved.
             file.rewind()?;
             Ok(file)
@@ -131,8 +165,20 @@ impl DataFile {
 
     /// Returns the storage, which can be read, and written if it was opened for writing.
     #[must_use]
-    pub fn into_storage(self) -> File {
-        self.file
+    pub fn into_storage(self) -> Arc<dyn Storage> {
+        match self.kind {
+            Kind::File(file) => Arc::new(file),
+            Kind::Storage(storage) => storage,
+        }
+    }
+
+    /// Returns the file or block device, or `None` for [`DataFile::of_storage`].
+    #[must_use]
+    pub fn into_file(self) -> Option<File> {
+        match self.kind {
+            Kind::File(file) => Some(file),
+            Kind::Storage(_) => None,
+        }
     }
 
     fn unreadable(&self, source: io::Error) -> DataFileError {

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Opens what is read: a file, a block device, a pipe or standard input. Also opens what has
-//! metadata to be changed in place by [`MetadataChange`](crate::MetadataChange).
+//! Opens what is read: a file, a block device, a pipe, standard input, or what the caller supplies
+//! in place of a file. Also opens what has metadata to be changed in place by
+//! [`MetadataChange`](crate::MetadataChange).
 
 mod announced;
 #[cfg(test)]
 mod tests;
 
 use std::{
+    fmt,
     fs::{File, OpenOptions},
     io::{self, Read, Seek},
     os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -49,22 +52,37 @@ pub enum Role {
 /// read-only even with [`Role::Change`]. Either way, large holes are returned as zeros without
 /// being read. The length of a regular file is fixed when it is opened; if the file becomes longer
 /// or shorter, reading fails, at the latest when the last byte is read.
-#[derive(Debug)]
 pub struct Input {
     path: PathBuf,
-    file: File,
     kind: Kind,
     locked: bool,
 }
 
-#[derive(Debug)]
 enum Kind {
-    Seekable(AnnouncedLength),
-    /// A pipe, a terminal or a socket. It is read in order, and its length is unknown.
+    /// A regular file or a block device.
+    File { file: File, place: AnnouncedLength },
+    /// What the caller supplies in place of a file, and its length when it was opened.
+    Storage {
+        storage: Arc<dyn Storage>,
+        len: u64,
+        position: u64,
+    },
+    /// A pipe, a terminal, a socket or a stream of the caller. It is read in order, and its length
+    /// is unknown.
     Stream {
+        stream: Box<dyn Read + Send + Sync>,
         /// The number of bytes that were read.
         position: u64,
     },
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("path", &self.path)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Input {
@@ -119,43 +137,82 @@ impl Input {
             return Err(InputError::Folder { path: path_of() });
         }
         let regular = metadata.is_file();
-        let seekable = regular || metadata.file_type().is_block_device();
-        let kind = if seekable {
-            let position = (&file).stream_position().map_err(failed)?;
-            let end = Storage::len(&file).map_err(failed)?;
+        let mut seekable = regular || metadata.file_type().is_block_device();
+        let (mut base, mut end) = (0, 0);
+        if seekable {
+            base = (&file).stream_position().map_err(failed)?;
+            end = Storage::len(&file).map_err(failed)?;
             // Files in /proc have length 0 but are not empty.
-            if regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0 {
-                Kind::Stream { position: 0 }
-            } else {
-                let base = position.min(end);
-                Kind::Seekable(AnnouncedLength {
-                    base,
-                    len: end - base,
-                    position: 0,
-                    regular,
-                })
-            }
-        } else {
-            Kind::Stream { position: 0 }
-        };
-        if role == Role::Change && matches!(kind, Kind::Stream { .. }) {
+            seekable = !(regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0);
+        }
+        if role == Role::Change && !seekable {
             return Err(InputError::Unchangeable { path: path_of() });
         }
-
         let locked = seekable && role == Role::Data;
         if locked && !lock_data(&file, Access::Read).map_err(failed)? {
             return Err(InputError::Locked { path: path_of() });
         }
+        let kind = if seekable {
+            base = base.min(end);
+            let place = AnnouncedLength {
+                base,
+                len: end - base,
+                position: 0,
+                regular,
+            };
+            Kind::File { file, place }
+        } else {
+            let stream = Box::new(file);
+            Kind::Stream {
+                stream,
+                position: 0,
+            }
+        };
         Ok(Self {
             path: path_of(),
-            file,
             kind,
             locked,
         })
     }
 
-    /// The number of bytes from its beginning to its end when it was opened. `None` for pipes,
-    /// sockets and terminals.
+    /// Makes an input of a storage that is no file, such as an object in a network store. `name` is
+    /// its name for messages. Nothing is locked: the caller ensures that nothing else changes it
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// [`InputError::Open`] if its length cannot be determined.
+    pub fn of_storage(storage: Arc<dyn Storage>, name: &Path) -> Result<Self, InputError> {
+        let len = storage.len().map_err(|source| InputError::Open {
+            path: name.to_owned(),
+            source,
+        })?;
+        Ok(Self {
+            path: name.to_owned(),
+            kind: Kind::Storage {
+                storage,
+                len,
+                position: 0,
+            },
+            locked: false,
+        })
+    }
+
+    /// Makes an input of a stream from which nothing has been read. `name` is its name for
+    /// messages.
+    #[must_use]
+    pub fn of_stream(stream: impl Read + Send + Sync + 'static, name: &Path) -> Self {
+        Self {
+            path: name.to_owned(),
+            kind: Kind::Stream {
+                stream: Box::new(stream),
+                position: 0,
+            },
+            locked: false,
+        }
+    }
+
+    /// The number of bytes from its beginning to its end when it was opened. `None` for streams:
+    /// pipes, sockets, terminals and [`Input::of_stream`].
     #[must_use]
     #[expect(
         clippy::len_without_is_empty,
@@ -163,7 +220,8 @@ impl Input {
     )]
     pub fn len(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Seekable(place) => Some(place.len),
+            Kind::File { place, .. } => Some(place.len),
+            Kind::Storage { len, .. } => Some(*len),
             Kind::Stream { .. } => None,
         }
     }
@@ -180,41 +238,53 @@ impl Input {
         shown(&self.path)
     }
 
-    /// The open file, for [`MetadataLock`](crate::locks::MetadataLock), and for writing if it was
-    /// opened with [`Role::Change`].
+    /// The open file, for [`MetadataLock`](crate::locks::MetadataLock). `None` for streams and for
+    /// [`Input::of_storage`].
     #[must_use]
-    pub fn file(&self) -> &File {
-        &self.file
+    pub fn file(&self) -> Option<&File> {
+        match &self.kind {
+            Kind::File { file, .. } => Some(file),
+            Kind::Storage { .. } | Kind::Stream { .. } => None,
+        }
     }
 
-    /// The input as read-only storage. `None` for pipes, sockets and terminals.
+    /// The input as read-only storage. `None` for streams.
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match self.kind {
-            Kind::Seekable(_) => Some(self),
+            Kind::File { .. } | Kind::Storage { .. } => Some(self),
+            Kind::Stream { .. } => None,
+        }
+    }
+
+    /// What the input reads from, with which it can also be written if it was opened for that.
+    /// `None` for streams.
+    pub(crate) fn writable(&self) -> Option<&dyn Storage> {
+        match &self.kind {
+            Kind::File { file, .. } => Some(file),
+            Kind::Storage { storage, .. } => Some(&**storage),
             Kind::Stream { .. } => None,
         }
     }
 
     /// The bytes that have not been read yet, as the source of a copy.
     pub fn source(&mut self) -> Source<'_> {
-        match &self.kind {
-            Kind::Seekable(place) => Source::At(Region {
-                storage: self,
-                offset: place.position,
-                len: place.len - place.position,
-            }),
-            Kind::Stream { .. } => Source::Stream(self),
-        }
+        let (offset, len) = match &self.kind {
+            Kind::File { place, .. } => (place.position, place.len),
+            Kind::Storage { position, len, .. } => (*position, *len),
+            Kind::Stream { .. } => return Source::Stream(self),
+        };
+        Source::At(Region {
+            storage: self,
+            offset,
+            len: len - offset,
+        })
     }
 
-    /// The identity of the file or device. `None` for pipes, sockets and terminals.
+    /// The identity of the file or device. `None` for all other inputs.
     #[must_use]
     pub fn identity(&self) -> Option<FileIdentity> {
-        match self.kind {
-            Kind::Seekable(_) => FileIdentity::of(&self.file.metadata().ok()?),
-            Kind::Stream { .. } => None,
-        }
+        FileIdentity::of(&self.file()?.metadata().ok()?)
     }
 
     /// Continues reading at byte `offset`. A stream is read up to there, and cannot go back.
@@ -229,12 +299,18 @@ impl Input {
             Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
         };
         match &mut self.kind {
-            Kind::Seekable(place) if offset > place.len => ends(place.len),
-            Kind::Seekable(place) => {
-                place.position = offset;
+            Kind::File {
+                place: AnnouncedLength { len, position, .. },
+                ..
+            }
+            | Kind::Storage { len, position, .. } => {
+                if offset > *len {
+                    return ends(*len);
+                }
+                *position = offset;
                 Ok(())
             }
-            Kind::Stream { position } => {
+            Kind::Stream { position, .. } => {
                 let here = *position;
                 let Some(forward) = offset.checked_sub(here) else {
                     let message = format!("a stream cannot go back to byte {offset}");
@@ -254,8 +330,19 @@ impl Input {
 impl Read for Input {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match &mut self.kind {
-            Kind::Seekable(place) => place.read(&self.file, buf),
-            Kind::Stream { position } => match (&self.file).read(buf) {
+            Kind::File { file, place } => place.read(file, buf),
+            Kind::Storage {
+                storage,
+                len,
+                position,
+            } => {
+                let left = *len - *position;
+                let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
+                storage.read_exact_at(&mut buf[..wanted], *position)?;
+                *position += wanted as u64;
+                Ok(wanted)
+            }
+            Kind::Stream { stream, position } => match stream.read(buf) {
                 Ok(read) => {
                     *position += read as u64;
                     Ok(read)
@@ -278,10 +365,11 @@ impl Storage for Input {
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let Kind::Seekable(place) = &self.kind else {
-            return Err(io::ErrorKind::NotSeekable.into());
-        };
-        place.read_exact_at(&self.file, buf, offset)
+        match &self.kind {
+            Kind::File { file, place } => place.read_exact_at(file, buf, offset),
+            Kind::Storage { storage, .. } => storage.read_exact_at(buf, offset),
+            Kind::Stream { .. } => Err(io::ErrorKind::NotSeekable.into()),
+        }
     }
 
     fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
@@ -298,8 +386,8 @@ impl Storage for Input {
 
 impl Drop for Input {
     fn drop(&mut self) {
-        if self.locked {
-            unlock_data(&self.file);
+        if let (true, Some(file)) = (self.locked, self.file()) {
+            unlock_data(file);
         }
     }
 }

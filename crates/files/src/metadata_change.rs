@@ -29,7 +29,8 @@ use crate::{
 #[derive(Debug)]
 pub struct MetadataChange<'a> {
     input: &'a Input,
-    _lock: MetadataLock,
+    /// `None` for a storage that is no file.
+    _lock: Option<MetadataLock>,
 }
 
 impl<'a> MetadataChange<'a> {
@@ -40,10 +41,20 @@ impl<'a> MetadataChange<'a> {
     /// # Errors
     /// [`NotLocked`]: another program has held a lock for 30 seconds, a needed lock cannot be had,
     /// or a loop device shows bytes of `input` too ([`FileIdentity::loop_device`]).
+    ///
+    /// # Panics
+    /// Panics if `input` is a stream.
     pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
+        assert!(
+            input.as_storage().is_some(),
+            "the input was not opened with Role::Change"
+        );
+        let Some(file) = input.file() else {
+            return Ok(Self { input, _lock: None });
+        };
         let not_locked = |source| NotLocked::new(input.path(), source);
-        let lock = MetadataLock::to_change(input.file(), is_needed).map_err(not_locked)?;
-        let metadata = input.file().metadata();
+        let lock = Some(MetadataLock::to_change(file, is_needed).map_err(not_locked)?);
+        let metadata = file.metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
         let identity = FileIdentity::of(&metadata);
         if let Some(device) = identity.and_then(FileIdentity::loop_device) {
@@ -63,19 +74,25 @@ impl<'a> MetadataChange<'a> {
     }
 
     /// The storage with the metadata, open for reading and writing.
+    ///
+    /// # Panics
+    /// Never: [`MetadataChange::begin`] refuses streams.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
-        self.input.file()
+        self.input.writable().expect("the input is not a stream")
     }
 
     /// Prevents other programs from mounting a block device and from using the data of a device or
     /// file, until the returned file is dropped. Needed for changes after which the file or device
-    /// no longer begins as the system and other programs know it.
+    /// no longer begins as the system and other programs know it. Returns `None` for a storage that
+    /// is no file, which no other program knows.
     ///
     /// # Errors
     /// [`Unusable::InUse`] if something already uses the file or device.
-    pub fn exclusive(&self) -> Result<File, Unusable> {
-        let file = self.input.file();
+    pub fn exclusive(&self) -> Result<Option<File>, Unusable> {
+        let Some(file) = self.input.file() else {
+            return Ok(None);
+        };
         let metadata = file.metadata().map_err(Unusable::Io)?;
         if let Some(user) = FileIdentity::of(&metadata).and_then(FileIdentity::user) {
             return Err(Unusable::InUse(user));
@@ -95,7 +112,7 @@ impl<'a> MetadataChange<'a> {
             _ => Unusable::Io(error),
         })?;
         if lock_data(&file, Access::Write).map_err(Unusable::Io)? {
-            Ok(file)
+            Ok(Some(file))
         } else {
             let user = "locked: another program is using it";
             Err(Unusable::InUse(user.to_owned()))
@@ -113,14 +130,16 @@ pub enum Unusable {
 }
 
 /// Waits for the lock under which metadata of `input` are read consistently. Standard input gets no
-/// lock of the node: its open file is shared with the caller's process.
+/// lock of the node: its open file is shared with the caller's process. Returns `None` for an input
+/// that is no file.
 ///
 /// # Errors
 /// [`NotLocked`]: another program has held a lock for 30 seconds.
-pub fn lock_to_read(input: &Input) -> Result<MetadataLock, NotLocked> {
+pub fn lock_to_read(input: &Input) -> Result<Option<MetadataLock>, NotLocked> {
     let is_shared = input.path() == Path::new("-");
-    MetadataLock::to_read(input.file(), is_shared)
-        .map_err(|source| NotLocked::new(input.path(), source))
+    let lock = |file| MetadataLock::to_read(file, is_shared);
+    let locked = input.file().map(lock).transpose();
+    locked.map_err(|source| NotLocked::new(input.path(), source))
 }
 
 /// Why metadata could not be locked.

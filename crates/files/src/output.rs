@@ -11,10 +11,12 @@ mod sparse;
 mod whole_file;
 
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::Duration,
 };
@@ -88,13 +90,19 @@ impl Default for OutputOptions<'_> {
 /// As a [`Write`] it takes bytes in order, from the offset given to [`Output::begin`]. Seekable
 /// outputs are also a [`Storage`], for a header that is written last. A regular file is not visible
 /// before [`Output::finish`], and if it is dropped before, nothing remains.
-#[derive(Debug)]
 pub struct Output {
     path: PathBuf,
     kind: Kind,
 }
 
-#[derive(Debug)]
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output")
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
 enum Kind {
     File {
         file: WholeFile,
@@ -104,7 +112,12 @@ enum Kind {
         device: Device,
         position: u64,
     },
-    Stream(File),
+    /// What the caller supplies in place of a file.
+    Storage {
+        storage: Arc<dyn Storage>,
+        position: u64,
+    },
+    Stream(Box<dyn Write + Send + Sync>),
 }
 
 impl Output {
@@ -127,7 +140,7 @@ impl Output {
             check_not_input(path, FileIdentity::of(&metadata), options)?;
             return Ok(Self {
                 path: path_of(),
-                kind: Kind::Stream(file),
+                kind: Kind::Stream(Box::new(file)),
             });
         }
 
@@ -157,7 +170,8 @@ impl Output {
                         position: 0,
                     }
                 } else {
-                    Kind::Stream(entry.open(found, OFlag::O_WRONLY).map_err(failed)?)
+                    let file = entry.open(found, OFlag::O_WRONLY).map_err(failed)?;
+                    Kind::Stream(Box::new(file))
                 }
             }
             found => {
@@ -190,13 +204,33 @@ impl Output {
         })
     }
 
+    /// Writes to a storage that is no file, such as an object in a network store. `name` is its name
+    /// for messages. It must be empty, and grow as it is written.
+    #[must_use]
+    pub fn of_storage(storage: Arc<dyn Storage>, name: &Path) -> Self {
+        let position = 0;
+        Self {
+            path: name.to_owned(),
+            kind: Kind::Storage { storage, position },
+        }
+    }
+
+    /// Writes to a stream, from its present position. `name` is its name for messages.
+    #[must_use]
+    pub fn of_stream(stream: impl Write + Send + Sync + 'static, name: &Path) -> Self {
+        Self {
+            path: name.to_owned(),
+            kind: Kind::Stream(Box::new(stream)),
+        }
+    }
+
     /// Its name for messages.
     #[must_use]
     pub fn name(&self) -> String {
         shown(&self.path)
     }
 
-    /// Returns whether bytes can be written out of order: true for regular files and block devices.
+    /// Returns whether bytes can be written out of order: false for streams.
     #[must_use]
     pub fn is_seekable(&self) -> bool {
         self.as_storage().is_some()
@@ -207,16 +241,18 @@ impl Output {
     pub fn contents(&self) -> Vec<String> {
         match &self.kind {
             Kind::Device { device, .. } => recognised(device.file()),
-            Kind::File { .. } | Kind::Stream(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 
-    /// The output as storage. `None` for pipes, sockets and character devices.
+    /// The output as storage. `None` for streams: pipes, sockets, character devices and
+    /// [`Output::of_stream`].
     #[must_use]
     pub fn as_storage(&self) -> Option<&dyn Storage> {
         match &self.kind {
             Kind::File { file, .. } => Some(file.file()),
             Kind::Device { device, .. } => Some(device.file()),
+            Kind::Storage { storage, .. } => Some(&**storage),
             Kind::Stream(_) => None,
         }
     }
@@ -234,7 +270,7 @@ impl Output {
                     lock.map_err(|source| NotLocked::new(&self.path, source))?,
                 ))
             }
-            Kind::File { .. } | Kind::Stream(_) => Ok(None),
+            _ => Ok(None),
         }
     }
 
@@ -243,7 +279,7 @@ impl Output {
     pub fn capacity(&self) -> Option<u64> {
         match &self.kind {
             Kind::Device { device, .. } => Some(device.capacity()),
-            Kind::File { .. } | Kind::Stream(_) => None,
+            _ => None,
         }
     }
 
@@ -289,6 +325,7 @@ impl Output {
                     error => NotLocked::new(&self.path, error).into(),
                 })?;
             }
+            Kind::Storage { position, .. } => *position = offset,
             Kind::Stream(_) => assert_eq!(offset, 0, "the data of a stream begin at offset 0"),
         }
         Ok(())
@@ -330,7 +367,8 @@ impl Output {
                     finished
                 }
                 Kind::Device { device, .. } => device.file().sync_all(),
-                Kind::Stream(file) => file.flush(),
+                Kind::Storage { storage, .. } => storage.sync(),
+                Kind::Stream(stream) => stream.flush(),
             };
             finished.map_err(|source| failed(path, source))?;
         }
@@ -348,7 +386,12 @@ impl Write for Output {
                 *position += bytes.len() as u64;
                 Ok(bytes.len())
             }
-            Kind::Stream(file) => match file.write(bytes) {
+            Kind::Storage { storage, position } => {
+                storage.write_all_at(bytes, *position)?;
+                *position += bytes.len() as u64;
+                Ok(bytes.len())
+            }
+            Kind::Stream(stream) => match stream.write(bytes) {
                 // Another process has made the pipe non-blocking. Wait a little, so that the
                 // retries do not use a whole CPU.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {

@@ -52,18 +52,53 @@ pub fn encrypt(
     context: &Context,
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
-    let (len, input_name) = (input.len(), input.name());
     let options = NewVolumeOptions {
-        file_length: len,
+        file_length: input.len(),
         detached: files.header.is_some(),
         ..options.clone()
     };
     options
         .check()
-        .map_err(|error| does_not_fit(error, &input_name, &path_name(files.volume)))?;
+        .map_err(|error| does_not_fit(error, &input.name(), &path_name(files.volume)))?;
     files.check()?;
-    let mut output = files.create_data(&options, Some(input), context)?;
-    let mut header = files.create_header(&options, Some(input), true, context)?;
+    let output = files.create_data(&options, Some(input), context)?;
+    let header = files.create_header(&options, Some(input), true, context)?;
+    encrypt_into(input, output, header, &options, secret, &engine, context)
+}
+
+/// As [`encrypt`], into an output that is already open.
+///
+/// # Errors
+/// Those of [`encrypt`].
+pub fn encrypt_to(
+    input: &mut Input,
+    output: Output,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    context: &Context,
+) -> Result<()> {
+    let engine = Engine::select(context, Mode::Xts)?;
+    let options = NewVolumeOptions {
+        file_length: input.len(),
+        detached: false,
+        ..options.clone()
+    };
+    options
+        .check()
+        .map_err(|error| does_not_fit(error, &input.name(), &output.name()))?;
+    encrypt_into(input, output, None, &options, secret, &engine, context)
+}
+
+fn encrypt_into(
+    input: &mut Input,
+    mut output: Output,
+    mut header: Option<Output>,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    engine: &Engine,
+    context: &Context,
+) -> Result<()> {
+    let (len, input_name) = (input.len(), input.name());
     let output_name = output.name();
     let header_first = header.is_none() && !output.is_seekable();
     if header_first && len.is_none() {
@@ -80,7 +115,7 @@ pub fn encrypt(
         output.check_room(end)?;
     }
 
-    let mut volume = make(&options, secret, &engine, context)?;
+    let mut volume = make(options, secret, engine, context)?;
     let encryption = volume.segment().encryption;
     let key = engine.load_volume_key(volume.volume_key(), encryption)?;
     if header_first {
@@ -102,9 +137,7 @@ pub fn encrypt(
         plaintext_len: len,
         cancel: &context.cancel,
     };
-    let progress = context
-        .events
-        .bytes("Encrypting", path_name(files.volume), len);
+    let progress = context.events.bytes("Encrypting", output.name(), len);
     let copied = pipeline::run(&job, input.source(), &mut output, &|done| progress.at(done))
         .map_err(|error| copy_error(error, &input_name, &output_name))?;
     drop(progress);

@@ -184,11 +184,12 @@ impl Export {
             .into()
         };
         let parts = parts(plaintext, engine)?;
-        let file = data.into_storage();
         let storage: Arc<dyn Storage> = if options.direct {
+            let file = data.into_file();
+            let file = file.ok_or_else(|| failed(&"only a file supports direct I/O"))?;
             Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?)
         } else {
-            Arc::new(file)
+            data.into_storage()
         };
         let options = DiskOptions {
             read_only: options.read_only,

@@ -7,7 +7,7 @@
 //! | task | use |
 //! |---|---|
 //! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] |
-//! | encrypt a file or a stream into a new volume | [`encrypt`] |
+//! | encrypt a file or a stream into a new volume | [`encrypt`], [`encrypt_to`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
 //! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
@@ -93,7 +93,7 @@ mod xts;
 
 pub use check::Findings;
 pub use context::{Context, Events, NoEvents, Progress};
-pub use create::{NewFiles, encrypt, format};
+pub use create::{NewFiles, encrypt, encrypt_to, format};
 pub use decrypt::{decrypt, decrypt_plaintext};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};

@@ -469,7 +469,7 @@ pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<Metadat
 ///
 /// # Errors
 /// Fails when it is in use.
-pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<File> {
+pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<File>> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
         Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
@@ -574,7 +574,7 @@ impl Payload {
 
 /// Returns when a file was last written to. For a device the time is not known.
 fn last_change(input: &Input) -> Option<SystemTime> {
-    let metadata = input.file().metadata().ok()?;
+    let metadata = input.file()?.metadata().ok()?;
     metadata.is_file().then(|| metadata.modified().ok())?
 }
 

@@ -3,9 +3,9 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read, Write},
     path::{Path, PathBuf},
-    sync::atomic::Ordering,
+    sync::{Arc, atomic::Ordering},
 };
 
 use luxor::{
@@ -14,9 +14,9 @@ use luxor::{
     crypt_raw, decrypt_plaintext,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
-use luxor_files::{DataFile, Input, OutputOptions, Role};
+use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
-use luxor_sector::DiskStream;
+use luxor_sector::{DiskStream, MemoryStorage};
 use tempfile::TempDir;
 
 fn secret(text: &str) -> SecretBytes {
@@ -262,6 +262,68 @@ fn an_export_needs_the_data_of_its_volume() {
     let error = open(&other, &Unasked).map(|_| ()).unwrap_err();
     assert!(error.message().contains("has the data"), "{error}");
     assert_eq!(open(&path, &secret("first")).unwrap().disk.len(), 1 << 20);
+}
+
+/// Encrypts from a stream into a storage that is no file, changes a byte of the plaintext and a
+/// keyslot there, and decrypts it again.
+#[test]
+fn a_volume_can_be_in_any_storage() {
+    let context = Context::default();
+    let name = Path::new("object");
+    for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
+        let mut plain = vec![7; 102_400];
+        let storage = Arc::new(MemoryStorage::default());
+        let new = NewVolumeOptions {
+            pbkdf: cheap(),
+            ..NewVolumeOptions::new(version)
+        };
+        let mut input = Input::of_stream(std::io::Cursor::new(plain.clone()), Path::new("stream"));
+        let output = Output::of_storage(storage.clone(), name);
+        let first = || Ok(secret("first"));
+        luxor::encrypt_to(&mut input, output, &new, first, &context).unwrap();
+
+        let options = KeyOptions {
+            pbkdf: Some(cheap()),
+            ..KeyOptions::default()
+        };
+        let input = Input::of_storage(storage.clone(), name).unwrap();
+        let mut volume = Volume::open(input, &context).unwrap();
+        let second = || Ok(secret("second"));
+        volume
+            .add_key(None, &secret("first"), second, &options, &context)
+            .unwrap();
+
+        let data = DataFile::of_storage(storage.clone(), name);
+        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
+        let (unlock, export) = (UnlockOptions::default(), ExportOptions::default());
+        let opened = Export::open(volume, data, &secret("second"), &unlock, &export, &context);
+        opened.unwrap().disk.write(b"changed", 50_000).unwrap();
+        plain[50_000..50_007].copy_from_slice(b"changed");
+
+        let input = Input::of_storage(storage.clone(), name).unwrap();
+        let volume = Volume::open(input, &context).unwrap();
+        let (mut read, write) = std::io::pipe().unwrap();
+        let output = Output::of_stream(write, Path::new("pipe"));
+        let decrypting = std::thread::spawn(move || {
+            let context = Context::default();
+            luxor::decrypt(volume, &secret("first"), &unlock, output, &context)
+        });
+        let mut again = Vec::new();
+        read.read_to_end(&mut again).unwrap();
+        decrypting.join().unwrap().unwrap();
+        assert!(again == plain);
+
+        let direct = ExportOptions {
+            direct: true,
+            ..ExportOptions::default()
+        };
+        let data = DataFile::of_storage(storage, name);
+        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
+        let unlock = UnlockOptions::default();
+        let opened = Export::open(volume, data, &secret("first"), &unlock, &direct, &context);
+        let error = opened.map(|_| ()).unwrap_err();
+        assert!(error.message().contains("only a file"), "{error}");
+    }
 }
 
 #[test]

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use std::{fs, io::Write};
 
+use luxor_sector::MemoryStorage;
 use nix::{sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
 use crate::{
-    MetadataChange,
+    MetadataChange, lock_to_read,
     testing::{Loop, alone},
 };
 
@@ -64,7 +65,7 @@ fn only_inputs_opened_for_changes_are_written() {
         assert!(input.write_all_at(b"x", 0).is_err());
     }
     let input = Input::open(&path, Role::Metadata).unwrap();
-    assert!(Storage::write_all_at(input.file(), b"x", 0).is_err());
+    assert!(Storage::write_all_at(input.file().unwrap(), b"x", 0).is_err());
 
     mkfifo(&folder.path().join("pipe"), Mode::S_IRWXU).unwrap();
     for name in ["pipe", "-"] {
@@ -332,4 +333,43 @@ fn errors_say_why_a_file_cannot_be_opened() {
         .open(&path)
         .unwrap();
     assert!(lock_data(&writer, Access::Write).unwrap());
+}
+
+#[test]
+fn a_supplied_storage_is_read_like_a_file_and_changed_without_locks() {
+    let bytes: Vec<u8> = (0..10_000_u32).flat_map(u32::to_le_bytes).collect();
+    let storage = Arc::new(MemoryStorage::new(bytes.clone()));
+    let mut input = Input::of_storage(storage.clone(), Path::new("object")).unwrap();
+    assert_eq!((input.len(), input.name()), (Some(40_000), "object".into()));
+    assert!(input.file().is_none() && input.identity().is_none());
+    assert_eq!(all(&mut input), bytes);
+    input.skip_to(39_990).unwrap();
+    assert!(matches!(
+        input.source(),
+        Source::At(Region {
+            offset: 39_990,
+            len: 10,
+            ..
+        })
+    ));
+    assert_eq!(all(&mut input), bytes[39_990..]);
+    assert!(input.skip_to(40_001).is_err());
+    assert!(Storage::write_all_at(&input, b"x", 0).is_err());
+    assert!(lock_to_read(&input).unwrap().is_none());
+
+    let change = MetadataChange::begin(&input, |_| true).unwrap();
+    change.storage().write_all_at(b"xy", 8).unwrap();
+    assert!(change.exclusive().unwrap().is_none());
+    let mut found = [0; 2];
+    storage.read_exact_at(&mut found, 8).unwrap();
+    assert_eq!(found, *b"xy");
+}
+
+#[test]
+fn a_supplied_stream_has_no_length() {
+    let mut input = Input::of_stream(&b"from a stream"[..], Path::new("stream"));
+    assert!(input.len().is_none() && input.as_storage().is_none());
+    input.skip_to(5).unwrap();
+    assert!(input.skip_to(4).is_err());
+    assert_eq!(all(&mut input), b"a stream");
 }
