@@ -5,11 +5,14 @@ use std::{
     any::Any,
     fmt,
     num::NonZeroUsize,
-    sync::{Arc, atomic::AtomicBool},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
 };
 
-use crate::VolumePolicy;
+use crate::{Error, ErrorClass, Result, VolumePolicy};
 
 /// The settings that every operation needs. By default the best engine is used with one thread for
 /// each processor, and events are ignored.
@@ -29,8 +32,10 @@ pub struct Context {
     pub disable_locks: bool,
     /// When a thread sets this flag, [`encrypt`](crate::encrypt), [`decrypt`](fn@crate::decrypt)
     /// and [`decrypt_plaintext`](crate::decrypt_plaintext) soon end with an error of the class
-    /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear. The
-    /// library never clears the flag. [`crypt_raw`](crate::crypt_raw) does not read it.
+    /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear.
+    /// [`format`](fn@crate::format) and the changes of keys look at it once, after they have derived
+    /// a key, and then change nothing. The library never clears the flag.
+    /// [`crypt_raw`](crate::crypt_raw) does not read it.
     pub cancel: Arc<AtomicBool>,
     /// Receives warnings, notes and progress.
     pub events: Arc<dyn Events>,
@@ -46,6 +51,14 @@ impl Context {
         self.threads
             .or_else(|| thread::available_parallelism().ok())
             .unwrap_or(NonZeroUsize::MIN)
+    }
+
+    /// Fails if [`Context::cancel`] is set.
+    pub(crate) fn check_cancelled(&self) -> Result<()> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::new(ErrorClass::Cancelled, "interrupted"));
+        }
+        Ok(())
     }
 }
 

@@ -300,7 +300,9 @@ fn make(
 ) -> Result<NewVolume> {
     let secret = secret()?;
     let _step = context.events.step("Making the key");
-    Ok(options.create(secret.expose(), &*engine.backend)?)
+    let volume = options.create(secret.expose(), &*engine.backend)?;
+    context.check_cancelled()?;
+    Ok(volume)
 }
 
 /// Writes the metadata at their offsets, or as a stream if `output` is not seekable. On a block

@@ -188,6 +188,7 @@ impl Volume {
         let _step = context.events.step("Making the keyslot");
         let (secret, backend) = (secret.expose(), &*engine.backend);
         let new = self.header.new_keyslot(unlocked, secret, pbkdf, backend)?;
+        context.check_cancelled()?;
         Ok(new)
     }
 }

@@ -56,6 +56,7 @@ pub(crate) fn try_secrets<T>(
         let step = context.events.step("Opening the volume");
         let result = unlock(secret.expose());
         drop(step);
+        context.check_cancelled()?;
         match result {
             Ok(unlocked) => return Ok((unlocked, secret)),
             Err(NotUnlocked {
