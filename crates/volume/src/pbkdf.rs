@@ -53,6 +53,12 @@ impl PbkdfKind {
     /// All kinds, for tests and tables.
     pub const ALL: [Self; 3] = [Self::Argon2id, Self::Argon2i, Self::Pbkdf2];
 
+    /// Returns the kind with this name, if there is one.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// The name in LUKS2 metadata and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
