@@ -9,7 +9,7 @@ use luxor_files::{
     locks::{Access, ReencryptionLock},
     path_name,
 };
-use luxor_luks::UnlockOptions;
+use luxor_luks::{UnlockOptions, Unlocked};
 use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
 use luxor_volume::Plaintext;
 
@@ -85,8 +85,12 @@ pub struct Export {
 }
 
 impl Export {
-    /// Makes the checks that need no secret.
-    fn check(volume: &Volume, data: &DataFile, options: &ExportOptions) -> Result<()> {
+    /// Makes the checks that need no secret. [`Export::open`] and [`Export::of_unlocked`] make them
+    /// too. A caller that opens a volume now and unlocks it later learns of a failure at once.
+    ///
+    /// # Errors
+    /// Those of [`Export::open`] that do not depend on the secret.
+    pub fn check(volume: &Volume, data: &DataFile, options: &ExportOptions) -> Result<()> {
         if data.path() != volume.data_path() {
             let (name, other) = (volume.data_name(), path_name(data.path()));
             let message = format!("{name} has the data of the volume, not {other}");
@@ -120,6 +124,23 @@ impl Export {
         Self::check(&volume, &data, options)?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, _) = volume.unlock(secrets, &*engine.backend, unlock, context)?;
+        Self::of_unlocked(volume, data, unlocked, &engine, options, context)
+    }
+
+    /// Makes a disk of a volume that the caller has unlocked with [`Volume::unlock`]. A wrong secret
+    /// then leaves the volume open for another attempt. The rest is as in [`Export::open`].
+    ///
+    /// # Errors
+    /// Those of [`Export::open`], except those of [`Volume::unlock`].
+    pub fn of_unlocked(
+        volume: Volume,
+        data: DataFile,
+        unlocked: Unlocked,
+        engine: &Engine,
+        options: &ExportOptions,
+        context: &Context,
+    ) -> Result<Self> {
+        Self::check(&volume, &data, options)?;
         let options = ExportOptions {
             allow_discards: options.allow_discards || volume.header.allows_discards(),
             ..*options
@@ -130,7 +151,7 @@ impl Export {
         payload.check_unchanged()?;
         let plaintext = payload.plaintext(unlocked);
         warn_of_linear(&path_name(data.path()), &plaintext, context);
-        let export = Self::of_plaintext(data, &plaintext, &engine, &options)?;
+        let export = Self::of_plaintext(data, &plaintext, engine, &options)?;
         Ok(Self {
             _reencryption: reencryption,
             ..export
