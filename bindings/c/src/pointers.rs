@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks of the pointers that C passes, and the lifetime of handles.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_void},
+    mem::ManuallyDrop,
+    ops::Deref,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process, slice,
+};
+
+use luxor_engine::InOut;
+
+use crate::error::{Error, luxor_code};
+
+/// The error for an argument that must not be NULL.
+pub(crate) fn is_null(name: &str) -> Error {
+    Error::invalid(format!("{name} is NULL"))
+}
+
+/// A type of C that only the library can look into. The type itself is empty, so that neither the
+/// header nor the debug information, from which `abidiff` reads the types, shows what is behind it.
+pub(crate) trait Handle: Sized {
+    /// What a pointer to a handle points to.
+    type Value;
+
+    /// Makes a handle of a value. [`free`] frees it.
+    fn of(value: Self::Value) -> *mut Self {
+        Box::into_raw(Box::new(value)).cast()
+    }
+}
+
+/// Returns the value of a handle.
+///
+/// # Safety
+/// `pointer` is NULL or came from [`Handle::of`], and nothing frees or changes the value for `'a`.
+pub(crate) unsafe fn value<'a, H: Handle>(pointer: *const H) -> Option<&'a H::Value> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { pointer.cast::<H::Value>().as_ref() }
+}
+
+/// Returns the value of a handle that must not be NULL.
+///
+/// # Safety
+/// That of [`value`].
+pub(crate) unsafe fn handle<'a, H: Handle>(
+    pointer: *const H,
+    name: &str,
+) -> Result<&'a H::Value, Error> {
+    // SAFETY: guaranteed by the caller.
+    unsafe { value(pointer) }.ok_or_else(|| is_null(name))
+}
+
+/// Returns the text at `pointer`.
+///
+/// # Safety
+/// `pointer` is NULL or points to bytes that end with a NUL byte and do not change for `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a CStr, Error> {
+    if pointer.is_null() {
+        return Err(is_null(name));
+    }
+    // SAFETY: `pointer` is not NULL, and the caller guarantees the NUL byte.
+    Ok(unsafe { CStr::from_ptr(pointer) })
+}
+
+/// Returns the `len` bytes at `pointer`, which may be NULL if `len` is 0.
+///
+/// # Safety
+/// `pointer` is NULL or points to `len` bytes that do not change for `'a`.
+pub(crate) unsafe fn bytes<'a>(
+    pointer: *const c_void,
+    len: usize,
+    name: &str,
+) -> Result<&'a [u8], Error> {
+    if !check_buffer(pointer, len, name)? {
+        return Ok(&[]);
+    }
+    // SAFETY: `check_buffer` found that `pointer` is not NULL and `len` at most `isize::MAX`; the
+    // caller guarantees the bytes.
+    Ok(unsafe { slice::from_raw_parts(pointer.cast(), len) })
+}
+
+/// As [`bytes`], for writing.
+///
+/// # Safety
+/// `pointer` is NULL or points to `len` writable bytes that nothing else uses for `'a`.
+pub(crate) unsafe fn bytes_mut<'a>(
+    pointer: *mut c_void,
+    len: usize,
+    name: &str,
+) -> Result<&'a mut [u8], Error> {
+    if !check_buffer(pointer, len, name)? {
+        return Ok(&mut []);
+    }
+    // SAFETY: as in `bytes`.
+    Ok(unsafe { slice::from_raw_parts_mut(pointer.cast(), len) })
+}
+
+/// Returns `len` bytes of input and output, which are the same bytes or do not overlap.
+///
+/// # Safety
+/// That of [`bytes`] and [`bytes_mut`].
+pub(crate) unsafe fn in_out<'a>(
+    input: *const c_void,
+    output: *mut c_void,
+    len: usize,
+) -> Result<InOut<'a>, Error> {
+    let distance = input.addr().abs_diff(output.addr());
+    // NULL is refused below; empty buffers overlap nothing.
+    if (1..len).contains(&distance) && !input.is_null() && !output.is_null() {
+        return Err(Error::invalid(format!(
+            "input and output overlap: {len} bytes each, {distance} bytes apart; they must be the \
+             same buffer or have no byte in common"
+        )));
+    }
+    // SAFETY: the caller guarantees the bytes. Input and output are both borrowed only if they are
+    // at least `len` bytes apart.
+    unsafe {
+        let output = bytes_mut(output, len, "output")?;
+        if distance == 0 {
+            return Ok(InOut::InPlace(output));
+        }
+        let input = bytes(input, len, "input")?;
+        Ok(InOut::Separate { input, output })
+    }
+}
+
+/// Whether there are bytes to borrow. Refuses a length that no buffer can have.
+fn check_buffer(pointer: *const c_void, len: usize, name: &str) -> Result<bool, Error> {
+    if len == 0 {
+        return Ok(false);
+    }
+    if pointer.is_null() {
+        return Err(is_null(name));
+    }
+    if isize::try_from(len).is_err() {
+        return Err(Error::invalid(format!(
+            "{name} cannot have {len} bytes: that is more than the address space has"
+        )));
+    }
+    Ok(true)
+}
+
+/// Returns `text` for C, with a replacement for NUL characters, which would end it.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).expect("the text has no NUL character")
+}
+
+/// Frees a handle.
+///
+/// # Safety
+/// `pointer` is NULL or came from [`Handle::of`], and nothing uses it any more.
+pub(crate) unsafe fn free<H: Handle>(pointer: *mut H) {
+    if pointer.is_null() {
+        return;
+    }
+    // SAFETY: `pointer` is not NULL, and the caller guarantees the rest.
+    let value = unsafe { Box::from_raw(pointer.cast::<H::Value>()) };
+    // A panic cannot be reported from here.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
+}
+
+/// A value with keys or threads, which a forked child does not have. The child does not drop the
+/// value either: that would join threads which exist in the parent only, and POSIX does not define
+/// what happens then.
+pub(crate) struct OfProcess<T> {
+    process: u32,
+    value: ManuallyDrop<T>,
+}
+
+impl<T> OfProcess<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self {
+            process: process::id(),
+            value: ManuallyDrop::new(value),
+        }
+    }
+
+    /// Returns the value, unless this process is a fork of the one that made it. [`Deref`] does not
+    /// check that.
+    pub(crate) fn here(&self) -> Result<&T, Error> {
+        if self.process == process::id() {
+            Ok(self)
+        } else {
+            Err(Error::new(
+                luxor_code::LUXOR_KEY_LOST_IN_FORK,
+                "the key was lost when this process was forked",
+            ))
+        }
+    }
+}
+
+impl<T> Deref for OfProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if self.process == process::id() {
+            // SAFETY: the value is dropped here and never used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! LUKS volumes.
+
+use std::{
+    ffi::{c_char, c_void},
+    io, mem,
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use luxor::{Engine, Export, ExportOptions, Volume};
+use luxor_engine::{Mode, SecretBytes};
+use luxor_files::{DataFile, Input, Role};
+
+use crate::{
+    error::{Error, call, luxor_code, luxor_error, make},
+    options::{Options, luxor_options, options, path},
+    pointers::{self, Handle, OfProcess},
+};
+
+/// Open a volume for reading only. Other programs may read it at the same time.
+pub const LUXOR_READ_ONLY: u32 = 0;
+/// Open a volume for reading and writing. No other program may use it at the same time.
+pub const LUXOR_READ_WRITE: u32 = 1;
+
+/// A LUKS volume. Any number of threads may use it at once.
+pub struct luxor_volume;
+
+impl Handle for luxor_volume {
+    type Value = OfProcess<State>;
+}
+
+/// What is behind a [`luxor_volume`].
+pub(crate) struct State {
+    /// The volume until it is unlocked. `None` also after an error that leaves nothing to unlock.
+    locked: Mutex<Option<Locked>>,
+    /// The volume since it was unlocked.
+    export: OnceLock<Export>,
+}
+
+struct Locked {
+    volume: Volume,
+    data: DataFile,
+    options: Options,
+    export: ExportOptions,
+}
+
+impl State {
+    fn export(&self) -> Result<&Export, Error> {
+        self.export.get().ok_or_else(|| {
+            Error::invalid("the volume is not unlocked: call luxor_volume_unlock first")
+        })
+    }
+
+    fn unlock(&self, secret: &SecretBytes) -> Result<(), Error> {
+        let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(to_unlock) = &*locked else {
+            return Err(Error::invalid(match self.export.get() {
+                Some(_) => "the volume is already unlocked",
+                None => "the volume could not be unlocked before: close it and open it again",
+            }));
+        };
+        let Locked {
+            volume, options, ..
+        } = to_unlock;
+        let context = &options.context;
+        let engine = Engine::select(context, Mode::Xts)?;
+        let (unlocked, _) = volume.unlock(secret, &*engine.backend, &options.unlock, context)?;
+        if let Some(Locked {
+            volume,
+            data,
+            options,
+            export,
+        }) = mem::take(&mut *locked)
+        {
+            let context = &options.context;
+            let export = Export::of_unlocked(volume, data, unlocked, &engine, &export, context)?;
+            // The lock is held, so no other call has set it.
+            let _ = self.export.set(export);
+        }
+        Ok(())
+    }
+}
+
+/// Opens the LUKS1 or LUKS2 volume in the file or on the block device at `path`, and reads its
+/// metadata. `access` is `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
+///
+/// The data stay locked against other programs until the volume is closed: with the locks of qemu
+/// and Luxor, and a block device also against being mounted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_open(
+    path: *const c_char,
+    access: u32,
+    options: *const luxor_options,
+    volume: *mut *mut luxor_volume,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    let body = || {
+        // SAFETY: `path` and `options` keep the caller's contract.
+        let (path, options) = unsafe { (self::path(path, "path")?, self::options(options)) };
+        let read_only = match access {
+            LUXOR_READ_ONLY => true,
+            LUXOR_READ_WRITE => false,
+            _ => {
+                return Err(Error::invalid(format!(
+                    "access cannot be {access}: use LUXOR_READ_ONLY or LUXOR_READ_WRITE"
+                )));
+            }
+        };
+        let export = ExportOptions {
+            read_only,
+            ..ExportOptions::default()
+        };
+        let context = &options.context;
+        let data = DataFile::open(path, export.access()).map_err(luxor::Error::from)?;
+        let input = data.input().map_err(luxor::Error::from)?;
+        let volume = match &options.header {
+            None => Volume::open(input, context)?,
+            Some(header) => {
+                let header = Input::open(header, Role::Metadata).map_err(luxor::Error::from)?;
+                Volume::open(header, context)?.with_data(input)
+            }
+        };
+        Export::check(&volume, &data, &export)?;
+        let locked = Locked {
+            volume,
+            data,
+            options,
+            export,
+        };
+        Ok(OfProcess::new(State {
+            locked: Mutex::new(Some(locked)),
+            export: OnceLock::new(),
+        }))
+    };
+    // SAFETY: `volume` and `error` are NULL or places for a pointer, by the caller's contract.
+    unsafe { make(volume, "volume", error, body) }
+}
+
+/// Unlocks a volume with a secret: the bytes of a passphrase, or all bytes of a key file. A line end
+/// is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
+/// of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
+///
+/// Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret. After any other
+/// error close the volume.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_unlock(
+    volume: *const luxor_volume,
+    secret: *const c_void,
+    secret_len: usize,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let state = pointers::handle(volume, "volume")?.here()?;
+            let secret = pointers::bytes(secret, secret_len, "secret")?;
+            state.unlock(&SecretBytes::copy_of(secret))
+        })
+    }
+}
+
+/// Sets `*size` to the length of the plaintext in bytes. It never changes. It need not be a multiple
+/// of the sector size: the length of an encrypted file is exact.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_size(
+    volume: *const luxor_volume,
+    size: *mut u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe { tell(volume, size, "size", error, |export| export.disk.len()) }
+}
+
+/// Sets `*sector_size` to the sector size in bytes. Reads and writes of whole sectors are fastest:
+/// a write of a part of a sector first reads the sector.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_sector_size(
+    volume: *const luxor_volume,
+    sector_size: *mut usize,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    let found = |export: &Export| export.disk.sector_size();
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe { tell(volume, sector_size, "sector_size", error, found) }
+}
+
+/// Sets `*place` to what `ask` returns.
+///
+/// # Safety
+/// `volume` and `error` keep the caller's contract, and `place` is NULL or a place for a `T`.
+unsafe fn tell<T: Copy>(
+    volume: *const luxor_volume,
+    place: *mut T,
+    name: &str,
+    error: *mut *mut luxor_error,
+    ask: impl FnOnce(&Export) -> T,
+) -> luxor_code {
+    // SAFETY: guaranteed by the caller, and `place` is checked before the write.
+    unsafe {
+        call(error, || {
+            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            if place.is_null() {
+                return Err(pointers::is_null(name));
+            }
+            place.write(ask(export));
+            Ok(())
+        })
+    }
+}
+
+/// Reads `len` bytes of plaintext from byte `offset` on into `buffer`. It reads all of them or
+/// fails, and then the contents of `buffer` are undefined. `buffer` may be NULL if `len` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_read_at(
+    volume: *const luxor_volume,
+    buffer: *mut c_void,
+    len: usize,
+    offset: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let buffer = pointers::bytes_mut(buffer, len, "buffer")?;
+            check_range(export, len, offset)?;
+            let read = export.disk.read(buffer, offset);
+            read.map_err(|error| failed(export, "read", len, offset, &error))
+        })
+    }
+}
+
+/// Writes `len` bytes of plaintext from `buffer` to byte `offset` on. The bytes are durable after
+/// the next `luxor_volume_flush`. After an error some of the bytes may have been written. `buffer`
+/// may be NULL if `len` is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_write_at(
+    volume: *const luxor_volume,
+    buffer: *const c_void,
+    len: usize,
+    offset: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let buffer = pointers::bytes(buffer, len, "buffer")?;
+            check_range(export, len, offset)?;
+            if export.disk.is_read_only() {
+                return Err(Error::invalid(format!(
+                    "{} is open for reading only: open it with LUXOR_READ_WRITE to write",
+                    export.name
+                )));
+            }
+            let written = export.disk.write(buffer, offset);
+            written.map_err(|error| failed(export, "write", len, offset, &error))
+        })
+    }
+}
+
+/// Makes all writes durable that returned before this call. If it fails, writes since the last
+/// successful flush may be lost, and all later flushes fail too.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_flush(
+    volume: *const luxor_volume,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let flushed = export.disk.flush();
+            flushed.map_err(|error| {
+                let what = format!("{}: cannot make the writes durable", export.name);
+                luxor::Error::io(what, &error).into()
+            })
+        })
+    }
+}
+
+/// Closes a volume, unlocks its data for other programs, and wipes its keys. Does not flush: call
+/// `luxor_volume_flush` first, which can report an error. NULL is permitted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_close(volume: *mut luxor_volume) {
+    // SAFETY: `volume` is NULL or came from `luxor_volume_open`, and the caller no longer uses it.
+    unsafe { pointers::free(volume) };
+}
+
+fn check_range(export: &Export, len: usize, offset: u64) -> Result<(), Error> {
+    let size = export.disk.len();
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(Error::invalid(format!(
+            "{}: {len} bytes at byte {offset} end beyond the volume, which has {size} bytes",
+            export.name
+        ))),
+    }
+}
+
+fn failed(export: &Export, what: &str, len: usize, offset: u64, error: &io::Error) -> Error {
+    let name = &export.name;
+    let what = format!("{name}: cannot {what} {len} bytes at byte {offset}");
+    luxor::Error::io(what, error).into()
+}

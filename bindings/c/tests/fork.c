@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* A forked child cannot use the keys of its parent, which still can. Nothing hangs, and nothing is
+ * encrypted with zeros. The first argument is a volume. */
+
+#define _POSIX_C_SOURCE 200809L
+
+#include "check.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LEN = 4 << 20, UNIT = 4096 };
+
+static void in_the_child(luxor_xts *xts, luxor_volume *volume, luxor_volume *locked,
+                         unsigned char *bytes) {
+  luxor_error *error;
+  uint64_t size;
+  /* So that a call that waits for ever fails the test. */
+  alarm(60);
+  for (int i = 0; i < 2; i++) {
+    size_t len = i == 0 ? UNIT : LEN;
+    EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked",
+           luxor_xts_encrypt(xts, bytes, bytes, len, UNIT, number(0), 8, &error));
+    EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked",
+           luxor_xts_decrypt(xts, bytes, bytes, len, UNIT, number(0), 8, &error));
+  }
+  for (size_t i = 0; i < LEN; i++)
+    CHECK(bytes[i] == 7);
+  EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_size(volume, &size, &error));
+  EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_read_at(volume, bytes, UNIT, 0, &error));
+  EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_write_at(volume, bytes, UNIT, 0, &error));
+  EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_flush(volume, &error));
+  EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_unlock(locked, "x", 1, &error));
+  luxor_xts_free(xts);
+  luxor_volume_close(volume);
+  luxor_volume_close(locked);
+
+  xts = key_of_test();
+  SUCCEEDS(luxor_xts_encrypt(xts, bytes, bytes, LEN, UNIT, number(0), 8, &error));
+  luxor_xts_free(xts);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc >= 2);
+  luxor_xts *xts = key_of_test();
+  luxor_options *options = options_of_test();
+  luxor_volume *volume, *locked;
+  luxor_error *error;
+  unsigned char *bytes = malloc(LEN), *expected = malloc(LEN);
+  CHECK(bytes != NULL && expected != NULL);
+  memset(bytes, 7, LEN);
+  SUCCEEDS(luxor_volume_open(argv[1], LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  SUCCEEDS(luxor_volume_open(argv[1], LUXOR_READ_ONLY, options, &locked, &error));
+  /* A long call, so that the key has threads. */
+  SUCCEEDS(luxor_xts_encrypt(xts, bytes, expected, LEN, UNIT, number(0), 8, &error));
+
+  pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    in_the_child(xts, volume, locked, bytes);
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+
+  SUCCEEDS(luxor_xts_encrypt(xts, bytes, bytes, LEN, UNIT, number(0), 8, &error));
+  CHECK(memcmp(bytes, expected, LEN) == 0);
+  SUCCEEDS(luxor_volume_read_at(volume, bytes, UNIT, 0, &error));
+  /* The child did not release the lock. */
+  luxor_volume *second;
+  EXPECT(LUXOR_BUSY, argv[1],
+         luxor_volume_open(argv[1], LUXOR_READ_WRITE, options, &second, &error));
+  luxor_xts_free(xts);
+  luxor_volume_close(volume);
+  luxor_volume_close(locked);
+  luxor_options_free(options);
+  free(bytes);
+  free(expected);
+  puts("fork: passed");
+  return 0;
+}

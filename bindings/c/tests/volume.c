@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* A volume that cryptsetup made is opened, unlocked, read, written and closed. The first
+ * argument is the volume. */
+
+#include "check.h"
+
+static const char *path;
+
+static luxor_volume *open_volume(uint32_t access) {
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  SUCCEEDS(luxor_volume_open(path, access, options, &volume, &error));
+  luxor_options_free(options);
+  return volume;
+}
+
+static luxor_volume *unlocked_volume(uint32_t access) {
+  luxor_volume *volume = open_volume(access);
+  luxor_error *error;
+  SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  return volume;
+}
+
+static void a_wrong_secret_can_be_corrected(void) {
+  luxor_volume *volume = open_volume(LUXOR_READ_ONLY);
+  luxor_error *error;
+  unsigned char byte = 7;
+  uint64_t size;
+  EXPECT(LUXOR_INVALID_ARGUMENT, "call luxor_volume_unlock first",
+         luxor_volume_read_at(volume, &byte, 1, 0, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "secret is NULL", luxor_volume_unlock(volume, NULL, 1, &error));
+  EXPECT(LUXOR_NO_KEY, path, luxor_volume_unlock(volume, "wrong", 5, &error));
+  EXPECT(LUXOR_NO_KEY, path, luxor_volume_unlock(volume, NULL, 0, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "call luxor_volume_unlock first",
+         luxor_volume_size(volume, &size, &error));
+  SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "already unlocked",
+         luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  luxor_volume_close(volume);
+}
+
+static void writes_are_read_again(void) {
+  static const char text[] = "across two sectors";
+  luxor_volume *volume = unlocked_volume(LUXOR_READ_WRITE), *second;
+  luxor_error *error;
+  size_t sector;
+  uint64_t size;
+  char found[sizeof text];
+  SUCCEEDS(luxor_volume_sector_size(volume, &sector, &error));
+  SUCCEEDS(luxor_volume_size(volume, &size, &error));
+  CHECK(sector >= 512 && size >= 2 * sector && size % sector == 0);
+  EXPECT(LUXOR_INVALID_ARGUMENT, "size is NULL", luxor_volume_size(volume, NULL, &error));
+
+  uint64_t across = sector - 5;
+  SUCCEEDS(luxor_volume_write_at(volume, text, sizeof text, across, &error));
+  SUCCEEDS(luxor_volume_write_at(volume, text, sizeof text, size - sizeof text, &error));
+  SUCCEEDS(luxor_volume_write_at(volume, NULL, 0, size, &error));
+  SUCCEEDS(luxor_volume_flush(volume, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "beyond the volume",
+         luxor_volume_write_at(volume, text, 2, size - 1, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "beyond the volume",
+         luxor_volume_read_at(volume, found, 2, UINT64_MAX, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "buffer is NULL",
+         luxor_volume_read_at(volume, NULL, 1, 0, &error));
+  EXPECT(LUXOR_BUSY, path, luxor_volume_open(path, LUXOR_READ_ONLY, NULL, &second, &error));
+  luxor_volume_close(volume);
+
+  volume = unlocked_volume(LUXOR_READ_ONLY);
+  SUCCEEDS(luxor_volume_read_at(volume, found, sizeof found, across, &error));
+  CHECK(memcmp(found, text, sizeof text) == 0);
+  SUCCEEDS(luxor_volume_read_at(volume, found, sizeof found, size - sizeof found, &error));
+  CHECK(memcmp(found, text, sizeof text) == 0);
+  EXPECT(LUXOR_INVALID_ARGUMENT, "reading only",
+         luxor_volume_write_at(volume, text, 1, 0, &error));
+  luxor_volume_close(volume);
+}
+
+static void count(void *data, const char *message) {
+  CHECK(strstr(message, path) != NULL);
+  ++*(int *)data;
+}
+
+/* Damages the second copy of the LUKS2 metadata, at its magic number. cryptsetup repairs it. */
+static void damage_is_a_warning(void) {
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  int warnings = 0;
+  FILE *file = fopen(path, "r+b");
+  CHECK(file != NULL && fseek(file, 0x4000, SEEK_SET) == 0 && fputc('?', file) == '?');
+  CHECK(fclose(file) == 0);
+  SUCCEEDS(luxor_options_set_warning(options, count, &warnings, &error));
+  SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  CHECK(warnings == 1);
+  luxor_volume_close(volume);
+  luxor_options_free(options);
+}
+
+static void options_of_volumes(void) {
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  SUCCEEDS(luxor_options_set_keyslot(options, 5, &error));
+  SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  EXPECT(LUXOR_FAILURE, "no keyslot 5",
+         luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  luxor_volume_close(volume);
+  SUCCEEDS(luxor_options_set_header(options, "/no/such/header", &error));
+  EXPECT(LUXOR_MISSING, "/no/such/header",
+         luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_header(options, NULL, &error));
+  SUCCEEDS(luxor_options_set_engine(options, "steam", &error));
+  SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  EXPECT(LUXOR_FAILURE, "steam",
+         luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  luxor_volume_close(volume);
+  luxor_options_free(options);
+}
+
+/* A copy of the header opens the volume when the header in the volume is lost. */
+static void a_header_can_be_in_another_file(void) {
+  enum { HEADER = 16 << 20 };
+  char name[4096], *bytes = malloc(HEADER);
+  snprintf(name, sizeof name, "%s.header", path);
+  FILE *file = fopen(path, "r+b"), *header = fopen(name, "wb");
+  CHECK(bytes != NULL && file != NULL && header != NULL);
+  CHECK(fread(bytes, 1, HEADER, file) == HEADER && fwrite(bytes, 1, HEADER, header) == HEADER);
+  CHECK(fclose(header) == 0);
+  char *zeros = calloc(1, 0x8000);
+  CHECK(zeros != NULL && fseek(file, 0, SEEK_SET) == 0);
+  CHECK(fwrite(zeros, 1, 0x8000, file) == 0x8000 && fflush(file) == 0);
+
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  size_t sector;
+  char found[8];
+  EXPECT(LUXOR_FAILURE, "not a LUKS volume",
+         luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_header(options, name, &error));
+  SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+  SUCCEEDS(luxor_volume_sector_size(volume, &sector, &error));
+  SUCCEEDS(luxor_volume_read_at(volume, found, 6, sector - 5, &error));
+  CHECK(memcmp(found, "across", 6) == 0);
+  luxor_volume_close(volume);
+  luxor_options_free(options);
+
+  CHECK(fseek(file, 0, SEEK_SET) == 0 && fwrite(bytes, 1, 0x8000, file) == 0x8000);
+  CHECK(fclose(file) == 0);
+  free(bytes);
+  free(zeros);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc >= 2);
+  path = argv[1];
+  a_wrong_secret_can_be_corrected();
+  writes_are_read_again();
+  options_of_volumes();
+  a_header_can_be_in_another_file();
+  damage_is_a_warning();
+  puts("volume: passed");
+  return 0;
+}
