@@ -5,6 +5,7 @@
 //!
 //! This crate has no dependencies, so that a newcomer's first command builds in seconds.
 
+mod bindings_c;
 mod checks;
 mod emulate;
 mod engines;
@@ -38,13 +39,15 @@ use steps::Steps;
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
                                     cases that take hours, and emulate if the CPU has no AVX-512
-       cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, kernels,
+       cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, c, kernels,
                                     rtl or page
        cargo xtask ci               run the tests and every other check that a change must pass
        cargo xtask guard            check only the kernels' speed and constant time
        cargo xtask rtl              check only the FPGA core
        cargo xtask kernels          check only the GPU kernels
        cargo xtask kernels --write  regenerate the committed PTX of the GPU kernels
+       cargo xtask c --install DIR  build libluxor, the library for C, and install it into DIR
+       cargo xtask c --write        regenerate the committed header and ABI of libluxor
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
@@ -89,6 +92,15 @@ fn main() -> ExitCode {
         .as_slice()
     {
         ["test"] | ["test", "--long"] => part("test", &needs_of_tests(), test),
+        ["test", "c"] => part("c", &Need::for_c(), |s| {
+            if rust_tests(s, Some("luxor-c")) {
+                bindings_c::steps(s, Some("luxor-c"));
+            }
+        }),
+        ["c", "--write"] => part("c", &Need::for_c(), bindings_c::write),
+        ["c", "--install", prefix] => {
+            report(|| bindings_c::install(prefix).inspect(|said| println!("{said}")))
+        }
         ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
             rust_tests(s, packages(area));
         }),
@@ -142,6 +154,7 @@ fn test(steps: &mut Steps) {
     steps.run_beside("RTL: benches", rtl::benches, |steps| {
         rust_tests(steps, None);
     });
+    bindings_c::steps(steps, None);
     kernels::tests(steps);
     rtl::whole_and_proofs(steps);
     if process::is_long() && emulate::is_needed() {
@@ -172,6 +185,7 @@ fn ci(steps: &mut Steps) {
             engines_as_built(steps);
         }
     });
+    bindings_c::steps(steps, None);
     kernels::steps(steps);
     rtl::all_but_benches(steps);
     page::steps(steps);

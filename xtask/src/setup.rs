@@ -71,6 +71,7 @@ impl Need {
             Self::opencl(),
         ]
         .into_iter()
+        .chain(Self::for_c())
         .chain(Self::for_kernels())
         .chain(Self::for_rtl())
         .chain(Self::for_page())
@@ -85,6 +86,65 @@ impl Need {
             packages: Packages::same("chromium"),
         };
         [browser].into_iter().chain(Self::for_rtl()).collect()
+    }
+
+    /// Returns what `cargo xtask test c` needs.
+    pub fn for_c() -> Vec<Self> {
+        vec![
+            Self::programs(
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+            Self::sanitizers(),
+            Self::compiles(
+                "clang with the address and undefined-behaviour sanitizers",
+                &[
+                    "clang",
+                    "-fsanitize=address,undefined",
+                    "-include",
+                    "stdio.h",
+                ],
+                Packages::same("clang")
+                    .debian("clang libclang-rt-dev")
+                    .fedora("clang compiler-rt"),
+            ),
+            Self::compiles(
+                "the header nbdkit-plugin.h",
+                &[
+                    "cc",
+                    "-DNBDKIT_API_VERSION=2",
+                    "-include",
+                    "nbdkit-plugin.h",
+                ],
+                Packages::same("nbdkit")
+                    .debian("nbdkit-plugin-dev")
+                    .fedora("nbdkit-devel")
+                    .suse("nbdkit-devel"),
+            ),
+            Self::compiles(
+                "the header openssl/evp.h",
+                &["cc", "-include", "openssl/evp.h"],
+                Packages::same("openssl-devel")
+                    .debian("libssl-dev")
+                    .arch("openssl")
+                    .suse("libopenssl-devel"),
+            ),
+            Self::programs(&["nbdkit"], Packages::same("nbdkit")),
+            Self::programs(
+                &["nbdcopy", "nbdinfo"],
+                Packages::same("libnbd").debian("libnbd-bin"),
+            ),
+            Self::programs(
+                &["qemu-img"],
+                Packages::same("qemu-img").debian("qemu-utils"),
+            ),
+            Self::programs(&["pkg-config"], Packages::same("pkgconf")),
+            Self::programs(
+                &["abidiff", "abidw"],
+                Packages::same("libabigail").debian("abigail-tools"),
+            ),
+            Self::programs(&["valgrind"], Packages::same("valgrind")),
+        ]
     }
 
     /// Returns what `cargo xtask kernels` needs.
@@ -239,6 +299,18 @@ impl Need {
         }
     }
 
+    /// Returns a need that is met if this compiler makes a library of an empty file.
+    fn compiles(what: &str, compiler: &'static [&'static str], packages: Packages) -> Self {
+        Self {
+            what: what.to_owned(),
+            is_there: Box::new(|| {
+                let nothing = ["-shared", "-x", "c", "/dev/null", "-o", "/dev/null"];
+                process::succeeds(command(compiler[0]).args(&compiler[1..]).args(nothing))
+            }),
+            packages,
+        }
+    }
+
     fn sanitizers() -> Self {
         Self {
             what: "c++ with the address, undefined-behaviour and thread sanitizers".to_owned(),
@@ -308,6 +380,11 @@ impl Packages {
 
     const fn arch(mut self, name: &'static str) -> Self {
         self.arch = name;
+        self
+    }
+
+    const fn suse(mut self, name: &'static str) -> Self {
+        self.suse = name;
         self
     }
 }
