@@ -6,6 +6,7 @@
 //! This crate has no dependencies, so that a newcomer's first command builds in seconds.
 
 mod bindings_c;
+mod bindings_python;
 mod checks;
 mod emulate;
 mod engines;
@@ -39,8 +40,8 @@ use steps::Steps;
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
                                     cases that take hours, and emulate if the CPU has no AVX-512
-       cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, c, kernels,
-                                    rtl or page
+       cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, c, python,
+                                    kernels, rtl or page
        cargo xtask ci               run the tests and every other check that a change must pass
        cargo xtask guard            check only the kernels' speed and constant time
        cargo xtask rtl              check only the FPGA core
@@ -96,6 +97,9 @@ fn main() -> ExitCode {
             if rust_tests(s, Some("luxor-c")) {
                 bindings_c::steps(s, Some("luxor-c"));
             }
+        }),
+        ["test", "python"] => part("python", &Need::for_tests(), |s| {
+            bindings_python::steps(s, Some("luxor-python"));
         }),
         ["c", "--write"] => part("c", &Need::for_c(), bindings_c::write),
         ["c", "--install", prefix] => {
@@ -155,6 +159,7 @@ fn test(steps: &mut Steps) {
         rust_tests(steps, None);
     });
     bindings_c::steps(steps, None);
+    bindings_python::steps(steps, None);
     kernels::tests(steps);
     rtl::whole_and_proofs(steps);
     if process::is_long() && emulate::is_needed() {
@@ -186,11 +191,13 @@ fn ci(steps: &mut Steps) {
         }
     });
     bindings_c::steps(steps, None);
+    bindings_python::steps(steps, None);
     kernels::steps(steps);
     rtl::all_but_benches(steps);
     page::steps(steps);
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
+    steps.run("Python wheel", bindings_python::wheel);
     guard::steps(steps);
     steps.run("licences and sources", || {
         setup::ensure_cargo_tool("cargo-deny")?;

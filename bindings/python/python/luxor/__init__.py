@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""XTS-AES at memory speed, and LUKS volumes as files, without root.
+
+XTS keeps data secret but does not authenticate them: a change of the ciphertext is not detected.
+"""
+
+from ._exceptions import (
+    BusyError,
+    CancelledError,
+    DamagedError,
+    Error,
+    KeyLostInFork,
+    MissingError,
+    NotAVolume,
+    OutOfMemory,
+    VolumeWarning,
+    WrongPassphrase,
+)
+from ._files import VolumeFile, VolumeReader, VolumeWriter, open
+from ._luxor import XTS, engines
+from ._operations import Volume, create, decrypt, encrypt, restore_header
+
+__all__ = [
+    "XTS",
+    "BusyError",
+    "CancelledError",
+    "DamagedError",
+    "Error",
+    "KeyLostInFork",
+    "MissingError",
+    "NotAVolume",
+    "OutOfMemory",
+    "Volume",
+    "VolumeFile",
+    "VolumeReader",
+    "VolumeWarning",
+    "VolumeWriter",
+    "WrongPassphrase",
+    "create",
+    "decrypt",
+    "encrypt",
+    "engines",
+    "open",
+    "restore_header",
+]

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The plaintext of a volume as a file of the module `io`."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+from typing import TYPE_CHECKING, Literal
+
+from . import _luxor
+
+if TYPE_CHECKING:
+    from ._types import Buffer, FileLike, Path, Secret
+
+#: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
+BUFFER = 256 << 10
+
+
+class VolumeFile(io.RawIOBase):
+    """The plaintext of a volume as an unbuffered file.
+
+    Several threads may call `read_at` and `write_at` at once. The other methods share one
+    position, as those of any file. The file does not grow: a write that reaches the end is cut off
+    there, and one beyond it raises `OSError`.
+    """
+
+    def __init__(self, disk: _luxor.Disk) -> None:
+        """Use `open`."""
+        super().__init__()
+        self._disk = disk
+        self._at = 0
+        #: The name of the file with the data, for messages.
+        self.name = disk.name
+        self.mode = "rb+" if disk.writable else "rb"
+
+    @property
+    def size(self) -> int:
+        """The number of bytes of plaintext."""
+        return self._disk.size
+
+    @property
+    def sector_size(self) -> int:
+        """The length of a sector in bytes. Whole sectors are read and written fastest."""
+        return self._disk.sector_size
+
+    def __len__(self) -> int:
+        return self._disk.size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, or those up to the end, like `os.pread`."""
+        _check_offset(offset)
+        if size < 0:
+            raise ValueError("the size must not be negative")
+        return self._disk.read_at(size, offset)
+
+    def read_into_at(self, buffer: Buffer, offset: int) -> int:
+        """Fill `buffer` from byte `offset` on, up to the end. Return the number of bytes."""
+        _check_offset(offset)
+        return self._disk.read_into(buffer, offset)
+
+    def write_at(self, data: Buffer, offset: int) -> int:
+        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
+        self._check_writable()
+        _check_offset(offset)
+        self._disk.write_at(data, offset)
+        return memoryview(data).nbytes
+
+    def readable(self) -> bool:
+        self._check_open()
+        return True
+
+    def writable(self) -> bool:
+        return self._disk.writable
+
+    def seekable(self) -> bool:
+        self._check_open()
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        count = self._disk.read_into(buffer, self._at)
+        self._at += count
+        return count
+
+    def readall(self) -> bytes:
+        data = self._disk.read_at(max(self._disk.size - self._at, 0), self._at)
+        self._at += len(data)
+        return data
+
+    def write(self, data: Buffer) -> int:
+        self._check_writable()
+        view = memoryview(data).cast("B")
+        room = self._disk.size - self._at
+        if view.nbytes and room <= 0:
+            raise _end(self._disk.size)
+        view = view[:room]
+        self._disk.write_at(view, self._at)
+        self._at += view.nbytes
+        return view.nbytes
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_SET:
+            at = offset
+        elif whence == os.SEEK_CUR:
+            at = self._at + offset
+        elif whence == os.SEEK_END:
+            at = self._disk.size + offset
+        else:
+            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
+        self._check_open()
+        if at < 0:
+            raise OSError(errno.EINVAL, "the position would be negative")
+        self._at = at
+        return at
+
+    def tell(self) -> int:
+        self._check_open()
+        return self._at
+
+    def sync(self) -> None:
+        """Return when everything that was written is durable, like `os.fsync`."""
+        self._disk.sync()
+
+    def close(self) -> None:
+        """Make what was written durable, and close the volume."""
+        if self.closed:
+            return
+        try:
+            if self._disk.writable:
+                self._disk.sync()
+        finally:
+            super().close()
+            self._disk.close()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on a closed volume")
+
+    def _check_writable(self) -> None:
+        if not self._disk.writable:
+            raise io.UnsupportedOperation("the volume is open for reading only")
+
+
+class VolumeReader(io.BufferedReader):
+    """A buffered `VolumeFile` that is open for reading: what `open` returns for the mode "rb"."""
+
+    raw: VolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, or those up to the end, like `os.pread`.
+
+        Several threads may call it at once. It does not use the position.
+        """
+        return self.raw.read_at(size, offset)
+
+
+class VolumeWriter(io.BufferedRandom):
+    """A buffered `VolumeFile` for reading and writing: what `open` returns for the mode "r+b".
+
+    A write that would not end within the volume raises `OSError`, and writes nothing.
+    """
+
+    raw: VolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __len__(self) -> int:
+        return len(self.raw)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, or those up to the end, like `os.pread`.
+
+        Several threads may call it at once. It does not use the position.
+        """
+        self.flush()
+        return self.raw.read_at(size, offset)
+
+    def write_at(self, data: Buffer, offset: int) -> int:
+        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
+        # Also discards what the buffer has read.
+        self.flush()
+        return self.raw.write_at(data, offset)
+
+    def write(self, data: Buffer) -> int:
+        # Otherwise the bytes that do not fit would stay in the buffer, and every later call fail.
+        if self.tell() + memoryview(data).nbytes > len(self):
+            raise _end(len(self))
+        return super().write(data)
+
+    def sync(self) -> None:
+        """Return when everything that was written is durable, like `os.fsync`."""
+        self.flush()
+        self.raw.sync()
+
+
+def _end(size: int) -> OSError:
+    return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
+
+
+def _check_offset(offset: int) -> None:
+    if not 0 <= offset < 1 << 63:
+        raise ValueError("the offset must be 0 to 2**63 - 1")
+
+
+def open(
+    file: Path | FileLike,
+    mode: Literal["rb", "r+b"] = "rb",
+    *,
+    passphrase: Secret | None = None,
+    key_file: Path | None = None,
+    header: Path | FileLike | None = None,
+    key_slot: int | None = None,
+    allow_discards: bool = False,
+    engine: str | None = None,
+    threads: int | None = None,
+) -> VolumeReader | VolumeWriter:
+    """Open the plaintext of a volume as a binary file.
+
+    `file` is a path, or an object with the methods of a seekable binary file or with
+    `read_at(size, offset)`. `header` is the same for a detached header. A path is locked as qemu
+    locks it: a reader permits other readers, a writer permits no other program. An object is not
+    locked.
+
+    The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`. `key_slot`
+    tries only that keyslot. `engine` and `threads` are as in `XTS`.
+
+    Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
+    subclasses of `Error`.
+    """
+    if mode not in ("rb", "r+b", "rb+"):
+        raise ValueError(f"invalid mode: {mode!r} (should be 'rb' or 'r+b')")
+    writable = mode != "rb"
+    raw = VolumeFile(_luxor.open(file, locals()))
+    return VolumeWriter(raw, BUFFER) if writable else VolumeReader(raw, BUFFER)

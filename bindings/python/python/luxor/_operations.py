@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""New volumes, whole files, and the metadata and keys of a volume.
+
+The functions pass their arguments on by name: `_luxor` takes those that it knows from `locals()`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from . import _luxor
+
+if TYPE_CHECKING:
+    from ._types import FileLike, Path, Progress, Secret
+
+VolumeType = Literal["luks1", "luks2"]
+Pbkdf = Literal["argon2id", "argon2i", "pbkdf2"]
+
+
+def encrypt(
+    source: Path | FileLike,
+    target: Path | FileLike,
+    *,
+    passphrase: Secret | None = None,
+    key_file: Path | None = None,
+    header: Path | None = None,
+    force: bool = False,
+    type: VolumeType = "luks2",
+    sector_size: int | None = None,
+    key_size: Literal[256, 512] = 512,
+    pbkdf: Pbkdf | None = None,
+    pbkdf_memory: int | None = None,
+    pbkdf_parallel: int | None = None,
+    pbkdf_force_iterations: int | None = None,
+    iter_time: float = 2.0,
+    label: str | None = None,
+    uuid: str | None = None,
+    progress: Progress | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
+) -> None:
+    """Encrypt all of `source` into a new volume in `target`.
+
+    Both are paths or binary files; files are read and written from their present position. A file
+    at a path appears whole or not at all; an existing one is replaced only with `force`. `source`
+    must have a known length if `target` cannot seek.
+
+    The keyslot gets the secret `passphrase` or `key_file`. `header` is the path for a detached
+    header. `pbkdf_memory` is in KiB and `iter_time` in seconds; `pbkdf_force_iterations` replaces
+    the measurement of `iter_time`. The defaults are those of cryptsetup.
+
+    `progress(done, total)` is called several times a second with numbers of bytes; `total` is None
+    while the length is unknown. An exception that it raises ends the operation.
+    """
+    _luxor.encrypt(source, target, locals(), progress)
+
+
+def decrypt(
+    source: Path | FileLike,
+    target: Path | FileLike,
+    *,
+    passphrase: Secret | None = None,
+    key_file: Path | None = None,
+    header: Path | FileLike | None = None,
+    force: bool = False,
+    sparse: bool = True,
+    key_slot: int | None = None,
+    progress: Progress | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
+) -> None:
+    """Decrypt the volume in `source` into `target`: the reverse of `encrypt`.
+
+    With `sparse`, long runs of zeros become holes in a file at a path.
+    """
+    _luxor.decrypt(source, target, locals(), progress)
+
+
+def create(
+    path: Path,
+    size: int | None = None,
+    *,
+    passphrase: Secret | None = None,
+    key_file: Path | None = None,
+    header: Path | None = None,
+    force: bool = False,
+    type: VolumeType = "luks2",
+    sector_size: int | None = None,
+    key_size: Literal[256, 512] = 512,
+    pbkdf: Pbkdf | None = None,
+    pbkdf_memory: int | None = None,
+    pbkdf_parallel: int | None = None,
+    pbkdf_force_iterations: int | None = None,
+    iter_time: float = 2.0,
+    label: str | None = None,
+    uuid: str | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
+) -> None:
+    """Make an empty volume for `size` bytes of plaintext, a multiple of the sector size.
+
+    Without a size the volume fills the existing file or device. The data area is not written: it
+    decrypts to noise. The other arguments are as in `encrypt`.
+    """
+    _luxor.create(path, size, locals())
+
+
+def restore_header(backup: Path, target: Path, *, force: bool = False) -> None:
+    """Write a header backup to the volume `target`, or to an empty file as a detached header.
+
+    Without `force` this fails if data could be lost.
+    """
+    _luxor.restore_header(backup, target, force)
+
+
+class Volume:
+    """The metadata and keys of a volume, or of a detached header.
+
+    `file` is a path, or an object with the methods of a seekable binary file. Every call reads the
+    metadata anew. Changes need a file that can be written. At a path they happen under
+    cryptsetup's locks.
+    """
+
+    def __init__(self, file: Path | FileLike) -> None:
+        self._volume = _luxor.Volume(file)
+
+    def __repr__(self) -> str:
+        return f"<luxor.Volume LUKS{self.version} {self.uuid}>"
+
+    @property
+    def version(self) -> int:
+        """The version of LUKS: 1 or 2."""
+        return self._volume.version
+
+    @property
+    def uuid(self) -> str:
+        """The UUID."""
+        return self._volume.uuid
+
+    @property
+    def label(self) -> str:
+        """The label; empty in LUKS1."""
+        return self._volume.label
+
+    @property
+    def keyslots(self) -> list[int]:
+        """The numbers of the keyslots in use."""
+        return self._volume.keyslots
+
+    def dump(self) -> dict[str, Any]:
+        """Return the metadata: what `luxor dump --json` prints."""
+        dump: dict[str, Any] = json.loads(self._volume.dump_json())
+        return dump
+
+    def check(self) -> list[str]:
+        """Return what is damaged, in sentences. Keyslots are not checked: `test_key` does that."""
+        _, damage = self._volume.check()
+        return damage
+
+    def test_key(
+        self,
+        *,
+        passphrase: Secret | None = None,
+        key_file: Path | None = None,
+        key_slot: int | None = None,
+    ) -> int:
+        """Return the number of the keyslot that the secret opens, or raise `WrongPassphrase`."""
+        return self._volume.test_key(locals())
+
+    def add_key(
+        self,
+        *,
+        passphrase: Secret | None = None,
+        key_file: Path | None = None,
+        new_passphrase: Secret | None = None,
+        new_key_file: Path | None = None,
+        number: int | None = None,
+        key_slot: int | None = None,
+        pbkdf: Pbkdf | None = None,
+        pbkdf_memory: int | None = None,
+        pbkdf_parallel: int | None = None,
+        pbkdf_force_iterations: int | None = None,
+        iter_time: float = 2.0,
+    ) -> int:
+        """Add a keyslot for another secret: keyslot `number`, or the first free one.
+
+        `passphrase` or `key_file` opens the volume. Returns the number of the new keyslot. The
+        costs are as in `encrypt`.
+        """
+        return self._volume.add_key(number, locals())
+
+    def change_key(
+        self,
+        *,
+        passphrase: Secret | None = None,
+        key_file: Path | None = None,
+        new_passphrase: Secret | None = None,
+        new_key_file: Path | None = None,
+        key_slot: int | None = None,
+        pbkdf: Pbkdf | None = None,
+        pbkdf_memory: int | None = None,
+        pbkdf_parallel: int | None = None,
+        pbkdf_force_iterations: int | None = None,
+        iter_time: float = 2.0,
+    ) -> int:
+        """Replace the secret of the keyslot that the old one opens. Return its number.
+
+        After a crash at any moment, either the old secret or the new one opens the keyslot.
+        """
+        return self._volume.change_key(locals())
+
+    def remove_key(
+        self,
+        *,
+        passphrase: Secret | None = None,
+        key_file: Path | None = None,
+        key_slot: int | None = None,
+        last: bool = False,
+    ) -> int:
+        """Remove the keyslot that the secret opens, and return its number.
+
+        The last keyslot is removed only with `last`: nothing opens the volume afterwards.
+        """
+        return self._volume.remove_key(last, locals())
+
+    def remove_keyslot(self, number: int, *, last: bool = False) -> None:
+        """Remove keyslot `number` without a secret. `last` is as in `remove_key`."""
+        self._volume.remove_keyslot(number, last)
+
+    def token(self, number: int) -> dict[str, Any]:
+        """Return token `number`, or raise `KeyError`."""
+        token: dict[str, Any] = json.loads(self._volume.token_json(number))
+        return token
+
+    def add_token(self, token: dict[str, Any], number: int | None = None) -> int:
+        """Add a token as number `number`, or as the first free one. Return its number."""
+        return self._volume.add_token(json.dumps(token), number)
+
+    def remove_token(self, number: int) -> None:
+        """Remove token `number`."""
+        self._volume.remove_token(number)
+
+    def back_up_header(self, file: Path, *, force: bool = False) -> int:
+        """Copy the metadata and keyslots into a new file of mode 0400. Return its length.
+
+        Anyone who has the backup and a secret that was valid at the time can open the volume.
+        """
+        return self._volume.back_up_header(file, force)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Types of arguments, for type checkers."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    # An object with the buffer protocol. Python itself has it from 3.12 on; type checkers always
+    # know this one.
+    from typing_extensions import Buffer as Buffer
+
+
+class Array(Protocol):
+    """An array of NumPy, which type checkers take for a buffer only from Python 3.12 on."""
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+
+Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+#: A passphrase: text, which is encoded as UTF-8, or bytes.
+Secret: TypeAlias = str | bytes | bytearray | memoryview
+
+
+class Readable(Protocol):
+    """An object that is read like a binary file."""
+
+    def read(self, size: int, /) -> bytes: ...
+
+
+class Writable(Protocol):
+    """An object that is written like a binary file."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class ReadableAt(Protocol):
+    """An object with bytes at offsets."""
+
+    def read_at(self, size: int, offset: int, /) -> bytes: ...
+
+
+FileLike: TypeAlias = Readable | Writable | ReadableAt
+
+
+class Progress(Protocol):
+    """A function that is called with the bytes that are done, and their total if it is known."""
+
+    def __call__(self, done: int, total: int | None, /) -> object: ...

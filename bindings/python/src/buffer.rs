@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory of Python objects with the buffer protocol.
+
+use std::slice;
+
+use luxor_engine::InOut;
+use pyo3::{
+    buffer::PyUntypedBuffer,
+    exceptions::{PyBufferError, PyValueError},
+    prelude::*,
+};
+
+/// The bytes of an object, in one piece. While this exists the object cannot move or shrink them.
+///
+/// Another thread of Python may write to them at any time, as to those of any function that works
+/// without the GIL. The functions here only ever encrypt or copy such bytes: they never decide
+/// anything by them.
+pub(crate) struct Bytes(PyUntypedBuffer);
+
+impl Bytes {
+    /// Borrows the memory of `object` for reading.
+    pub(crate) fn readable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyUntypedBuffer::get(object)?;
+        if buffer.is_c_contiguous() {
+            Ok(Self(buffer))
+        } else {
+            let message = "the buffer is not contiguous: copy it first";
+            Err(PyBufferError::new_err(message))
+        }
+    }
+
+    /// Borrows the memory of `object` for reading and writing.
+    pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let bytes = Self::readable(object)?;
+        if bytes.0.readonly() {
+            return Err(PyBufferError::new_err("the output is read-only"));
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len_bytes()
+    }
+
+    fn ptr(&self) -> *mut u8 {
+        // An empty buffer may have a null pointer, which no slice may have.
+        if self.len() == 0 {
+            std::ptr::dangling_mut()
+        } else {
+            self.0.buf_ptr().cast()
+        }
+    }
+
+    /// The bytes, for reading.
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        // SAFETY: the buffer protocol keeps `len` contiguous bytes at `ptr` alive until `self.0` is
+        // released.
+        unsafe { slice::from_raw_parts(self.ptr(), self.len()) }
+    }
+
+    /// The bytes, for writing.
+    ///
+    /// # Safety
+    /// `self` was made by [`Bytes::writable`], and no other slice of these bytes is in use.
+    #[expect(clippy::mut_from_ref, reason = "the bytes belong to the object")]
+    pub(crate) unsafe fn as_mut_slice(&self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`, and the caller ensures that this is the only slice.
+        unsafe { slice::from_raw_parts_mut(self.ptr(), self.len()) }
+    }
+
+    /// Returns `self` as the input and `output`, which was made by [`Bytes::writable`], as the
+    /// output of a call. They may be the same memory; other overlaps are refused.
+    pub(crate) fn with_output<'a>(&'a self, output: &'a Self) -> PyResult<InOut<'a>> {
+        let (len, output_len) = (self.len(), output.len());
+        if len != output_len {
+            return Err(PyValueError::new_err(format!(
+                "the input has {len} bytes, the output {output_len}"
+            )));
+        }
+        let (from, to) = (self.ptr() as usize, output.ptr() as usize);
+        if from != to && from.abs_diff(to) < len {
+            return Err(PyValueError::new_err(
+                "the output overlaps the input without being the same memory",
+            ));
+        }
+        // SAFETY: `output` is writable. If the memory is the same, the result has this slice alone,
+        // otherwise the two slices do not overlap.
+        let bytes = unsafe { output.as_mut_slice() };
+        Ok(if from == to {
+            InOut::InPlace(bytes)
+        } else {
+            InOut::Separate {
+                input: self.as_slice(),
+                output: bytes,
+            }
+        })
+    }
+}

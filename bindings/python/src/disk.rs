@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The plaintext of a volume at any byte, on which `luxor.VolumeFile` is built.
+
+use std::{
+    io,
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use luxor::{Export, ExportOptions, Volume};
+use luxor_engine::{CryptError, CryptErrorKind};
+use luxor_files::Role;
+use luxor_luks::UnlockOptions;
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+use crate::{
+    buffer::Bytes,
+    context::{context, secret},
+    error::KeyLostInFork,
+    interrupt::wait_for,
+    storage::{FileArg, outcome},
+};
+
+/// Long transfers look for signals after this many bytes.
+const PIECE: usize = 16 << 20;
+
+/// An open volume.
+#[pyclass(frozen, module = "luxor._luxor")]
+pub(crate) struct Disk {
+    /// `None` once it is closed. Transfers that are under way keep it open until they end.
+    export: RwLock<Option<Arc<Export>>>,
+    file: FileArg,
+}
+
+/// The arguments of [`open`].
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct OpenArgs {
+    passphrase: Option<Py<PyAny>>,
+    key_file: Option<PathBuf>,
+    header: Option<Py<PyAny>>,
+    writable: bool,
+    key_slot: Option<u32>,
+    allow_discards: bool,
+    engine: Option<String>,
+    threads: Option<usize>,
+}
+
+/// Opens the volume in `file`.
+#[pyfunction]
+pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Disk> {
+    let py = file.py();
+    let args: OpenArgs = args.extract()?;
+    let context = context(args.engine.as_deref(), args.threads)?;
+    let secret = secret(
+        args.passphrase.as_ref().map(|secret| secret.bind(py)),
+        args.key_file,
+        ["passphrase", "key_file"],
+    )?;
+    let file = FileArg::of(file)?;
+    let header = args.header.map(|header| FileArg::of(header.bind(py)));
+    let header = header.transpose()?;
+    let options = ExportOptions {
+        read_only: !args.writable,
+        allow_discards: args.allow_discards,
+        direct: false,
+    };
+    let unlock = UnlockOptions {
+        keyslots: args.key_slot.into_iter().collect(),
+        ..UnlockOptions::default()
+    };
+    let (data, metadata) = (file.clone(), header.clone());
+    let cancel = Arc::clone(&context.cancel);
+    let opened = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+        let data = data.data_file(&options)?;
+        let volume = match metadata {
+            None => Volume::open(data.input()?, &context)?,
+            Some(header) => {
+                let header = header.input(Role::Metadata)?;
+                Volume::open(header, &context)?.with_data(data.input()?)
+            }
+        };
+        Export::open(volume, data, &secret, &unlock, &options, &context)
+    })?;
+    let files = [Some(&file), header.as_ref()];
+    let export = outcome(py, opened, files.into_iter().flatten())?;
+    Ok(Disk {
+        export: RwLock::new(Some(Arc::new(export))),
+        file,
+    })
+}
+
+#[pymethods]
+impl Disk {
+    /// Fills `buffer` with the bytes from `offset` on, up to the end. Returns their number.
+    fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
+        let py = buffer.py();
+        let export = self.export()?;
+        let buffer = Bytes::writable(buffer)?;
+        let len = len_within(&export, buffer.len(), offset);
+        // SAFETY: `buffer` is writable, and this is the only slice of it.
+        let bytes = unsafe { buffer.as_mut_slice() };
+        self.read(py, &export, &mut bytes[..len], offset)?;
+        Ok(len)
+    }
+
+    /// Returns `size` bytes from `offset` on, or those up to the end.
+    fn read_at<'py>(
+        &self,
+        py: Python<'py>,
+        size: usize,
+        offset: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let export = self.export()?;
+        let len = len_within(&export, size, offset);
+        PyBytes::new_with(py, len, |bytes| self.read(py, &export, bytes, offset))
+    }
+
+    /// Writes `data` from `offset` on. They must end within the volume.
+    fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: u64) -> PyResult<()> {
+        let export = self.export()?;
+        let data = Bytes::readable(data)?;
+        for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
+            let at = offset.saturating_add((number * PIECE) as u64);
+            let written = py.detach(|| export.disk.write(piece, at));
+            written.map_err(|error| self.failed(py, error))?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Returns when everything that was written is durable.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        let export = self.export()?;
+        py.detach(|| export.disk.flush())
+            .map_err(|error| self.failed(py, error))
+    }
+
+    /// Closes the volume. Later calls fail, except another `close`.
+    fn close(&self) {
+        let mut export = self.export.write().unwrap_or_else(PoisonError::into_inner);
+        *export = None;
+    }
+
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.export()?.disk.len())
+    }
+
+    #[getter]
+    fn sector_size(&self) -> PyResult<usize> {
+        Ok(self.export()?.disk.sector_size())
+    }
+
+    #[getter]
+    fn writable(&self) -> PyResult<bool> {
+        Ok(!self.export()?.disk.is_read_only())
+    }
+
+    #[getter]
+    fn name(&self) -> PyResult<String> {
+        Ok(self.export()?.name.clone())
+    }
+}
+
+impl Disk {
+    fn export(&self) -> PyResult<Arc<Export>> {
+        let export = self.export.read().unwrap_or_else(PoisonError::into_inner);
+        let closed = || PyValueError::new_err("I/O operation on a closed volume");
+        export.clone().ok_or_else(closed)
+    }
+
+    fn read(&self, py: Python<'_>, export: &Export, bytes: &mut [u8], offset: u64) -> PyResult<()> {
+        for (number, piece) in bytes.chunks_mut(PIECE).enumerate() {
+            let at = offset + (number * PIECE) as u64;
+            let read = py.detach(|| export.disk.read(piece, at));
+            read.map_err(|error| self.failed(py, error))?;
+            py.check_signals()?;
+        }
+        Ok(())
+    }
+
+    /// Returns the exception for an error of the disk: `OSError`, caused by what the object that
+    /// holds the volume has raised.
+    fn failed(&self, py: Python<'_>, error: io::Error) -> PyErr {
+        let inner = error.get_ref().and_then(|error| error.downcast_ref());
+        let lost = matches!(
+            inner,
+            Some(CryptError {
+                kind: CryptErrorKind::KeyLostInFork,
+                ..
+            })
+        );
+        let exception = if lost {
+            KeyLostInFork::new_err(error.to_string())
+        } else {
+            PyErr::from(error)
+        };
+        exception.set_cause(py, self.file.raised());
+        exception
+    }
+}
+
+/// Returns how many of `len` bytes from `offset` on are within the volume.
+fn len_within(export: &Export, len: usize, offset: u64) -> usize {
+    let left = export.disk.len().saturating_sub(offset);
+    usize::try_from(left).map_or(len, |left| left.min(len))
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Python module `luxor`: the part that is written in Rust. `python/luxor` adds what is simpler
+//! in Python: the exceptions, and files as `io` knows them.
+
+mod buffer;
+mod context;
+mod disk;
+mod error;
+mod interrupt;
+mod operations;
+mod storage;
+mod volume;
+mod xts;
+
+#[pyo3::pymodule(gil_used = false)]
+mod _luxor {
+    #[pymodule_export]
+    use crate::{
+        disk::{Disk, open},
+        operations::{create, decrypt, encrypt},
+        volume::{Volume, restore_header},
+        xts::{Xts, engines},
+    };
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Objects of Python as storage and as streams.
+
+use std::{
+    io::{self, Read, Write},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use luxor::{Context, ExportOptions, create_output};
+use luxor_files::{DataFile, Input, Output, OutputOptions, Role, path_name};
+use luxor_sector::Storage;
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyString},
+};
+
+use crate::{buffer::Bytes, error::exception};
+
+/// A path, or an object that stands for a file.
+#[derive(Clone)]
+pub(crate) enum FileArg {
+    Path(PathBuf),
+    Object(Object),
+}
+
+impl FileArg {
+    /// Accepts `str`, `bytes`, `os.PathLike`, and objects with the methods of a binary file, whose
+    /// position is ignored.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::new(object, false)
+    }
+
+    /// As [`FileArg::of`], but an object is read or written from its position on.
+    pub(crate) fn from_position(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::new(object, true)
+    }
+
+    fn new(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
+        let is_path = object.is_instance_of::<PyString>()
+            || object.is_instance_of::<PyBytes>()
+            || object.hasattr("__fspath__")?;
+        if is_path {
+            let path = object
+                .py()
+                .import("os")?
+                .call_method1("fsdecode", (object,))?;
+            return Ok(Self::Path(path.extract()?));
+        }
+        Ok(Self::Object(Object::of(object, from_position)?))
+    }
+
+    /// Opens it as an input.
+    pub(crate) fn input(&self, role: Role) -> luxor::Result<Input> {
+        match self {
+            Self::Path(path) => Ok(Input::open(path, role)?),
+            Self::Object(object) => object.input(),
+        }
+    }
+
+    /// Opens it as the storage of a disk.
+    pub(crate) fn data_file(&self, options: &ExportOptions) -> luxor::Result<DataFile> {
+        match self {
+            Self::Path(path) => Ok(DataFile::open(path, options.access())?),
+            Self::Object(object) => match object.storage() {
+                Some(storage) => Ok(DataFile::of_storage(storage, &object.name)),
+                None => {
+                    let name = path_name(&object.name);
+                    Err(luxor::Error::failure(format!("{name} cannot seek")))
+                }
+            },
+        }
+    }
+
+    /// Opens it as an output. An existing file is replaced only with `force`.
+    pub(crate) fn output(
+        &self,
+        force: bool,
+        input: &Input,
+        sparse: bool,
+        context: &Context,
+    ) -> luxor::Result<Output> {
+        let options = OutputOptions {
+            force,
+            sparse,
+            known_input: Some(input),
+            ..OutputOptions::default()
+        };
+        match self {
+            Self::Path(path) => create_output(path, &options, context),
+            Self::Object(object) => Ok(object.output()),
+        }
+    }
+
+    /// The exception that the object has raised during the operation, if it is not a path.
+    pub(crate) fn raised(&self) -> Option<PyErr> {
+        match self {
+            Self::Path(_) => None,
+            Self::Object(object) => lock(&object.shared.raised).take(),
+        }
+    }
+}
+
+/// Returns the result of an operation on `files`. An error of the library is raised as caused by
+/// what one of the objects has raised.
+pub(crate) fn outcome<'a, T>(
+    py: Python<'_>,
+    result: luxor::Result<T>,
+    files: impl IntoIterator<Item = &'a FileArg>,
+) -> PyResult<T> {
+    let raised = files.into_iter().find_map(FileArg::raised);
+    result.map_err(|error| {
+        let exception = exception(&error);
+        exception.set_cause(py, raised);
+        exception
+    })
+}
+
+/// An object with the methods of a binary file.
+#[derive(Clone)]
+pub(crate) struct Object {
+    shared: Arc<Shared>,
+    name: PathBuf,
+    is_seekable: bool,
+}
+
+struct Shared {
+    object: Py<PyAny>,
+    /// The position that is byte 0 of the storage.
+    base: u64,
+    /// Whether the object has `read_at(size, offset)`, which several threads may call.
+    has_read_at: bool,
+    /// Held while the object's position matters. A thread that has the GIL must not wait for it.
+    position: Mutex<()>,
+    /// The first exception that the object raised.
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Object {
+    fn of(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
+        let has_read_at = object.hasattr("read_at")?;
+        if !has_read_at && !object.hasattr("read")? && !object.hasattr("write")? {
+            let message = format!(
+                "expected a path or a binary file, not {}",
+                object.get_type().name()?
+            );
+            return Err(PyTypeError::new_err(message));
+        }
+        let is_seekable = if object.hasattr("seekable")? {
+            object.call_method0("seekable")?.is_truthy()?
+        } else {
+            object.hasattr("seek")?
+        };
+        let base = if from_position && is_seekable && object.hasattr("tell")? {
+            object.call_method0("tell")?.extract()?
+        } else {
+            0
+        };
+        let name = match object.getattr("name") {
+            Ok(name) if name.is_instance_of::<PyString>() => name.extract()?,
+            _ => format!("<{}>", object.get_type().name()?).into(),
+        };
+        Ok(Self {
+            shared: Arc::new(Shared {
+                object: object.clone().unbind(),
+                base,
+                has_read_at,
+                position: Mutex::default(),
+                raised: Mutex::default(),
+            }),
+            name,
+            is_seekable,
+        })
+    }
+
+    /// The object as storage, if it can seek.
+    fn storage(&self) -> Option<Arc<dyn Storage>> {
+        let storage = || Arc::clone(&self.shared) as Arc<dyn Storage>;
+        self.is_seekable.then(storage)
+    }
+
+    /// The object as an input: as storage, or as a stream if it cannot seek.
+    fn input(&self) -> luxor::Result<Input> {
+        match self.storage() {
+            Some(storage) => Ok(Input::of_storage(storage, &self.name)?),
+            None => Ok(Input::of_stream(
+                Stream(Arc::clone(&self.shared)),
+                &self.name,
+            )),
+        }
+    }
+
+    /// The object as an output: as storage, or as a stream if it cannot seek.
+    fn output(&self) -> Output {
+        match self.storage() {
+            Some(storage) => Output::of_storage(storage, &self.name),
+            None => Output::of_stream(Stream(Arc::clone(&self.shared)), &self.name),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Calls `call` with the GIL. Keeps the exception for the caller of the operation, and returns
+    /// its text as the error of the storage.
+    fn attached<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
+        let called = Python::try_attach(|py| {
+            call(self.object.bind(py)).map_err(|exception| {
+                let text = exception.value(py).to_string();
+                let name = exception.get_type(py).name().map(|name| name.to_string());
+                let name = name.unwrap_or_default();
+                lock(&self.raised).get_or_insert(exception);
+                io::Error::other(if text.is_empty() {
+                    name
+                } else {
+                    format!("{name}: {text}")
+                })
+            })
+        });
+        called.unwrap_or_else(|| Err(io::Error::other("the Python interpreter has shut down")))
+    }
+
+    /// As [`Shared::attached`], for calls that depend on the object's position. Only one of them
+    /// runs at a time, also if the object releases the GIL.
+    fn positioned<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
+        let _position = lock(&self.position);
+        self.attached(call)
+    }
+}
+
+/// Fills `buf` with what `read` returns for the number of missing and of filled bytes. Returns the
+/// number of bytes up to the end of the object.
+fn fill<'py>(
+    buf: &mut [u8],
+    read: impl Fn(usize, usize) -> PyResult<Bound<'py, PyAny>>,
+) -> PyResult<usize> {
+    let mut filled = 0;
+    while filled < buf.len() {
+        match copy(&read(buf.len() - filled, filled)?, &mut buf[filled..])? {
+            0 => break,
+            count => filled += count,
+        }
+    }
+    Ok(filled)
+}
+
+/// Copies what a `read` has returned to the beginning of `buf`. Returns the number of bytes.
+fn copy(bytes: &Bound<'_, PyAny>, buf: &mut [u8]) -> PyResult<usize> {
+    let bytes = Bytes::readable(bytes)?;
+    let (found, wanted) = (bytes.len(), buf.len());
+    let Some(room) = buf.get_mut(..found) else {
+        let message = format!("{found} bytes were read where at most {wanted} were asked for");
+        return Err(PyValueError::new_err(message));
+    };
+    room.copy_from_slice(bytes.as_slice());
+    Ok(found)
+}
+
+impl Storage for Shared {
+    fn len(&self) -> io::Result<u64> {
+        let end = self.positioned(|object| {
+            if object.hasattr("seek")? {
+                object.call_method1("seek", (0, 2))?;
+                object.call_method0("tell")?.extract::<u64>()
+            } else {
+                Ok(object.len()? as u64)
+            }
+        });
+        Ok(end?.saturating_sub(self.base))
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let at = self.base + offset;
+        let len = buf.len();
+        let filled = if self.has_read_at {
+            self.attached(|object| {
+                fill(buf, |missing, filled| {
+                    object.call_method1("read_at", (missing, at + filled as u64))
+                })
+            })
+        } else {
+            self.positioned(|object| {
+                object.call_method1("seek", (at,))?;
+                fill(buf, |missing, _| object.call_method1("read", (missing,)))
+            })
+        };
+        match filled? {
+            filled if filled == len => Ok(()),
+            filled => {
+                let message =
+                    format!("it ends after {filled} of {len} bytes from byte {offset} on");
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+            }
+        }
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.positioned(|object| {
+            object.call_method1("seek", (self.base + offset,))?;
+            write_all(object, buf)
+        })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.attached(|object| {
+            if object.hasattr("flush")? {
+                object.call_method0("flush")?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Writes all of `buf` at the object's position.
+fn write_all(object: &Bound<'_, PyAny>, mut buf: &[u8]) -> PyResult<()> {
+    while !buf.is_empty() {
+        let written = object.call_method1("write", (PyBytes::new(object.py(), buf),))?;
+        // Files of `io` return the number of bytes; other objects may return nothing.
+        let count = written.extract::<usize>().unwrap_or(buf.len());
+        buf = &buf[count.min(buf.len())..];
+    }
+    Ok(())
+}
+
+/// An object that is read or written in order.
+struct Stream(Arc<Shared>);
+
+impl Read for Stream {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.0
+            .positioned(|object| copy(&object.call_method1("read", (buf.len(),))?, buf))
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.0.positioned(|object| write_all(object, buf))?;
+        Ok(buf.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.sync()
+    }
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor.Volume`: the metadata and keys of a volume.
+
+use std::{path::PathBuf, sync::Arc};
+
+use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
+use luxor_engine::{Mode, SecretBytes};
+use luxor_files::Role;
+use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
+use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
+
+use crate::{
+    context::{context, secret},
+    interrupt::wait_for,
+    operations::pbkdf,
+    storage::{FileArg, outcome},
+};
+
+/// A volume or a detached header. Every call reads the metadata anew, so that changes of other
+/// programs are seen.
+#[pyclass(frozen, module = "luxor._luxor")]
+pub(crate) struct Volume(FileArg);
+
+/// The arguments of the methods that unlock the volume.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct KeyArgs {
+    passphrase: Option<Py<PyAny>>,
+    key_file: Option<PathBuf>,
+    #[pyo3(default)]
+    new_passphrase: Option<Py<PyAny>>,
+    #[pyo3(default)]
+    new_key_file: Option<PathBuf>,
+    key_slot: Option<u32>,
+    #[pyo3(default)]
+    pbkdf: Option<String>,
+    #[pyo3(default)]
+    pbkdf_memory: Option<u32>,
+    #[pyo3(default)]
+    pbkdf_parallel: Option<u32>,
+    #[pyo3(default)]
+    pbkdf_force_iterations: Option<u32>,
+    #[pyo3(default)]
+    iter_time: f64,
+}
+
+impl KeyArgs {
+    fn secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
+        let passphrase = self.passphrase.as_ref().map(|secret| secret.bind(py));
+        secret(
+            passphrase,
+            self.key_file.clone(),
+            ["passphrase", "key_file"],
+        )
+    }
+
+    fn new_secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
+        let passphrase = self.new_passphrase.as_ref().map(|secret| secret.bind(py));
+        let names = ["new_passphrase", "new_key_file"];
+        secret(passphrase, self.new_key_file.clone(), names)
+    }
+
+    fn unlock(&self) -> UnlockOptions {
+        UnlockOptions {
+            keyslots: self.key_slot.into_iter().collect(),
+            ..UnlockOptions::default()
+        }
+    }
+
+    fn options(&self, version: LuksVersion) -> PyResult<KeyOptions> {
+        let numbers = [
+            self.pbkdf_memory,
+            self.pbkdf_parallel,
+            self.pbkdf_force_iterations,
+        ];
+        let name = self.pbkdf.as_deref();
+        let pbkdf = pbkdf(name, version.default_pbkdf(), numbers, self.iter_time)?;
+        Ok(KeyOptions {
+            unlock: self.unlock(),
+            pbkdf: Some(pbkdf),
+        })
+    }
+}
+
+impl Volume {
+    /// Opens the volume for `role` and calls `work` with it on another thread.
+    fn with<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        role: Role,
+        work: impl FnOnce(luxor::Volume, &Context) -> luxor::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let context = context(None, None)?;
+        let (file, cancel) = (self.0.clone(), Arc::clone(&context.cancel));
+        let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+            let volume = luxor::Volume::open(file.input(role)?, &context)?;
+            work(volume, &context)
+        })?;
+        outcome(py, result, [&self.0])
+    }
+
+    /// Returns what `get` finds in the metadata.
+    fn read<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        get: impl FnOnce(&VolumeHeader) -> T + Send + 'static,
+    ) -> PyResult<T> {
+        self.with(py, Role::Metadata, |volume, _| Ok(get(&volume.header)))
+    }
+}
+
+#[pymethods]
+impl Volume {
+    #[new]
+    fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let volume = Self(FileArg::of(file)?);
+        volume.read(file.py(), |_| ())?;
+        Ok(volume)
+    }
+
+    #[getter]
+    fn version(&self, py: Python<'_>) -> PyResult<u32> {
+        let version = self.read(py, VolumeHeader::version)?;
+        Ok(match version {
+            LuksVersion::Luks1 => 1,
+            LuksVersion::Luks2 => 2,
+        })
+    }
+
+    #[getter]
+    fn uuid(&self, py: Python<'_>) -> PyResult<String> {
+        self.read(py, |header| header.uuid().to_owned())
+    }
+
+    #[getter]
+    fn label(&self, py: Python<'_>) -> PyResult<String> {
+        self.read(py, |header| header.label().to_owned())
+    }
+
+    #[getter]
+    fn keyslots(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        self.read(py, |header| header.keyslots().keys().copied().collect())
+    }
+
+    /// Returns the metadata as JSON.
+    fn dump_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.read(py, |header| match header {
+            VolumeHeader::Luks1(header) => header.metadata_json(),
+            VolumeHeader::Luks2(header) => header.metadata_json(),
+        })
+    }
+
+    /// Returns what is intact, and what is damaged.
+    fn check(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
+        self.with(py, Role::Metadata, |volume, _| {
+            let found = volume.check();
+            Ok((found.good, found.damage))
+        })
+    }
+
+    /// Returns the number of the keyslot that the secret opens.
+    fn test_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let args: KeyArgs = args.extract()?;
+        let (secret, unlock) = (args.secret(py)?, args.unlock());
+        self.with(py, Role::Metadata, move |volume, context| {
+            let engine = Engine::select(context, Mode::Xts)?;
+            let unlocked = volume.test(&secret, &*engine.backend, &unlock, context)?;
+            Ok(unlocked.keyslot)
+        })
+    }
+
+    /// Adds a keyslot with this number, or the first free one. Returns its number.
+    fn add_key(
+        &self,
+        py: Python<'_>,
+        number: Option<u32>,
+        args: &Bound<'_, PyDict>,
+    ) -> PyResult<u32> {
+        let args: KeyArgs = args.extract()?;
+        let (secret, new) = (args.secret(py)?, args.new_secret(py)?);
+        let options = args.options(self.read(py, VolumeHeader::version)?)?;
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.add_key(number, &secret, || Ok(new), &options, context)
+        })
+    }
+
+    /// Replaces the secret of the keyslot that opens. Returns its number.
+    fn change_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let args: KeyArgs = args.extract()?;
+        let (secret, new) = (args.secret(py)?, args.new_secret(py)?);
+        let options = args.options(self.read(py, VolumeHeader::version)?)?;
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.change_key(&secret, |_| Ok(new), &options, context)
+        })
+    }
+
+    /// Removes the keyslot that the secret opens. Returns its number.
+    fn remove_key(&self, py: Python<'_>, last: bool, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let args: KeyArgs = args.extract()?;
+        let (secret, unlock) = (args.secret(py)?, args.unlock());
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.remove_key(&secret, last, &unlock, context)
+        })
+    }
+
+    /// Removes the keyslot with this number, without a secret.
+    fn remove_keyslot(&self, py: Python<'_>, number: u32, last: bool) -> PyResult<()> {
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.remove_keyslot(number, None, last, &UnlockOptions::default(), context)
+        })
+    }
+
+    /// Returns a token as JSON.
+    fn token_json(&self, py: Python<'_>, number: u32) -> PyResult<String> {
+        let token = self.read(py, move |header| header.token_json(number))?;
+        token.ok_or_else(|| PyKeyError::new_err(number))
+    }
+
+    /// Adds a token. Returns its number.
+    fn add_token(&self, py: Python<'_>, json: String, number: Option<u32>) -> PyResult<u32> {
+        self.with(py, Role::Change, move |mut volume, _| {
+            volume.change(|header, storage| header.add_token(storage, &json, number))
+        })
+    }
+
+    fn remove_token(&self, py: Python<'_>, number: u32) -> PyResult<()> {
+        self.with(py, Role::Change, move |mut volume, _| {
+            volume.change(|header, storage| header.remove_token(storage, number))
+        })
+    }
+
+    /// Copies the header into a new file. Returns its length in bytes.
+    fn back_up_header(&self, py: Python<'_>, file: PathBuf, force: bool) -> PyResult<u64> {
+        let context = context(None, None)?;
+        let (volume, cancel) = (self.0.clone(), Arc::clone(&context.cancel));
+        let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+            back_up_header(&volume.input(Role::Metadata)?, &file, force, &[], &context)
+        })?;
+        outcome(py, result, [&self.0])
+    }
+}
+
+/// Writes a header backup to the file or device `target`.
+#[pyfunction]
+pub(crate) fn restore_header(
+    py: Python<'_>,
+    backup: PathBuf,
+    target: PathBuf,
+    force: bool,
+) -> PyResult<()> {
+    let context = context(None, None)?;
+    let (file, cancel) = (FileArg::Path(backup), Arc::clone(&context.cancel));
+    let backup = file.clone();
+    let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+        let backup = backup.input(Role::Metadata)?;
+        HeaderRestore::plan(&backup, &target, force, &context)?.write(&context)
+    })?;
+    outcome(py, result, [&file])
+}

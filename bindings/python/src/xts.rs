@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor.XTS`.
+
+use luxor::engines::{EngineReport, SelfTest, registry};
+use luxor_engine::{DataUnitNumber, Direction, InOut};
+use pyo3::{
+    exceptions::{PyOverflowError, PyValueError},
+    prelude::*,
+    types::{PyBytes, PyDict, PyList},
+};
+
+use crate::{buffer::Bytes, context::context, error::exception};
+
+/// Calls with fewer bytes keep the GIL, because releasing it takes as long as encrypting a few
+/// kilobytes.
+const RELEASE: usize = 4 << 10;
+
+/// Long calls look for signals after about this many bytes, which take some hundredths of a second
+/// at most.
+const PIECE: usize = 32 << 20;
+
+/// An XTS key, for whole data units in memory.
+///
+/// `key` has 32 bytes (XTS-AES-128) or 64 bytes (XTS-AES-256): the data key, then the tweak key,
+/// which must differ. `engine` is a name from `luxor.engines()`; by default the best one is used.
+/// `threads` limits the threads of long calls.
+///
+/// The methods take data units of `unit` bytes, 16 to 2**24. The first one has the number `number`,
+/// 0 to 2**128 - 1, and each following one a number higher by `stride` (modulo 2**128). Data are any
+/// object with the buffer protocol, contiguous, and a multiple of `unit` long. Several threads may
+/// use one object at once.
+#[pyclass(frozen, name = "XTS", module = "luxor")]
+pub(crate) struct Xts(luxor::Xts);
+
+#[pymethods]
+impl Xts {
+    #[new]
+    #[pyo3(signature = (key, *, engine=None, threads=None))]
+    fn new(key: &Bound<'_, PyAny>, engine: Option<&str>, threads: Option<usize>) -> PyResult<Self> {
+        let key = Bytes::readable(key)?;
+        let context = context(engine, threads)?;
+        luxor::Xts::new(key.as_slice(), &context)
+            .map(Self)
+            .map_err(|error| exception(&error))
+    }
+
+    /// Encrypt `data`, and return the result.
+    #[pyo3(signature = (data, unit=512, number=None, stride=1), text_signature = "($self, data, unit=512, number=0, stride=1)")]
+    fn encrypt<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'py, PyAny>>,
+        stride: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let units = Units::new(unit, number, stride)?;
+        self.to_bytes(Direction::Encrypt, data, &units)
+    }
+
+    /// Decrypt `data`, and return the result.
+    #[pyo3(signature = (data, unit=512, number=None, stride=1), text_signature = "($self, data, unit=512, number=0, stride=1)")]
+    fn decrypt<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'py, PyAny>>,
+        stride: u64,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let units = Units::new(unit, number, stride)?;
+        self.to_bytes(Direction::Decrypt, data, &units)
+    }
+
+    /// Encrypt `data` into `out`, which has the same length. They may be the same memory, but must not
+    /// overlap in another way. After Ctrl-C during a call in place, `out` holds what it held before.
+    #[pyo3(signature = (data, out, unit=512, number=None, stride=1), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
+    fn encrypt_into(
+        &self,
+        data: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'_, PyAny>>,
+        stride: u64,
+    ) -> PyResult<()> {
+        let units = Units::new(unit, number, stride)?;
+        self.to_output(Direction::Encrypt, data, out, &units)
+    }
+
+    /// Decrypt `data` into `out`, which has the same length. They may be the same memory, but must not
+    /// overlap in another way. After Ctrl-C during a call in place, `out` holds what it held before.
+    #[pyo3(signature = (data, out, unit=512, number=None, stride=1), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
+    fn decrypt_into(
+        &self,
+        data: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'_, PyAny>>,
+        stride: u64,
+    ) -> PyResult<()> {
+        let units = Units::new(unit, number, stride)?;
+        self.to_output(Direction::Decrypt, data, out, &units)
+    }
+
+    /// The name of the engine.
+    #[getter]
+    fn engine(&self) -> &'static str {
+        self.0.engine()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<luxor.XTS on {}>", self.engine())
+    }
+}
+
+/// How the data are divided into numbered units.
+#[derive(Clone, Copy)]
+struct Units {
+    len: usize,
+    first: DataUnitNumber,
+    stride: u64,
+}
+
+impl Units {
+    fn new(len: usize, number: Option<&Bound<'_, PyAny>>, stride: u64) -> PyResult<Self> {
+        let first = match number {
+            None => 0,
+            Some(number) => number.extract::<u128>().map_err(|error| {
+                if error.is_instance_of::<PyOverflowError>(number.py()) {
+                    PyValueError::new_err("number must be 0 to 2**128 - 1")
+                } else {
+                    error
+                }
+            })?,
+        };
+        Ok(Self {
+            len,
+            first: DataUnitNumber::new(first),
+            stride,
+        })
+    }
+}
+
+impl Xts {
+    fn to_bytes<'py>(
+        &self,
+        direction: Direction,
+        data: &Bound<'py, PyAny>,
+        units: &Units,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let py = data.py();
+        let data = Bytes::readable(data)?;
+        // An unsuitable length must not cost the memory of the result first.
+        self.crypt(py, direction, units, InOut::InPlace(&mut []))?;
+        PyBytes::new_with(py, data.len(), |output| {
+            let input = data.as_slice();
+            self.crypt(py, direction, units, InOut::Separate { input, output })
+        })
+    }
+
+    fn to_output(
+        &self,
+        direction: Direction,
+        data: &Bound<'_, PyAny>,
+        out: &Bound<'_, PyAny>,
+        units: &Units,
+    ) -> PyResult<()> {
+        let (data, output) = (Bytes::readable(data)?, Bytes::writable(out)?);
+        self.crypt(out.py(), direction, units, data.with_output(&output)?)
+    }
+
+    fn crypt(
+        &self,
+        py: Python<'_>,
+        direction: Direction,
+        units: &Units,
+        mut data: InOut<'_>,
+    ) -> PyResult<()> {
+        let Units { len, first, stride } = *units;
+        let call = |direction, number, data: InOut<'_>| {
+            let short = data.len() < RELEASE;
+            let crypt = || self.0.crypt(direction, len, number, stride, data);
+            let done = if short { crypt() } else { py.detach(crypt) };
+            done.map_err(|error| exception(&error))
+        };
+        let total = data.len();
+        if total <= PIECE || len == 0 || !total.is_multiple_of(len) {
+            return call(direction, first, data);
+        }
+        let piece = (PIECE / len).max(1) * len;
+        let mut done = 0;
+        while done < total {
+            let number = first.step((done / len) as u64, stride);
+            let (_, rest) = data.reborrow().split_at(done);
+            let (now, _) = rest.split_at(piece.min(total - done));
+            let now_len = now.len();
+            call(direction, number, now)?;
+            done += now_len;
+            if let Err(interrupt) = py.check_signals() {
+                if let InOut::InPlace(bytes) = data {
+                    // Restore the units that are finished, so that the caller knows what it has.
+                    let finished = InOut::InPlace(&mut bytes[..done]);
+                    call(direction.inverse(), first, finished)?;
+                }
+                return Err(interrupt);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Return what `luxor engines --json` prints of each engine, best first.
+#[pyfunction]
+pub(crate) fn engines(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let reports = py.detach(|| EngineReport::of_all(&registry()));
+    let list = PyList::empty(py);
+    for report in reports {
+        let engine = PyDict::new(py);
+        engine.set_item("name", report.name)?;
+        engine.set_item("present", report.present)?;
+        engine.set_item("device", report.device)?;
+        engine.set_item("modes", report.modes)?;
+        engine.set_item("self_test", report.self_test.map(SelfTest::name))?;
+        engine.set_item("reason", report.reason)?;
+        list.append(engine)?;
+    }
+    Ok(list)
+}

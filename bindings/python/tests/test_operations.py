@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Encryption and decryption of whole files, new volumes, keys, tokens and headers."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import stat
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import luxor
+import pytest
+from conftest import CHEAP, PASSPHRASE
+
+
+@pytest.mark.parametrize("version", ["luks1", "luks2"])
+@pytest.mark.parametrize("length", [0, 512, 100_352])
+def test_files_and_objects_come_back(tmp_path: Path, version: Any, length: int) -> None:
+    plain = os.urandom(length)
+    if (version, length) == ("luks1", 0):
+        with pytest.raises(luxor.Error):
+            luxor.encrypt(io.BytesIO(), io.BytesIO(), passphrase="x", type=version, **CHEAP)
+        return
+    path = tmp_path / "plain"
+    path.write_bytes(plain)
+    sources: list[Any] = [path, str(path), os.fsencode(path), io.BytesIO(plain)]
+    targets: list[Any] = [tmp_path / "volume", io.BytesIO()]
+    for source in sources:
+        for target in targets:
+            for file in (source, target):
+                if isinstance(file, io.BytesIO):
+                    file.seek(0)
+            options = {"passphrase": PASSPHRASE, "type": version, "force": True, **CHEAP}
+            if isinstance(target, io.BytesIO):
+                target.truncate()
+            luxor.encrypt(source, target, **options)
+            if isinstance(target, io.BytesIO):
+                target.seek(0)
+            back = io.BytesIO(b"in front")
+            back.seek(0, 2)
+            luxor.decrypt(target, back, passphrase=PASSPHRASE)
+            assert back.getvalue() == b"in front" + plain
+
+
+def test_options_become_metadata(tmp_path: Path, cryptsetup: Callable[..., str]) -> None:
+    path = tmp_path / "volume"
+    uuid = "01234567-89ab-4def-8123-456789abcdef"
+    luxor.create(
+        path,
+        1 << 20,
+        passphrase=PASSPHRASE,
+        sector_size=512,
+        key_size=256,
+        label="backup",
+        uuid=uuid,
+        pbkdf="argon2id",
+        pbkdf_memory=32,
+        pbkdf_parallel=1,
+        pbkdf_force_iterations=4,
+    )
+    volume = luxor.Volume(path)
+    assert (volume.version, volume.uuid, volume.label) == (2, uuid, "backup")
+    assert volume.keyslots == [0]
+    dump = volume.dump()
+    assert dump == json.loads(cryptsetup("luksDump", "--dump-json-metadata", path))
+    assert dump["segments"]["0"]["sector_size"] == 512
+    kdf = dump["keyslots"]["0"]["kdf"]
+    assert (kdf["type"], kdf["memory"], kdf["cpus"], kdf["time"]) == ("argon2id", 32, 1, 4)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    cryptsetup("open", "--test-passphrase", path)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": "luks3"},
+        {"key_size": 384},
+        {"sector_size": 1000},
+        {"label": "x" * 100},
+        {"uuid": "not one"},
+        {"pbkdf": "scrypt"},
+        {"iter_time": -1.0},
+        {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 5},
+        {"type": "luks1", "sector_size": 4096},
+        {"passphrase": ""},
+    ],
+)
+def test_bad_options_are_refused_before_a_file_appears(tmp_path: Path, options: Any) -> None:
+    options = {"passphrase": "x", **options}
+    with pytest.raises(ValueError):
+        luxor.create(tmp_path / "volume", 1 << 20, **options)
+    with pytest.raises(ValueError):
+        luxor.encrypt(io.BytesIO(b"x"), tmp_path / "volume", **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"kept")
+    with pytest.raises(luxor.BusyError):
+        luxor.encrypt(io.BytesIO(b"x"), path, passphrase="x", **CHEAP)
+    with pytest.raises(luxor.BusyError):
+        luxor.create(path, 1 << 20, passphrase="x", **CHEAP)
+    assert path.read_bytes() == b"kept"
+    with pytest.raises(luxor.Error):
+        luxor.encrypt(path, path, passphrase="x", force=True, **CHEAP)
+    assert path.read_bytes() == b"kept"
+
+
+class Endless(io.RawIOBase):
+    """Zeros without end, from which nothing can seek away."""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return bytes(size)
+
+
+def test_progress_is_told_and_may_cancel(tmp_path: Path) -> None:
+    told: list[tuple[int, int | None]] = []
+    plain = tmp_path / "plain"
+    with open(plain, "wb") as file:
+        file.truncate(64 << 20)
+    luxor.encrypt(
+        plain,
+        tmp_path / "volume",
+        passphrase="x",
+        progress=lambda done, total: told.append((done, total)),
+        **CHEAP,
+    )
+    assert told[-1] == (64 << 20, 64 << 20)
+    assert told == sorted(told)
+
+    def stop(done: int, total: int | None) -> None:
+        assert total is None
+        if done > 0:
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        luxor.encrypt(Endless(), tmp_path / "endless", passphrase="x", progress=stop, **CHEAP)
+    assert not (tmp_path / "endless").exists()
+
+
+def interrupt(call: Callable[[], object]) -> None:
+    """Sends Ctrl-C soon after `call` has begun."""
+    timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        call()
+        timer.join()
+
+
+def is_working() -> bool:
+    """Whether a thread of the module is at work."""
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return any("luxor-python" in name for name in names)
+
+
+def test_ctrl_c_ends_every_long_call(volume: Path, tmp_path: Path) -> None:
+    slow: Any = {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 5_000_000}
+    interrupt(lambda: luxor.create(tmp_path / "made", 1 << 20, passphrase="x", **slow))
+    # The derivation goes on without its caller, and then changes nothing.
+    assert is_working()
+    keys = luxor.Volume(volume)
+    add: Any = {"passphrase": PASSPHRASE, "new_passphrase": "y", **slow}
+    interrupt(lambda: keys.add_key(**add))
+    assert is_working()
+    interrupt(lambda: luxor.encrypt(Endless(), tmp_path / "big", passphrase="x", **CHEAP))
+    while is_working():
+        time.sleep(0.1)
+    assert keys.keyslots == [0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["volume"]
+
+
+def test_ctrl_c_restores_an_interrupted_buffer() -> None:
+    xts = luxor.XTS(bytes(range(64)), engine="portable", threads=1)
+    piece = os.urandom(1 << 20)
+    data = bytearray(piece * 256)
+    interrupt(lambda: xts.encrypt_into(data, data))
+    assert all(data[at : at + (1 << 20)] == piece for at in range(0, len(data), 1 << 20))
+
+
+def test_keys_are_added_changed_and_removed(
+    volume: Path, tmp_path: Path, cryptsetup: Callable[..., str]
+) -> None:
+    keys = luxor.Volume(volume)
+    key_file = tmp_path / "key"
+    key_file.write_bytes(b"\0key\n")
+    assert keys.add_key(passphrase=PASSPHRASE, new_key_file=key_file, number=5, **CHEAP) == 5
+    assert keys.keyslots == [0, 5]
+    assert keys.test_key(key_file=key_file) == 5
+    assert keys.test_key(passphrase=b"\0key\n") == 5
+    assert keys.change_key(key_file=key_file, new_passphrase="third", **CHEAP) == 5
+    with pytest.raises(luxor.WrongPassphrase):
+        keys.test_key(key_file=key_file)
+    with pytest.raises(luxor.WrongPassphrase):
+        keys.test_key(passphrase="third", key_slot=0)
+    cryptsetup("open", "--test-passphrase", "--key-slot", 0, volume)
+    assert keys.remove_key(passphrase="third") == 5
+    with pytest.raises(luxor.Error, match="last one"):
+        keys.remove_key(passphrase=PASSPHRASE)
+    with pytest.raises(luxor.Error, match="no keyslot 3"):
+        keys.remove_keyslot(3)
+    keys.remove_keyslot(0, last=True)
+    assert keys.keyslots == []
+
+
+def test_tokens_are_dicts(volume: Path) -> None:
+    keys = luxor.Volume(volume)
+    token = {"type": "example", "keyslots": ["0"], "note": "one"}
+    assert keys.add_token(token) == 0
+    assert keys.add_token(token, 7) == 7
+    assert keys.token(7) == token
+    keys.remove_token(0)
+    with pytest.raises(KeyError):
+        keys.token(0)
+    with pytest.raises(luxor.Error):
+        keys.add_token({"type": "example"})
+    assert list(keys.dump()["tokens"]) == ["7"]
+
+
+def test_a_header_comes_back(volume: Path, tmp_path: Path) -> None:
+    keys, backup = luxor.Volume(volume), tmp_path / "backup"
+    assert keys.back_up_header(backup) == backup.stat().st_size
+    with pytest.raises(luxor.BusyError):
+        keys.back_up_header(backup)
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o400
+    keys.remove_keyslot(0, last=True)
+    luxor.restore_header(backup, volume, force=True)
+    assert keys.test_key(passphrase=PASSPHRASE) == 0
+    assert keys.check() == []
+
+
+def test_luks1_has_no_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "volume"
+    luxor.create(path, 1 << 20, passphrase="x", type="luks1", **CHEAP)
+    keys = luxor.Volume(path)
+    assert keys.version == 1 and keys.dump()
+    with pytest.raises(luxor.Error, match="LUKS1"):
+        keys.add_token({"type": "x", "keyslots": []})

@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Volumes as files, also in objects that are no files, and with cryptsetup on the other side."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import luxor
+import pytest
+from conftest import CHEAP, PASSPHRASE
+from hypothesis import given
+from hypothesis import strategies as st
+
+SIZE = 1 << 20
+
+
+def opened(file: Any, mode: Any = "rb", **options: Any) -> Any:
+    return luxor.open(file, mode, passphrase=PASSPHRASE, **options)
+
+
+def test_a_volume_acts_like_a_file(volume: Path, tmp_path: Path) -> None:
+    """Compares with a file of the system that cannot grow, operation by operation."""
+    path = tmp_path / "model"
+    path.write_bytes(bytes(SIZE))
+    operations = st.lists(
+        st.one_of(
+            st.tuples(st.just("read"), st.integers(0, 300_000)),
+            st.tuples(st.just("write"), st.integers(0, 9000)),
+            st.tuples(st.just("seek"), st.integers(0, SIZE)),
+            st.tuples(st.just("seek_end"), st.integers(-9000, 0)),
+            st.tuples(st.just("read_at"), st.integers(0, SIZE)),
+            st.tuples(st.just("write_at"), st.integers(0, SIZE - 1000)),
+        ),
+        max_size=20,
+    )
+    with opened(volume, "r+b") as ours, open(path, "r+b") as model:
+
+        @given(operations)
+        def run(operations: list[tuple[str, int]]) -> None:
+            for name, value in operations:
+                if name == "read":
+                    assert ours.read(value) == model.read(value)
+                elif name == "write":
+                    data = os.urandom(min(value, SIZE - model.tell()))
+                    assert ours.write(data) == model.write(data)
+                elif name == "seek":
+                    assert ours.seek(value) == model.seek(value)
+                elif name == "seek_end":
+                    assert ours.seek(value, 2) == model.seek(value, 2)
+                elif name == "read_at":
+                    model.flush()
+                    assert ours.read_at(5000, value) == os.pread(model.fileno(), 5000, value)
+                else:
+                    data = os.urandom(1000)
+                    model.flush()
+                    assert ours.write_at(data, value) == os.pwrite(model.fileno(), data, value)
+                    model.seek(model.tell())
+                assert ours.tell() == model.tell()
+
+        run()
+    with opened(volume) as ours:
+        assert ours.read() == path.read_bytes()
+
+
+def test_the_end_of_a_volume_is_fixed(volume: Path) -> None:
+    with opened(volume, "r+b") as file:
+        assert len(file) == file.raw.size == SIZE
+        assert file.raw.sector_size == 4096
+        file.seek(SIZE - 3)
+        with pytest.raises(OSError, match="ends at byte"):
+            file.write(b"abcd")
+        assert file.write(b"xyz") == 3
+        assert file.read_at(10, SIZE - 3) == b"xyz"
+        file.raw.seek(SIZE - 3)
+        assert file.raw.write(b"uvw!") == 3
+        file.seek(SIZE - 3)
+        assert file.read() == b"uvw"
+        assert file.read_at(10, SIZE + 5) == b""
+        with pytest.raises(OSError):
+            file.raw.write_at(b"1234", SIZE - 3)
+        with pytest.raises(ValueError):
+            file.read_at(1, -1)
+    assert file.closed
+
+
+def test_reading_does_not_write(volume: Path) -> None:
+    before = volume.read_bytes()
+    with opened(volume) as file:
+        assert file.readable() and file.seekable() and not file.writable()
+        with pytest.raises(io.UnsupportedOperation):
+            file.write(b"x")
+        with pytest.raises(io.UnsupportedOperation):
+            file.raw.write_at(b"x", 0)
+        assert file.read() == bytes(SIZE)
+    assert volume.read_bytes() == before
+    assert isinstance(file, io.BufferedReader)
+
+
+def test_a_closed_volume_refuses_everything(volume: Path) -> None:
+    file = opened(volume, "r+b")
+    raw = file.raw
+    file.write(b"kept")
+    file.close()
+    file.close()
+    calls: list[Callable[[], object]] = [
+        lambda: file.read(1),
+        lambda: file.write(b"x"),
+        lambda: raw.read_at(1, 0),
+        lambda: raw.write_at(b"x", 0),
+        raw.tell,
+        lambda: raw.size,
+        lambda: raw.readinto(bytearray(5)),
+        raw.sync,
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="closed"):
+            call()
+    with opened(volume) as file:
+        assert file.read(4) == b"kept"
+
+
+def test_threads_read_at_once(volume: Path) -> None:
+    data = os.urandom(SIZE)
+    with opened(volume, "r+b") as file:
+        file.write(data)
+        file.sync()
+        wrong = []
+
+        def work(seed: int) -> None:
+            for step in range(200):
+                at = (seed * 7919 + step * 4093) % SIZE
+                if file.read_at(5000, at) != data[at:][:5000]:
+                    wrong.append(at)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong
+
+
+@pytest.mark.parametrize("version", ["luks1", "luks2"])
+def test_a_journey_with_cryptsetup(
+    tmp_path: Path, version: str, cryptsetup: Callable[..., str]
+) -> None:
+    """Reads a member of a tar in a volume that cryptsetup made, and writes one back."""
+    volume, archive = tmp_path / "volume", tmp_path / "archive.tar"
+    with tarfile.open(archive, "w") as tar:
+        for name in ("one", "two"):
+            (tmp_path / name).write_text(name * 1000)
+            tar.add(tmp_path / name, name)
+    volume.write_bytes(bytes(20 << 20))
+    cheap = ["--pbkdf", "pbkdf2", "--pbkdf-force-iterations", "1000"]
+    cryptsetup("luksFormat", "--type", version, *cheap, volume)
+
+    with opened(volume, "r+b") as file:
+        file.write(archive.read_bytes())
+    with opened(volume) as file, tarfile.open(fileobj=file) as tar:
+        member = tar.extractfile("two")
+        assert member is not None and member.read() == b"two" * 1000
+    with opened(volume, "r+b") as file, tarfile.open(fileobj=file, mode="a") as tar:
+        (tmp_path / "three").write_text("three")
+        tar.add(tmp_path / "three", "three")
+    cryptsetup("open", "--test-passphrase", volume)
+    luxor.decrypt(volume, tmp_path / "plain", passphrase=PASSPHRASE)
+    with tarfile.open(tmp_path / "plain") as tar:
+        assert tar.getnames() == ["one", "two", "three"]
+
+
+def test_the_file_is_locked_while_it_is_open(volume: Path) -> None:
+    with opened(volume), opened(volume) as second:
+        assert second.read(1) == b"\0"
+        with pytest.raises(luxor.BusyError):
+            opened(volume, "r+b")
+    with opened(volume, "r+b"), pytest.raises(luxor.BusyError):
+        opened(volume)
+
+
+def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
+    with pytest.raises(luxor.WrongPassphrase, match="no keyslot accepts"):
+        luxor.open(volume, passphrase="wrong")
+    with pytest.raises(luxor.MissingError) as missing:
+        opened(tmp_path / "missing")
+    assert isinstance(missing.value, FileNotFoundError)
+    noise = tmp_path / "noise"
+    noise.write_bytes(os.urandom(1 << 16))
+    with pytest.raises(luxor.NotAVolume):
+        opened(noise)
+    damaged = bytearray(volume.read_bytes())
+    damaged[100:200] = damaged[0x4000 + 100 : 0x4000 + 200] = bytes(100)
+    (tmp_path / "damaged").write_bytes(damaged)
+    with pytest.raises(luxor.DamagedError):
+        opened(tmp_path / "damaged")
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        (volume, {}),
+        (volume, {"passphrase": "x", "key_file": "y"}),
+        (volume, {"passphrase": 5}),
+        (5, {"passphrase": "x"}),
+    ]
+    for file, options in wrong:
+        with pytest.raises(TypeError):
+            luxor.open(file, **options)
+    with pytest.raises(ValueError, match="invalid mode"):
+        opened(volume, "w")
+    with pytest.raises(luxor.Error, match="key file"):
+        luxor.open(volume, key_file=tmp_path / "missing")
+
+
+def test_damage_of_one_copy_is_a_warning(volume: Path) -> None:
+    with open(volume, "r+b") as file:
+        file.write(b"damaged")
+    with pytest.warns(luxor.VolumeWarning, match="primary"), opened(volume) as file:
+        assert file.read(4) == bytes(4)
+    with pytest.warns(luxor.VolumeWarning, match="primary"):
+        assert len(luxor.Volume(volume).check()) == 1
+
+
+class Object:
+    """Bytes with `read_at` alone, as of an object store; it fails when told to."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.failure: BaseException | None = None
+        self.short = False
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def seekable(self) -> bool:
+        return True
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        if self.failure is not None:
+            raise self.failure
+        if self.short:
+            size = (size + 1) // 2
+        return self.data[offset:][:size]
+
+
+def test_a_volume_in_an_object(volume: Path) -> None:
+    with opened(volume, "r+b") as file:
+        file.write(b"in an object")
+    data = volume.read_bytes()
+    sources: list[Any] = [io.BytesIO(data), Object(data), open(volume, "rb")]
+    for source in sources:
+        with opened(source) as file:
+            assert file.read(12) == b"in an object"
+            assert len(file) == SIZE
+            assert file.read_at(5, 3) == b"an ob"
+        assert luxor.Volume(source).version == 2
+        assert luxor.Volume(source).test_key(passphrase=PASSPHRASE) == 0
+
+
+def test_a_volume_in_a_volume() -> None:
+    plain = b"inner" * 50_000
+    stored = io.BytesIO()
+    luxor.encrypt(io.BytesIO(plain), stored, passphrase=PASSPHRASE, **CHEAP)
+    outer = io.BytesIO()
+    luxor.encrypt(io.BytesIO(stored.getvalue()), outer, passphrase=PASSPHRASE, **CHEAP)
+    with opened(outer) as file, opened(file) as nested:
+        assert nested.read() == plain
+
+
+def test_writes_reach_an_object(volume: Path) -> None:
+    memory = io.BytesIO(volume.read_bytes())
+    with opened(memory, "r+b") as file:
+        file.seek(4000)
+        file.write(b"across sectors" * 10)
+        file.sync()
+        with opened(memory) as other:
+            assert other.read_at(14, 4000) == b"across sectors"
+    number = luxor.Volume(memory).add_key(
+        passphrase=PASSPHRASE, new_passphrase="second", **CHEAP
+    )
+    assert luxor.Volume(memory).test_key(passphrase="second") == number
+
+
+def test_an_object_that_raises_is_the_cause(volume: Path) -> None:
+    source = Object(volume.read_bytes())
+    with opened(source) as file:
+        source.failure = ConnectionError("the network is down")
+        with pytest.raises(OSError, match="the network is down") as raised:
+            file.read_at(10, 0)
+        assert raised.value.__cause__ is source.failure
+        source.failure = None
+        assert file.read_at(4, 0) == bytes(4)
+        source.short = True
+        assert file.read_at(5000, 100) == bytes(5000)
+        source.short = False
+        source.data = source.data[:-SIZE]
+        with pytest.raises(OSError, match="it ends after"):
+            file.read_at(10, 0)
+    source.failure = ConnectionError("the network is down")
+    with pytest.raises(luxor.Error) as unopened:
+        opened(source)
+    assert unopened.value.__cause__ is source.failure
+
+
+def test_a_read_that_returns_too_much_is_refused(volume: Path) -> None:
+    class Generous(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            return super().read(size) + b"!"
+
+    with pytest.raises(luxor.Error) as raised:
+        opened(Generous(volume.read_bytes()))
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_an_object_that_is_read_only_refuses_writes(volume: Path) -> None:
+    with open(volume, "rb") as source:
+        file = opened(source, "r+b")
+        with pytest.raises(OSError) as raised:
+            file.raw.write_at(b"x", 0)
+        assert isinstance(raised.value.__cause__, io.UnsupportedOperation)
+        assert file.read_at(1, 0) == b"\0"
+
+
+def test_a_detached_header(tmp_path: Path) -> None:
+    volume, header = tmp_path / "volume", tmp_path / "header"
+    plain = tmp_path / "plain"
+    plain.write_bytes(os.urandom(10_000))
+    luxor.encrypt(plain, volume, passphrase=b"\xff\0", header=header, **CHEAP)
+    with luxor.open(volume, passphrase=bytearray(b"\xff\0"), header=header) as file:
+        assert file.read() == plain.read_bytes()
+    with pytest.raises(luxor.NotAVolume):
+        luxor.open(volume, passphrase=b"\xff\0")
+    luxor.decrypt(volume, tmp_path / "again", passphrase=b"\xff\0", header=header)
+    assert (tmp_path / "again").read_bytes() == plain.read_bytes()
+
+
+def test_a_program_may_end_with_an_open_volume(volume: Path) -> None:
+    """Also a volume in an object of Python, and with a thread that reads meanwhile."""
+    program = """
+import io, sys, threading, luxor
+data = io.BytesIO(open(sys.argv[1], "rb").read())
+files = [luxor.open(file, "r+b", passphrase="correct horse") for file in (sys.argv[1], data)]
+for file in files:
+    file.write(b"unflushed")
+def work():
+    while True:
+        files[1].raw.read_at(5000, 0)
+threading.Thread(target=work, daemon=True).start()
+files[0].read_at(1, 0)
+"""
+    for _ in range(3):
+        done = subprocess.run(
+            [sys.executable, "-c", program, volume], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+    with opened(volume) as file:
+        assert file.read(9) == b"unflushed"
+
+
+def test_shutil_copies_a_volume(volume: Path, tmp_path: Path) -> None:
+    with opened(volume, "r+b") as file:
+        file.write(os.urandom(SIZE))
+        file.seek(0)
+        expected = file.read()
+    with opened(volume) as source, open(tmp_path / "copy", "wb") as target:
+        shutil.copyfileobj(source, target)
+    assert (tmp_path / "copy").read_bytes() == expected

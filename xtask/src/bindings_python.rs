@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask test python`: puts the Python module together from what the tests have built, and
+//! runs its tests, the examples of its README, and two type checkers.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use crate::{
+    process::{self, command},
+    setup,
+    steps::Steps,
+};
+
+const FOLDER: &str = "bindings/python";
+const CONFIG: &str = "bindings/python/pyproject.toml";
+const DOCUMENT: &str = "bindings/python/README.md";
+const FIXTURES: &str = "bindings/python/conftest.py";
+const TESTS: &str = "bindings/python/tests";
+const PYTEST: &[&str] = &["pytest", "-q", "-c", CONFIG, "--rootdir", "."];
+
+/// Builds and tests the module. `packages` are those of the chore's other tests, or `None` for the
+/// whole workspace.
+pub fn steps(steps: &mut Steps, packages: Option<&str>) {
+    steps.run("Python module", || {
+        let folder = process::root().join("target/bindings-python");
+        let python = python(&folder)?;
+        // With the tests, since then cargo chooses the same features as for them, and builds nothing
+        // again.
+        let mut build = match packages {
+            None => process::cargo_workspace("build"),
+            Some(packages) => process::cargo_packages("build", packages),
+        };
+        process::run(build.args(["--lib", "--tests"]))?;
+        let path = folder.join("path");
+        put_together(&path)?;
+        let run = |args: &[&str]| {
+            let mut run = command(&python);
+            run.args(["-B", "-m"]).args(args);
+            // The type checker finds the module in the same place.
+            process::run(run.env("PYTHONPATH", &path).env("MYPYPATH", &path))
+        };
+        let cache = folder.join("mypy");
+        let cache = cache.to_string_lossy();
+        let mypy = ["mypy", "--config-file", CONFIG, "--cache-dir", &cache];
+        run(&[&mypy[..], &["--package", "luxor"]].concat())?;
+        run(&[&mypy[..], &[FIXTURES, TESTS]].concat())?;
+        run(&["pyright", &path.join("luxor").to_string_lossy()])?;
+        run(&[PYTEST, &[TESTS, DOCUMENT]].concat())
+    });
+}
+
+/// Builds the wheel as users get it, installs it into an environment of its own, and runs the
+/// examples there.
+pub fn wheel() -> Result<String, String> {
+    let folder = process::root().join("target/bindings-python");
+    let python = python(&folder)?;
+    let wheels = folder.join("wheels");
+    let _ = fs::remove_dir_all(&wheels);
+    let mut build = command(&python);
+    build.args(["-m", "maturin", "build", "--release", "--locked", "--quiet"]);
+    build
+        .arg("--manifest-path")
+        .arg(format!("{FOLDER}/Cargo.toml"));
+    process::run(build.arg("--out").arg(&wheels))?;
+    let mut names = fs::read_dir(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
+    let wheel = names.next().ok_or("maturin made no wheel")?;
+    let wheel = wheel.map_err(|e| e.to_string())?.path();
+
+    let installed = folder.join("installed");
+    let _ = fs::remove_dir_all(&installed);
+    let mut install = command(&python);
+    install.args(["-m", "pip", "--quiet", "install", "--no-index", "--target"]);
+    process::run(install.arg(&installed).arg(&wheel))?;
+    let mut examples = command(&python);
+    examples.args(["-B", "-m"]).args(PYTEST).arg(DOCUMENT);
+    process::run(examples.env("PYTHONPATH", &installed))?;
+    let name = wheel.file_name().unwrap_or_default().to_string_lossy();
+    Ok(name.into_owned())
+}
+
+/// Returns the interpreter of an environment with what the tests use.
+fn python(folder: &Path) -> Result<PathBuf, String> {
+    let requirements = process::root().join(TESTS).join("requirements.txt");
+    setup::ensure_python(&folder.join("python"), &requirements)
+}
+
+/// Copies the parts of the module into the folder `path`.
+fn put_together(path: &Path) -> Result<(), String> {
+    let fail = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
+    let (source, target) = (
+        process::root().join(FOLDER).join("python/luxor"),
+        path.join("luxor"),
+    );
+    let _ = fs::remove_dir_all(&target);
+    fs::create_dir_all(&target).map_err(|e| fail(&target, e))?;
+    for entry in fs::read_dir(&source).map_err(|e| fail(&source, e))? {
+        let from = entry.map_err(|e| fail(&source, e))?.path();
+        if let (true, Some(name)) = (from.is_file(), from.file_name()) {
+            fs::copy(&from, target.join(name)).map_err(|e| fail(&from, e))?;
+        }
+    }
+    let library = process::beside_this_program("lib_luxor.so")?;
+    fs::copy(&library, target.join("_luxor.abi3.so")).map_err(|e| fail(&library, e))?;
+    Ok(())
+}
