@@ -18,9 +18,15 @@ use pyo3::{
 pub(crate) struct Bytes(PyUntypedBuffer);
 
 impl Bytes {
-    /// Borrows the memory of `object` for reading.
+    /// Borrows the memory of `object` for reading. A tensor of torch has no buffer protocol, but its
+    /// method `numpy` returns an array over the same memory.
     pub(crate) fn readable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = PyUntypedBuffer::get(object)?;
+        let buffer = match PyUntypedBuffer::get(object) {
+            Err(_) if object.hasattr("numpy")? => {
+                PyUntypedBuffer::get(&object.call_method0("numpy")?)
+            }
+            buffer => buffer,
+        }?;
         if buffer.is_c_contiguous() {
             Ok(Self(buffer))
         } else {

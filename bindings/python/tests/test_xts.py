@@ -80,6 +80,25 @@ def test_anything_with_the_buffer_protocol_is_input_and_output() -> None:
             assert memoryview(out).tobytes() == data
 
 
+def test_a_tensor_is_taken_by_its_array() -> None:
+    class Tensor:
+        """Like a tensor of torch: no buffer, but an array over the same memory."""
+
+        def __init__(self, data: bytes) -> None:
+            self.array = np.frombuffer(data, dtype=np.uint8).copy()
+
+        def numpy(self) -> Any:
+            return self.array
+
+    data = os.urandom(4096)
+    tensor: Any = Tensor(data)
+    xts = luxor.XTS(KEYS[0])
+    expected = xts.encrypt(data)
+    assert xts.encrypt(tensor) == expected
+    xts.encrypt_into(tensor, tensor)
+    assert tensor.array.tobytes() == expected
+
+
 def test_a_call_of_several_pieces_is_one_run() -> None:
     data = bytearray(os.urandom(1 << 20) * 70)
     xts = luxor.XTS(KEYS[1])
