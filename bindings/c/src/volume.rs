@@ -64,7 +64,7 @@ impl State {
         } = to_unlock;
         let context = &options.context;
         let engine = Engine::select(context, Mode::Xts)?;
-        let (unlocked, _) = volume.unlock(secret, &*engine.backend, &options.unlock, context)?;
+        let keys = volume.unlock_data(secret, &*engine.backend, &options.unlock, context)?;
         if let Some(Locked {
             volume,
             data,
@@ -73,7 +73,7 @@ impl State {
         }) = mem::take(&mut *locked)
         {
             let context = &options.context;
-            let export = Export::of_unlocked(volume, data, unlocked, &engine, &export, context)?;
+            let export = Export::of_unlocked(volume, data, keys, &engine, &export, context)?;
             // The lock is held, so no other call has set it.
             let _ = self.export.set(export);
         }

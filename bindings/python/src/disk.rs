@@ -19,7 +19,7 @@ use pyo3::{
 
 use crate::{
     buffer::Bytes,
-    context::{context, secret},
+    context::{context, opener},
     error::KeyLostInFork,
     interrupt::wait_for,
     storage::{FileArg, outcome},
@@ -42,6 +42,7 @@ pub(crate) struct Disk {
 struct OpenArgs {
     passphrase: Option<Py<PyAny>>,
     key_file: Option<PathBuf>,
+    volume_key: Option<Py<PyAny>>,
     header: Option<Py<PyAny>>,
     writable: bool,
     key_slot: Option<u32>,
@@ -56,10 +57,10 @@ pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResul
     let py = file.py();
     let args: OpenArgs = args.extract()?;
     let context = context(args.engine.as_deref(), args.threads)?;
-    let secret = secret(
+    let secrets = opener(
         args.passphrase.as_ref().map(|secret| secret.bind(py)),
         args.key_file,
-        ["passphrase", "key_file"],
+        args.volume_key.as_ref().map(|key| key.bind(py)),
     )?;
     let file = FileArg::of(file)?;
     let header = args.header.map(|header| FileArg::of(header.bind(py)));
@@ -84,7 +85,7 @@ pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResul
                 Volume::open(header, &context)?.with_data(data.input()?)
             }
         };
-        Export::open(volume, data, &secret, &unlock, &options, &context)
+        Export::open(volume, data, &*secrets, &unlock, &options, &context)
     })?;
     let files = [Some(&file), header.as_ref()];
     let export = outcome(py, opened, files.into_iter().flatten())?;

@@ -18,7 +18,7 @@ use luxor_sector::SectorSize;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
-    context::{context, secret},
+    context::{context, opener, secret},
     interrupt::wait_for,
     storage::{FileArg, outcome},
 };
@@ -260,6 +260,7 @@ fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
 struct DecryptArgs {
     passphrase: Option<Py<PyAny>>,
     key_file: Option<PathBuf>,
+    volume_key: Option<Py<PyAny>>,
     header: Option<Py<PyAny>>,
     force: bool,
     sparse: bool,
@@ -278,8 +279,11 @@ pub(crate) fn decrypt(
 ) -> PyResult<()> {
     let py = source.py();
     let args: DecryptArgs = args.extract()?;
-    let passphrase = args.passphrase.as_ref().map(|secret| secret.bind(py));
-    let secret = secret(passphrase, args.key_file, ["passphrase", "key_file"])?;
+    let secrets = opener(
+        args.passphrase.as_ref().map(|secret| secret.bind(py)),
+        args.key_file,
+        args.volume_key.as_ref().map(|key| key.bind(py)),
+    )?;
     let context = context(args.engine.as_deref(), args.threads)?;
     let (source, target) = (
         FileArg::from_position(source)?,
@@ -300,7 +304,7 @@ pub(crate) fn decrypt(
             None => Volume::open(input, context)?,
             Some(header) => Volume::open(header.input(Role::Metadata)?, context)?.with_data(input),
         };
-        luxor::decrypt(volume, &secret, &unlock, output, context)
+        luxor::decrypt(volume, &*secrets, &unlock, output, context)
     })
 }
 

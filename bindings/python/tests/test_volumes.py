@@ -216,6 +216,26 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
         luxor.open(volume, key_file=tmp_path / "missing")
 
 
+@pytest.mark.parametrize("version", ["luks1", "luks2"])
+def test_a_volume_key_opens_without_a_keyslot(
+    tmp_path: Path, version: Any, cryptsetup: Callable[..., str]
+) -> None:
+    path, key_file = tmp_path / "volume", tmp_path / "key"
+    luxor.encrypt(io.BytesIO(b"data" * 128), path, passphrase=PASSPHRASE, type=version, **CHEAP)
+    cryptsetup("luksDump", "--dump-volume-key", "--volume-key-file", key_file, path)
+    key = key_file.read_bytes()
+    luxor.Volume(path).remove_keyslot(0, last=True)
+    with luxor.open(path, volume_key=key) as file:
+        assert file.read() == b"data" * 128
+    luxor.decrypt(path, tmp_path / "plain", volume_key=bytearray(key))
+    assert (tmp_path / "plain").read_bytes() == b"data" * 128
+    for wrong in (key[::-1], key[:32], b""):
+        with pytest.raises(luxor.WrongPassphrase, match="not the volume key"):
+            luxor.open(path, volume_key=wrong)
+    with pytest.raises(TypeError, match="volume_key"):
+        luxor.open(path, volume_key=key, passphrase="x")
+
+
 def test_damage_of_one_copy_is_a_warning(volume: Path) -> None:
     with open(volume, "r+b") as file:
         file.write(b"damaged")

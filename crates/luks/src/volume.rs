@@ -7,9 +7,9 @@ pub(crate) mod repair;
 
 use std::collections::BTreeMap;
 
-use luxor_engine::{Backend, with_key_stack};
+use luxor_engine::{Backend, SecretBytes, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{Encryption, Extent};
+use luxor_volume::{Encryption, Extent, VolumeKey};
 
 use crate::{
     header_digest::HeaderDigest,
@@ -81,6 +81,23 @@ impl VolumeHeader {
         with_key_stack(|| match self {
             Self::Luks1(header) => header.unlock(storage, secret, backend, options),
             Self::Luks2(header) => header.unlock(storage, secret, backend, options),
+        })
+    }
+
+    /// Compares `key` with the digest of the volume key. Returns it under the number of that digest,
+    /// as [`Unlocked::into_keys`] does. No keyslot is opened.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during a
+    /// re-encryption, and other errors if this version cannot read the data with any key.
+    pub fn confirm_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        with_key_stack(|| match self {
+            Self::Luks1(header) => header.confirm_volume_key(key, options),
+            Self::Luks2(header) => header.confirm_volume_key(key, options),
         })
     }
 

@@ -34,12 +34,12 @@ pub fn decrypt(
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
     let plaintext_len = volume.plaintext_len()?;
-    let (unlocked, _) = volume.unlock(secrets, &*engine.backend, options, context)?;
+    let keys = volume.unlock_data(secrets, &*engine.backend, options, context)?;
     let _lock = volume.lock_reencryption()?;
     let name = volume.data_name();
     let path = path_name(volume.data_path());
     let mut payload = volume.into_payload()?;
-    let plaintext = payload.plaintext(unlocked);
+    let plaintext = payload.plaintext(keys);
     // The volume may have changed while the user typed the passphrase.
     payload.check_unchanged()?;
     let mut copy = DataCopy {

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of a volume as a disk, with the locks that protect it while it is in use.
 
-use std::{collections::HashMap, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    sync::Arc,
+};
 
 use luxor_engine::{LoadedKey, Mode, SecretBytes};
 use luxor_files::{
@@ -9,9 +13,9 @@ use luxor_files::{
     locks::{Access, ReencryptionLock},
     path_name,
 };
-use luxor_luks::{UnlockOptions, Unlocked};
+use luxor_luks::UnlockOptions;
 use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
-use luxor_volume::Plaintext;
+use luxor_volume::{Plaintext, VolumeKey};
 
 use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, VolumeError};
 
@@ -123,11 +127,11 @@ impl Export {
     ) -> Result<Self> {
         Self::check(&volume, &data, options)?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let (unlocked, _) = volume.unlock(secrets, &*engine.backend, unlock, context)?;
-        Self::of_unlocked(volume, data, unlocked, &engine, options, context)
+        let keys = volume.unlock_data(secrets, &*engine.backend, unlock, context)?;
+        Self::of_unlocked(volume, data, keys, &engine, options, context)
     }
 
-    /// Makes a disk of a volume that the caller has unlocked with [`Volume::unlock`]. A wrong secret
+    /// Makes a disk of a volume with the keys from [`Volume::unlock_data`]. A wrong secret
     /// then leaves the volume open for another attempt. The rest is as in [`Export::open`].
     ///
     /// # Errors
@@ -135,7 +139,7 @@ impl Export {
     pub fn of_unlocked(
         volume: Volume,
         data: DataFile,
-        unlocked: Unlocked,
+        keys: BTreeMap<u32, VolumeKey>,
         engine: &Engine,
         options: &ExportOptions,
         context: &Context,
@@ -149,7 +153,7 @@ impl Export {
         let payload = volume.into_payload()?;
         // The volume may have changed while the user typed the passphrase.
         payload.check_unchanged()?;
-        let plaintext = payload.plaintext(unlocked);
+        let plaintext = payload.plaintext(keys);
         warn_of_linear(&path_name(data.path()), &plaintext, context);
         let export = Self::of_plaintext(data, &plaintext, engine, &options)?;
         Ok(Self {

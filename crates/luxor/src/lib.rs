@@ -10,7 +10,7 @@
 //! | encrypt a file or a stream into a new volume | [`encrypt`], [`encrypt_to`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
-//! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`] |
+//! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`], [`VolumeKeySecret`] |
 //! | use its plaintext as a disk | [`Export`] |
 //! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
 //! | do the same with a plain volume, which has no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
@@ -105,7 +105,7 @@ pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
-pub use secrets::Secrets;
+pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume::Volume;
 pub use volume_error::VolumeError;
 pub use xts::Xts;

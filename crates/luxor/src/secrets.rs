@@ -19,6 +19,29 @@ pub trait Secrets {
     /// Called with the error `wrong` when the last secret opened no keyslot. Returns whether to
     /// call [`Secrets::secret`] again; if not, `wrong` is the error of the operation.
     fn ask_again(&self, wrong: &Error) -> bool;
+
+    /// Whether the secrets are volume keys, which need no keyslot.
+    fn are_volume_keys(&self) -> bool {
+        false
+    }
+}
+
+/// A volume key in place of a secret that opens a keyslot: 32 or 64 bytes for XTS.
+#[derive(Clone, Debug)]
+pub struct VolumeKeySecret(pub SecretBytes);
+
+impl Secrets for VolumeKeySecret {
+    fn secret(&self, _: &Path) -> Result<SecretBytes> {
+        Ok(self.0.clone())
+    }
+
+    fn ask_again(&self, _: &Error) -> bool {
+        false
+    }
+
+    fn are_volume_keys(&self) -> bool {
+        true
+    }
 }
 
 /// The same secret for every volume, tried once.
@@ -49,12 +72,12 @@ pub(crate) fn try_secrets<T>(
     path: &Path,
     secrets: &dyn Secrets,
     context: &Context,
-    unlock: impl Fn(&[u8]) -> Result<T, NotUnlocked>,
+    unlock: impl Fn(&SecretBytes) -> Result<T, NotUnlocked>,
 ) -> Result<(T, SecretBytes)> {
     loop {
         let secret = secrets.secret(path)?;
         let step = context.events.step("Opening the volume");
-        let result = unlock(secret.expose());
+        let result = unlock(&secret);
         drop(step);
         context.check_cancelled()?;
         match result {

@@ -2,6 +2,7 @@
 //! An open volume: where its metadata and its data are.
 
 use std::{
+    collections::BTreeMap,
     fs::File,
     io::Read,
     path::{Path, PathBuf},
@@ -22,7 +23,7 @@ use luxor_sector::{
     Storage,
     pipeline::{Region, Source},
 };
-use luxor_volume::{Extent, Plaintext};
+use luxor_volume::{Extent, Plaintext, VolumeKey};
 
 use crate::{
     Context, Error, ErrorClass, Result, Secrets, VolumeError,
@@ -191,14 +192,43 @@ impl Volume {
         Ok(unlocked)
     }
 
+    /// Returns the keys of the data: those of a keyslot, as [`Volume::unlock`] opens it, or a volume
+    /// key from `secrets` ([`Secrets::are_volume_keys`]).
+    ///
+    /// # Errors
+    /// Those of [`Volume::unlock`]. Also fails with a volume key during a re-encryption, because the
+    /// data then have several.
+    pub fn unlock_data(
+        &self,
+        secrets: &dyn Secrets,
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+        context: &Context,
+    ) -> Result<BTreeMap<u32, VolumeKey>> {
+        if !secrets.are_volume_keys() {
+            let (unlocked, _) = self.unlock(secrets, backend, options, context)?;
+            return Ok(unlocked.into_keys());
+        }
+        let (keys, _) = try_secrets(&self.path, secrets, context, |key| {
+            let keys = self.header.confirm_volume_key(key, options);
+            keys.map_err(|error| self.not_unlocked(error))
+        })?;
+        Ok(keys)
+    }
+
     fn try_secrets(
         &self,
         secrets: &dyn Secrets,
         context: &Context,
         unlock: impl Fn(&[u8]) -> Result<Unlocked, UnlockError>,
     ) -> Result<(Unlocked, SecretBytes)> {
+        if secrets.are_volume_keys() {
+            let name = self.name();
+            let message = format!("{name}: a volume key belongs to no keyslot");
+            return Err(Error::failure(message));
+        }
         let (unlocked, secret) = try_secrets(&self.path, secrets, context, |secret| {
-            unlock(secret).map_err(|error| self.not_unlocked(error))
+            unlock(secret.expose()).map_err(|error| self.not_unlocked(error))
         })?;
         let text = format!("keyslot {} opened", unlocked.keyslot);
         context.events.note(&text);
@@ -528,11 +558,11 @@ impl Place {
 
 impl Payload {
     /// Returns the plaintext with the keys of its extents.
-    pub(crate) fn plaintext(&self, unlocked: Unlocked) -> Plaintext {
+    pub(crate) fn plaintext(&self, keys: BTreeMap<u32, VolumeKey>) -> Plaintext {
         Plaintext {
             extents: self.extents.clone(),
             len: self.plaintext_len,
-            keys: unlocked.into_keys(),
+            keys,
         }
     }
 

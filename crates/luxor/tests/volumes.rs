@@ -10,8 +10,8 @@ use std::{
 
 use luxor::{
     Context, Engine, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
-    PlainVolume, RawOptions, Secrets, Volume, VolumePolicy, back_up_header, create_output,
-    crypt_raw, decrypt_plaintext,
+    PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, back_up_header,
+    create_output, crypt_raw, decrypt_plaintext,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
@@ -348,4 +348,41 @@ fn a_cancelled_encryption_has_its_own_class() {
     let error = luxor::encrypt(&mut input, &files, &options, first, &context).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Cancelled, "{error}");
     assert!(!path("volume").exists());
+}
+
+#[test]
+fn a_volume_key_opens_the_data_but_no_keyslot() {
+    let context = Context::default();
+    for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
+        let (_folder, path) = volume(version);
+        let open = |role| Volume::open_metadata(&path, role, &context).unwrap();
+        let engine = Engine::select(&context, Mode::Xts).unwrap();
+        let (backend, unlock) = (&*engine.backend, UnlockOptions::default());
+        let (unlocked, _) = open(Role::Metadata)
+            .unlock(&secret("first"), backend, &unlock, &context)
+            .unwrap();
+        let key = unlocked.volume_key.expose().to_vec();
+        let keys = |key: &[u8]| {
+            let key = VolumeKeySecret(SecretBytes::copy_of(key));
+            open(Role::Metadata).unlock_data(&key, backend, &unlock, &context)
+        };
+        let found = keys(&key).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[&0].expose(), key);
+        let mut other = key.clone();
+        other[0] ^= 1;
+        for wrong in [&other[..], &key[1..], &[]] {
+            let error = keys(wrong).unwrap_err();
+            assert_eq!(error.class(), ErrorClass::NoKey, "{error}");
+            assert!(
+                error
+                    .message()
+                    .ends_with("not the volume key of the volume")
+            );
+        }
+        let key = VolumeKeySecret(SecretBytes::copy_of(&key));
+        let removed = open(Role::Change).remove_key(&key, true, &unlock, &context);
+        let error = removed.unwrap_err();
+        assert!(error.message().contains("belongs to no keyslot"), "{error}");
+    }
 }

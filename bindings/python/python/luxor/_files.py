@@ -209,6 +209,7 @@ def open(
     *,
     passphrase: Secret | None = None,
     key_file: Path | None = None,
+    volume_key: Buffer | None = None,
     header: Path | FileLike | None = None,
     key_slot: int | None = None,
     allow_discards: bool = False,
@@ -222,8 +223,8 @@ def open(
     locks it: a reader permits other readers, a writer permits no other program. An object is not
     locked.
 
-    The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`. `key_slot`
-    tries only that keyslot. `engine` and `threads` are as in `XTS`.
+    The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
+    opens without a keyslot. `key_slot` tries only that keyslot. `engine` and `threads` are as in `XTS`.
 
     Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
     subclasses of `Error`.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _luxor
 
 if TYPE_CHECKING:
-    from ._types import FileLike, Path, Progress, Secret
+    from ._types import Buffer, FileLike, Path, Progress, Secret
 
 VolumeType = Literal["luks1", "luks2"]
 Pbkdf = Literal["argon2id", "argon2i", "pbkdf2"]
@@ -62,6 +62,7 @@ def decrypt(
     *,
     passphrase: Secret | None = None,
     key_file: Path | None = None,
+    volume_key: Buffer | None = None,
     header: Path | FileLike | None = None,
     force: bool = False,
     sparse: bool = True,
@@ -72,7 +73,7 @@ def decrypt(
 ) -> None:
     """Decrypt the volume in `source` into `target`: the reverse of `encrypt`.
 
-    With `sparse`, long runs of zeros become holes in a file at a path.
+    The secret is as in `open`. With `sparse`, long runs of zeros become holes in a file at a path.
     """
     _luxor.decrypt(source, target, locals(), progress)
 

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use luxor_engine::Backend;
+use luxor_engine::{Backend, SecretBytes};
 use luxor_sector::{Geometry, SectorSize, Storage};
-use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, is_cipher_null};
+use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, VolumeKey, is_cipher_null};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -22,7 +22,7 @@ use crate::{
         digest::Digest,
         keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentError, SegmentSize},
-        unlock::{self, UnlockError, UnlockOptions, Unlocked},
+        unlock::{self, NeededKey, UnlockError, UnlockOptions, Unlocked},
     },
 };
 
@@ -122,6 +122,25 @@ impl Luks1Header {
             backend,
             options,
         )
+    }
+
+    /// Compares `key` with the digest of the volume key. Returns it under the number of that digest,
+    /// as [`Unlocked::into_keys`] does. No keyslot is opened.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, and other errors if the digest costs too
+    /// much or has an unknown hash.
+    pub fn confirm_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        let needed = NeededKey {
+            number: 0,
+            digest: &self.digest,
+            encryption: self.segment.encryption,
+        };
+        unlock::confirm_volume_key(&needed, key, options)
     }
 
     /// The segment of the data.

@@ -5,12 +5,14 @@
 mod attempt;
 mod error;
 
-use luxor_engine::Backend;
-use luxor_sector::Storage;
-use luxor_volume::Budget;
+use std::collections::BTreeMap;
 
-pub(crate) use self::attempt::unlock;
-use self::attempt::{NeededKey, UnlockAttempt, check_digest};
+use luxor_engine::{Backend, SecretBytes};
+use luxor_sector::Storage;
+use luxor_volume::{Budget, VolumeKey};
+
+pub(crate) use self::attempt::{NeededKey, confirm_volume_key, unlock};
+use self::attempt::{UnlockAttempt, check_digest};
 pub use self::{
     attempt::{OpenedKey, UnlockOptions, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
@@ -44,6 +46,26 @@ impl Luks2Header {
     ) -> Result<Unlocked, UnlockError> {
         let reencryption = self.openable()?;
         self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
+    }
+
+    /// Compares `key` with the digest of the volume key. Returns it under the number of that digest,
+    /// as [`Unlocked::into_keys`] does. No keyslot is opened.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during a
+    /// re-encryption, and other errors if this version cannot read the data with any key.
+    pub fn confirm_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        let reencryption = self.openable()?;
+        let needed = needed_keys(self.metadata(), reencryption.as_ref())?;
+        match needed.as_slice() {
+            [] => Err(UnlockError::NotEncrypted),
+            [needed] if reencryption.is_none() => confirm_volume_key(needed, key, options),
+            _ => Err(UnlockError::SeveralKeys),
+        }
     }
 
     /// Finds a keyslot that `secret` opens, like [`Luks2Header::unlock`], even if a part of the

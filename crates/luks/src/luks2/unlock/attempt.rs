@@ -178,6 +178,27 @@ pub(crate) fn unlock(
     Unlocked::of(attempt.open_all(&[key])?)
 }
 
+/// Compares `key` with the digest of the only key that the volume needs. Returns it under the number
+/// of that digest, as [`Unlocked::into_keys`] does.
+///
+/// # Errors
+/// [`UnlockError::WrongVolumeKey`] if it is another key.
+pub(crate) fn confirm_volume_key(
+    needed: &NeededKey<'_>,
+    key: &SecretBytes,
+    options: &UnlockOptions,
+) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+    let (number, digest) = (needed.number, needed.digest);
+    check_digest(number, digest, options)?;
+    let key = VolumeKey::new(key.clone(), needed.encryption, options.allow_weak_key);
+    // A key of another length is not worth deriving anything from.
+    let key = key.map_err(|_| UnlockError::WrongVolumeKey)?;
+    match digest.verify(key.expose()) {
+        Some(true) => Ok(BTreeMap::from([(number, key)])),
+        _ => Err(UnlockError::WrongVolumeKey),
+    }
+}
+
 /// An attempt to open a volume with one secret.
 pub(super) struct UnlockAttempt<'a> {
     pub(super) keyslots: &'a BTreeMap<u32, Keyslot>,

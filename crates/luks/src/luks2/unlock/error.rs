@@ -111,6 +111,15 @@ pub enum UnlockError {
         /// The requested keyslot.
         keyslot: u32,
     },
+    /// The volume key that was given is not that of the volume.
+    #[error("this is not the volume key of the volume")]
+    WrongVolumeKey,
+    /// A volume key was given, and the volume has several.
+    #[error(
+        "the volume has several keys while a re-encryption is under way, so a single volume key \
+         cannot open it"
+    )]
+    SeveralKeys,
     /// There is no keyslot to try.
     #[error(
         "there is no keyslot to try: the volume has none for its data, or only keyslots with the \
@@ -205,7 +214,7 @@ impl UnlockError {
     #[must_use]
     pub fn is_wrong_secret(&self) -> bool {
         match self {
-            Self::WrongSecret { .. } => true,
+            Self::WrongSecret { .. } | Self::WrongVolumeKey => true,
             Self::OtherKey { error, .. } => error.is_wrong_secret(),
             _ => false,
         }
