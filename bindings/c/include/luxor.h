@@ -307,6 +307,15 @@ luxor_code luxor_volume_unlock(const luxor_volume *volume,
                                luxor_error **error);
 
 /**
+ * As `luxor_volume_unlock`, with the volume key in place of a secret: 32 or 64 bytes for XTS. No
+ * keyslot is needed.
+ */
+luxor_code luxor_volume_unlock_with_volume_key(const luxor_volume *volume,
+                                               const void *key,
+                                               size_t key_len,
+                                               luxor_error **error);
+
+/**
  * Sets `*size` to the length of the plaintext in bytes. It never changes. It need not be a multiple
  * of the sector size: the length of an encrypted file is exact.
  */

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use luxor::{Engine, Export, ExportOptions, Volume};
+use luxor::{Engine, Export, ExportOptions, Secrets, Volume, VolumeKeySecret};
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Role};
 
@@ -51,7 +51,7 @@ impl State {
         })
     }
 
-    fn unlock(&self, secret: &SecretBytes) -> Result<(), Error> {
+    fn unlock(&self, secret: &dyn Secrets) -> Result<(), Error> {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(to_unlock) = &*locked else {
             return Err(Error::invalid(match self.export.get() {
@@ -155,6 +155,25 @@ pub unsafe extern "C" fn luxor_volume_unlock(
             let state = pointers::handle(volume, "volume")?.here()?;
             let secret = pointers::bytes(secret, secret_len, "secret")?;
             state.unlock(&SecretBytes::copy_of(secret))
+        })
+    }
+}
+
+/// As `luxor_volume_unlock`, with the volume key in place of a secret: 32 or 64 bytes for XTS. No
+/// keyslot is needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_unlock_with_volume_key(
+    volume: *const luxor_volume,
+    key: *const c_void,
+    key_len: usize,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let state = pointers::handle(volume, "volume")?.here()?;
+            let key = pointers::bytes(key, key_len, "key")?;
+            state.unlock(&VolumeKeySecret(SecretBytes::copy_of(key)))
         })
     }
 }

@@ -40,6 +40,27 @@ static void a_wrong_secret_can_be_corrected(void) {
   luxor_volume_close(volume);
 }
 
+/* The volume was made with a volume key of the bytes 0 to 63. */
+static void a_volume_key_needs_no_keyslot(void) {
+  luxor_volume *volume = open_volume(LUXOR_READ_ONLY);
+  luxor_error *error;
+  unsigned char key[64];
+  uint64_t size;
+  for (size_t i = 0; i < sizeof key; i++)
+    key[i] = (unsigned char)i;
+  EXPECT(LUXOR_NO_KEY, "not the volume key",
+         luxor_volume_unlock_with_volume_key(volume, key, 32, &error));
+  key[0] ^= 1;
+  EXPECT(LUXOR_NO_KEY, "not the volume key",
+         luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "key is NULL",
+         luxor_volume_unlock_with_volume_key(volume, NULL, 64, &error));
+  key[0] ^= 1;
+  SUCCEEDS(luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
+  SUCCEEDS(luxor_volume_size(volume, &size, &error));
+  luxor_volume_close(volume);
+}
+
 static void writes_are_read_again(void) {
   static const char text[] = "across two sectors";
   luxor_volume *volume = unlocked_volume(LUXOR_READ_WRITE), *second;
@@ -157,6 +178,7 @@ int main(int argc, char **argv) {
   CHECK(argc >= 2);
   path = argv[1];
   a_wrong_secret_can_be_corrected();
+  a_volume_key_needs_no_keyslot();
   writes_are_read_again();
   options_of_volumes();
   a_header_can_be_in_another_file();
