@@ -158,14 +158,23 @@ fn test(steps: &mut Steps) {
     steps.run_beside("RTL: benches", rtl::benches, |steps| {
         rust_tests(steps, None);
     });
-    bindings_c::steps(steps, None);
-    bindings_python::steps(steps, None);
-    kernels::tests(steps);
-    rtl::whole_and_proofs(steps);
+    with_a_page(steps, |steps| {
+        bindings_c::steps(steps, None);
+        bindings_python::steps(steps, None);
+        kernels::tests(steps);
+        rtl::whole_and_proofs(steps);
+    });
     if process::is_long() && emulate::is_needed() {
         emulate::steps(steps);
     }
-    page::steps(steps);
+}
+
+/// Runs these steps while a report is made, and then looks at its page. Nobody records the page's
+/// numbers, so it does not matter that the other steps disturb them.
+fn with_a_page(steps: &mut Steps, others: impl FnOnce(&mut Steps)) {
+    if steps.run_beside(page::MAKE, page::make, others) {
+        page::look_at_it(steps);
+    }
 }
 
 fn ci(steps: &mut Steps) {
@@ -190,11 +199,12 @@ fn ci(steps: &mut Steps) {
             engines_as_built(steps);
         }
     });
-    bindings_c::steps(steps, None);
-    bindings_python::steps(steps, None);
-    kernels::steps(steps);
-    rtl::all_but_benches(steps);
-    page::steps(steps);
+    with_a_page(steps, |steps| {
+        bindings_c::steps(steps, None);
+        bindings_python::steps(steps, None);
+        kernels::steps(steps);
+        rtl::all_but_benches(steps);
+    });
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
     steps.run("Python wheel", bindings_python::wheel);

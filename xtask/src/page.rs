@@ -27,23 +27,33 @@ const BROWSERS: [&str; 4] = [
     "google-chrome-stable",
 ];
 
+/// The name of the step that makes the page.
+pub const MAKE: &str = "report: quick";
+
 /// Runs all checks.
 pub fn steps(steps: &mut Steps) {
-    let made = steps.run("report: quick", || {
-        process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
-        let folder = root().join(FOLDER);
-        fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-        let page = folder.join("report.html");
-        let luxor = process::beside_this_program("luxor")?;
-        process::run(command(luxor).args(["report", "--quick"]).arg(&page))
-    });
-    if made {
-        steps.run("report: in a browser", || {
-            let page = root().join(FOLDER).join("report.html");
-            let seen = look(&page)?;
-            Ok(format!("{seen}, pictures in {FOLDER}"))
-        });
+    if steps.run(MAKE, make) {
+        look_at_it(steps);
     }
+}
+
+/// Makes the page.
+pub fn make() -> Result<String, String> {
+    process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
+    let folder = root().join(FOLDER);
+    fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    let page = folder.join("report.html");
+    let luxor = process::beside_this_program("luxor")?;
+    process::run(command(luxor).args(["report", "--quick"]).arg(&page))
+}
+
+/// The step that checks the page which was made.
+pub fn look_at_it(steps: &mut Steps) {
+    steps.run("report: in a browser", || {
+        let page = root().join(FOLDER).join("report.html");
+        let seen = look(&page)?;
+        Ok(format!("{seen}, pictures in {FOLDER}"))
+    });
 }
 
 /// Checks the page in every width, in light and in dark.

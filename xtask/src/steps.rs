@@ -46,13 +46,14 @@ impl Steps {
         self.add(name, begun.elapsed(), outcome)
     }
 
-    /// Runs a step on its own thread, while `others` runs other steps.
+    /// Runs a step on its own thread, while `others` runs other steps. Returns whether the step
+    /// passed.
     pub fn run_beside(
         &mut self,
         name: &str,
         work: impl FnOnce() -> Result<String, String> + Send,
         others: impl FnOnce(&mut Self),
-    ) {
+    ) -> bool {
         println!("\n=== {name}, in parallel with the next steps");
         let begun = Instant::now();
         let (outcome, time) = thread::scope(|scope| {
@@ -62,7 +63,7 @@ impl Steps {
             let panicked = |_| (Err("the step panicked".to_owned()), begun.elapsed());
             beside.join().unwrap_or_else(panicked)
         });
-        self.add(name, time, outcome);
+        self.add(name, time, outcome)
     }
 
     fn add(&mut self, name: &str, time: Duration, outcome: Result<String, String>) -> bool {
