@@ -10,6 +10,7 @@
 //! | see in what order something was written and synced | [`FaultyStorage::operations`] |
 //! | cut the power of a storage after any history | [`FaultyStorage::cut_power`] |
 //! | continue after a program that was killed | [`Killed::after_syncs`] |
+//! | tell long images apart | [`ImageHasher`] |
 //!
 //! What a disk may contain after a power cut, and what it may not:
 //!
@@ -53,6 +54,7 @@
 //! # Ok::<(), luxor_sector::faulty::Broken>(())
 //! ```
 
+mod hasher;
 mod killed;
 mod power_cut;
 #[cfg(test)]
@@ -66,6 +68,7 @@ use std::{
 };
 
 pub use self::{
+    hasher::ImageHasher,
     killed::Killed,
     power_cut::{Broken, Cut, PowerCuts},
 };

@@ -7,13 +7,13 @@ mod luks2;
 
 use std::{
     collections::HashMap,
-    hash::{DefaultHasher, Hash, Hasher},
+    hash::{Hash, Hasher},
     sync::Arc,
 };
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
-use luxor_sector::faulty::Faults;
+use luxor_sector::faulty::{Faults, ImageHasher};
 
 /// Faults that every test must notice.
 fn without_syncs() -> Faults {
@@ -60,7 +60,7 @@ impl<T> Default for Answers<T> {
 
 impl<T: Clone> Answers<T> {
     fn to(&mut self, question: impl Hash, find: impl FnOnce() -> T) -> T {
-        let mut hasher = DefaultHasher::new();
+        let mut hasher = ImageHasher::default();
         question.hash(&mut hasher);
         self.0.entry(hasher.finish()).or_insert_with(find).clone()
     }

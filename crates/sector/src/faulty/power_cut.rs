@@ -5,12 +5,12 @@ use std::{
     any::Any,
     collections::HashSet,
     env, fmt,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    hash::{BuildHasher, BuildHasherDefault},
     iter,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
-use super::{Faults, FaultyStorage, Operation, SyncOutcome};
+use super::{Faults, FaultyStorage, ImageHasher, Operation, SyncOutcome};
 use crate::MemoryStorage;
 
 /// The number of bytes that a disk writes completely or not at all.
@@ -100,7 +100,7 @@ impl FaultyStorage {
         let disk = Disk::at_cut(&self.image, &operations[..after]);
         // Each cut has its own random numbers, so that it can be reproduced without the others.
         let mut random = Random(Random(seed).next() ^ after as u64);
-        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        let hasher = BuildHasherDefault::<ImageHasher>::default();
         let mut seen = HashSet::new();
         for plan in disk.plans(&mut random) {
             let image = disk.image(&plan);
