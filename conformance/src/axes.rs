@@ -270,7 +270,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
     let edges = [1 << 8, 1 << 32, 1 << 64, 1 << 96, 0_u128];
     for kit in Kit::few(backend, random) {
         for edge in edges {
-            for before in cases.of(0..=70, 14) {
+            for before in cases.of(0..=70, 23) {
                 let first = edge.wrapping_sub(before);
                 for (unit_len, units) in [(16, 70), (48, 9), (16 * 70, 1)] {
                     let shape = Shape {
@@ -366,7 +366,8 @@ pub fn alignment(backend: &dyn Backend, cases: Cases) {
             });
         }
     }
-    let places: Vec<_> = cases.of(places, 41).collect();
+    let every = cases.pick_of_three(1, 5, 41);
+    let places: Vec<_> = places.into_iter().step_by(every).collect();
     for kit in Kit::all(backend, random) {
         let stealing = usize::from(!has_whole_blocks(kit.mode));
         for (unit_len, units) in [(16 + stealing, 21), (512, 9), (1040 + 15 * stealing, 2)] {
@@ -530,7 +531,7 @@ pub fn large_runs(backend: &dyn Backend, cases: Cases) {
         for (first, stride) in numbers {
             let shape = Shape {
                 unit_len: 4096,
-                units: cases.pick(17 << 20, 64 << 10) / 4096,
+                units: cases.pick_of_three(17 << 20, 1 << 20, 64 << 10) / 4096,
                 first,
                 stride,
             };
@@ -615,10 +616,10 @@ pub fn executor(backend: &dyn Backend, cases: Cases) {
     let executors = [1, 2, 3, 4, 7].map(|n| Executor::new(NonZeroUsize::new(n).unwrap()));
     for kit in Kit::few(backend, random) {
         // Stream modes are cut like XTS, and the slowest of them would take seconds.
-        let executors = if kit.mode == Mode::Xts && cases == Cases::All {
-            &executors[..]
-        } else {
-            &executors[2..3]
+        let executors = match (kit.mode, cases) {
+            (Mode::Xts, Cases::All) => &executors[..],
+            (Mode::Xts, Cases::Plain) => &executors[1..3],
+            _ => &executors[2..3],
         };
         let mut calls = executor_calls(kit.mode);
         let len = |shapes: &Vec<Shape>| {

@@ -8,6 +8,9 @@ use std::env;
 pub enum Cases {
     /// All cases.
     All,
+    /// As [`Cases::All`], but with fewer places and less data in the axes about them. For a backend
+    /// to which the place of the data does not matter, and which has no special way for large runs.
+    Plain,
     /// A selection for slow backends such as an emulator: some values of each axis, with its edges,
     /// and no call of more than 256 KiB.
     Few,
@@ -26,9 +29,24 @@ impl Cases {
         if is_long() { Self::All } else { Self::Few }
     }
 
+    /// All cases if `LUXOR_TEST_LONG` is set, otherwise [`Cases::Plain`].
+    #[must_use]
+    pub fn plain_unless_long() -> Self {
+        if is_long() { Self::All } else { Self::Plain }
+    }
+
     pub(crate) fn pick<T>(self, all: T, few: T) -> T {
         match self {
+            Self::All | Self::Plain => all,
+            Self::Few => few,
+        }
+    }
+
+    /// As [`Cases::pick`], with a value of its own for [`Cases::Plain`].
+    pub(crate) fn pick_of_three<T>(self, all: T, plain: T, few: T) -> T {
+        match self {
             Self::All => all,
+            Self::Plain => plain,
             Self::Few => few,
         }
     }
