@@ -209,7 +209,12 @@ fn each_program_undoes_changes_of_the_other() {
         }));
     }
     assert_eq!((rows.len(), columns.len()), (4, 6));
-    product::run("done by one and undone by the other", &rows, &columns, 1);
+    product::run(
+        "done by one and undone by the other",
+        &rows,
+        &columns,
+        &|_, _| true,
+    );
 }
 
 pub fn both_ways(bench: &mut Bench, cell: Cell, operation: &Operation) -> Outcome<Word> {
