@@ -169,8 +169,8 @@ fn test(steps: &mut Steps) {
     }
 }
 
-/// Runs these steps while a report is made, and then looks at its page. Nobody records the page's
-/// numbers, so it does not matter that the other steps disturb them.
+/// Runs these steps while a report is made, and then looks at its page. The page's numbers are not
+/// recorded, so it does not matter that the other steps disturb them.
 fn with_a_page(steps: &mut Steps, others: impl FnOnce(&mut Steps)) {
     if steps.run_beside(page::MAKE, page::make, others) {
         page::look_at_it(steps);
