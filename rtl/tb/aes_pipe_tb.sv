@@ -12,7 +12,7 @@ module aes_pipe_tb;
 `ifdef LUXOR_TEST_LONG
   localparam int BLOCKS = 80;
 `else
-  localparam int BLOCKS = 40;
+  localparam int BLOCKS = 24;
 `endif
   localparam int BUILDS = 9;
 
