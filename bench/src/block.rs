@@ -51,7 +51,7 @@ pub(crate) struct Options {
 impl Bench for Plan {
     const NAME: &'static str = "block";
     const HELP: &'static str = "luxor serve compared with nbdkit and qemu-nbd, under load from fio";
-    const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 256M]");
+    const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 64M]");
     type Options = Options;
     type Report = Report;
 
@@ -63,7 +63,7 @@ impl Bench for Plan {
         Ok(Self {
             luxor: settings.luxor()?,
             folder: settings.dir.clone(),
-            bytes: settings.bytes(1 << 30, 256 << 20),
+            bytes: settings.bytes(1 << 30, 64 << 20),
             quick: settings.quick,
             turn: settings.turn(),
             engine: settings.engine.clone(),

@@ -226,7 +226,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     Ok(Report {
         engine: backend.info().name,
         clock_nanoseconds: breakdown::clock(),
-        breakdown_bytes: breakdown::BYTES,
+        breakdown_bytes: breakdown::bytes(plan.quick),
         breakdown,
         disk_bytes: plan.bytes,
         in_memory,

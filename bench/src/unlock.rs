@@ -84,15 +84,15 @@ struct Keyslot {
 impl Keyslot {
     /// Returns all keyslots. A quick run uses less memory and fewer iterations.
     fn all(quick: bool) -> [Self; 4] {
-        let (most, iterations) = if quick {
-            (128, 500_000)
+        let (most, least, iterations) = if quick {
+            (64, 32, 250_000)
         } else {
-            (1024, 2_000_000)
+            (1024, 64, 2_000_000)
         };
         [
             Self::argon2("argon2id", most, 4, 4),
             Self::argon2("argon2id", most, 4, 1),
-            Self::argon2("argon2i", 64, 8, 2),
+            Self::argon2("argon2i", least, 8, 2),
             Self {
                 what: format!("pbkdf2-sha256, {iterations} iterations"),
                 options: vec![

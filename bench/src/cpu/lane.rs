@@ -28,9 +28,9 @@ impl Rounds {
         Self {
             count: match (case.in_memory(), quick) {
                 (false, false) => 31,
-                (false, true) => 7,
+                (false, true) => 5,
                 (true, false) => 13,
-                (true, true) => 5,
+                (true, true) => 3,
             },
             settle: Duration::from_millis(5),
             sample: Duration::from_millis(1),

@@ -80,6 +80,15 @@ const PARTS: [Part; 6] = [
     Part::SecondXor,
 ];
 
+/// Returns the bytes that are measured: in a quick run an eighth.
+pub(super) fn bytes(quick: bool) -> usize {
+    if quick {
+        BYTES / BUFFER / 4 * BUFFER
+    } else {
+        BYTES
+    }
+}
+
 /// Measures all rows of both tables.
 pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<SoftwareTimes>, String> {
     let mut rows = Vec::new();
@@ -88,7 +97,7 @@ pub(super) fn measure(backend: &dyn Backend, quick: bool) -> Result<Vec<Software
             let mut work = Work::new(backend, direction, requests)?;
             work.check()
                 .map_err(|e| format!("{}: {e}", requests.text()))?;
-            let seconds = work.time(if quick { 3 } else { 31 })?;
+            let seconds = work.time(if quick { 3 } else { 31 }, bytes(quick))?;
             rows.push(SoftwareTimes {
                 direction: direction_name(direction),
                 requests,
@@ -241,15 +250,15 @@ impl Work {
     }
 
     /// Measures all parts in turns.
-    fn time(&mut self, rounds: usize) -> Result<Parts, String> {
+    fn time(&mut self, rounds: usize, bytes: usize) -> Result<Parts, String> {
         let mut samples = [const { Vec::new() }; PARTS.len()];
         for at in stats::turns(rounds, PARTS.len()) {
             // The clock follows the instructions, so the first passes are not timed.
-            for _ in 0..BYTES / BUFFER {
+            for _ in 0..bytes / BUFFER {
                 self.pass(PARTS[at])?;
             }
             let begun = Instant::now();
-            for _ in 0..BYTES / BUFFER {
+            for _ in 0..bytes / BUFFER {
                 self.pass(PARTS[at])?;
             }
             samples[at].push(begun.elapsed().as_secs_f64());

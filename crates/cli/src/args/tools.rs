@@ -76,7 +76,7 @@ pub(crate) struct BenchArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  luxor report --quick report.html      a quick look, two minutes
+  luxor report --quick report.html      a quick look, a minute
   luxor report report.html              everything, an hour
   luxor report report.html -- --dir /var/tmp        see luxor-bench --help")]
 pub(crate) struct ReportArgs {
