@@ -147,7 +147,9 @@ impl Object {
             );
             return Err(PyTypeError::new_err(message));
         }
-        let is_seekable = if object.hasattr("seekable")? {
+        let is_seekable = if has_read_at {
+            true
+        } else if object.hasattr("seekable")? {
             object.call_method0("seekable")?.is_truthy()?
         } else {
             object.hasattr("seek")?
@@ -319,9 +321,15 @@ impl Storage for Shared {
 fn write_all(object: &Bound<'_, PyAny>, mut buf: &[u8]) -> PyResult<()> {
     while !buf.is_empty() {
         let written = object.call_method1("write", (PyBytes::new(object.py(), buf),))?;
-        // Files of `io` return the number of bytes; other objects may return nothing.
-        let count = written.extract::<usize>().unwrap_or(buf.len());
-        buf = &buf[count.min(buf.len())..];
+        // A file that would have to wait returns None.
+        let count = written.extract::<Option<usize>>()?.unwrap_or(0);
+        buf = match buf.get(count..) {
+            Some(rest) if count > 0 => rest,
+            _ => {
+                let message = format!("{count} of {} bytes were written", buf.len());
+                return Err(PyValueError::new_err(message));
+            }
+        };
     }
     Ok(())
 }

@@ -123,6 +123,29 @@ class Endless(io.RawIOBase):
         return bytes(size)
 
 
+@pytest.mark.parametrize("count", [None, 0, 1 << 40])
+def test_a_write_that_does_not_write_is_an_error(count: int | None) -> None:
+    class Deaf(io.BytesIO):
+        def write(self, data: Any) -> Any:
+            return count
+
+    with pytest.raises(luxor.Error) as raised:
+        luxor.encrypt(io.BytesIO(b"lost"), Deaf(), passphrase="x", **CHEAP)
+    assert isinstance(raised.value.__cause__, ValueError)
+
+
+def test_a_write_may_be_short() -> None:
+    class Short(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return super().write(data[:100_000])
+
+    target = Short()
+    plain = os.urandom(1 << 20)
+    luxor.encrypt(io.BytesIO(plain), target, passphrase="x", **CHEAP)
+    with luxor.open(target, passphrase="x") as file:
+        assert file.read() == plain
+
+
 def test_progress_is_told_and_may_cancel(tmp_path: Path) -> None:
     told: list[tuple[int, int | None]] = []
     plain = tmp_path / "plain"

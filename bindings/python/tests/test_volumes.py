@@ -256,9 +256,6 @@ class Object:
     def __len__(self) -> int:
         return len(self.data)
 
-    def seekable(self) -> bool:
-        return True
-
     def read_at(self, size: int, offset: int) -> bytes:
         if self.failure is not None:
             raise self.failure
