@@ -173,6 +173,8 @@ def test_progress_is_told_and_may_cancel(tmp_path: Path) -> None:
 
 def interrupt(call: Callable[[], object]) -> None:
     """Sends Ctrl-C soon after `call` has begun."""
+    # A shell starts background jobs with this signal ignored, and Python leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
