@@ -3,8 +3,9 @@
 //! runs its tests, the examples of its README, and two type checkers.
 
 use std::{
-    fs, io,
+    env, fs, io, iter,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::{
@@ -14,6 +15,7 @@ use crate::{
 };
 
 const FOLDER: &str = "bindings/python";
+const MANIFEST: &str = "bindings/python/Cargo.toml";
 const CONFIG: &str = "bindings/python/pyproject.toml";
 const DOCUMENT: &str = "bindings/python/README.md";
 const FIXTURES: &str = "bindings/python/conftest.py";
@@ -51,19 +53,57 @@ pub fn steps(steps: &mut Steps, packages: Option<&str>) {
     });
 }
 
-/// Builds the wheel as users get it, installs it into an environment of its own, and runs the
+/// The systems for which wheels are built: a target of Rust, and the oldest C library on which the
+/// wheel must run.
+const WHEELS: [(&str, &str); 4] = [
+    ("x86_64-unknown-linux-gnu", "manylinux2014"),
+    ("aarch64-unknown-linux-gnu", "manylinux2014"),
+    ("x86_64-unknown-linux-musl", "musllinux_1_2"),
+    ("aarch64-unknown-linux-musl", "musllinux_1_2"),
+];
+
+/// Builds the wheels for all systems into `target/dist`. Zig links for those that this one is not.
+pub fn dist() -> Result<String, String> {
+    let folder = crate::folder("target", "dist")?;
+    let requirements = process::root().join(FOLDER).join("dist-requirements.txt");
+    let python = setup::ensure_python(
+        &process::root().join("target/bindings-python/dist"),
+        &requirements,
+    )?;
+    for (target, system) in WHEELS {
+        setup::ensure_target(target)?;
+        let mut build = maturin(&python, &folder);
+        process::run(build.args(["--zig", "--target", target, "--compatibility", system]))?;
+    }
+    Ok(format!("{} wheels in {}", WHEELS.len(), folder.display()))
+}
+
+/// Returns a command that builds a wheel into `folder`.
+fn maturin(python: &Path, folder: &Path) -> Command {
+    let mut build = command(python);
+    build.args(["-m", "maturin", "build", "--release", "--locked", "--quiet"]);
+    build
+        .args(["--manifest-path", MANIFEST, "--out"])
+        .arg(folder);
+    // maturin looks for Zig in this environment only by the search path.
+    let bin = python.parent().expect("the interpreter is in a folder");
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = iter::once(bin.to_owned()).chain(env::split_paths(&path));
+    build.env(
+        "PATH",
+        env::join_paths(path).expect("these paths have no colons"),
+    );
+    build
+}
+
+/// Builds the wheel for this system, installs it into an environment of its own, and runs the
 /// examples there.
 pub fn wheel() -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
     let wheels = folder.join("wheels");
     let _ = fs::remove_dir_all(&wheels);
-    let mut build = command(&python);
-    build.args(["-m", "maturin", "build", "--release", "--locked", "--quiet"]);
-    build
-        .arg("--manifest-path")
-        .arg(format!("{FOLDER}/Cargo.toml"));
-    process::run(build.arg("--out").arg(&wheels))?;
+    process::run(maturin(&python, &wheels))?;
     let mut names = fs::read_dir(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     let wheel = names.next().ok_or("maturin made no wheel")?;
     let wheel = wheel.map_err(|e| e.to_string())?.path();

@@ -49,6 +49,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask kernels --write  regenerate the committed PTX of the GPU kernels
        cargo xtask c --install DIR  build libluxor, the library for C, and install it into DIR
        cargo xtask c --write        regenerate the committed header and ABI of libluxor
+       cargo xtask dist             build the wheels of the Python module, for four systems
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
@@ -105,6 +106,7 @@ fn main() -> ExitCode {
         ["c", "--install", prefix] => {
             report(|| bindings_c::install(prefix).inspect(|said| println!("{said}")))
         }
+        ["dist"] => report(|| bindings_python::dist().inspect(|said| println!("{said}"))),
         ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
             rust_tests(s, packages(area));
         }),
