@@ -160,9 +160,9 @@ fn test(steps: &mut Steps) {
     steps.run_beside("RTL: benches", rtl::benches, |steps| {
         rust_tests(steps, None);
     });
+    bindings_c::steps(steps, None);
+    bindings_python::steps(steps, None);
     with_a_page(steps, |steps| {
-        bindings_c::steps(steps, None);
-        bindings_python::steps(steps, None);
         kernels::tests(steps);
         rtl::whole_and_proofs(steps);
     });
@@ -172,7 +172,8 @@ fn test(steps: &mut Steps) {
 }
 
 /// Runs these steps while a report is made, and then looks at its page. The page's numbers are not
-/// recorded, so it does not matter that the other steps disturb them.
+/// recorded, so it does not matter that the other steps disturb them. The others must not build the
+/// programs that make the report.
 fn with_a_page(steps: &mut Steps, others: impl FnOnce(&mut Steps)) {
     if steps.run_beside(page::MAKE, page::make, others) {
         page::look_at_it(steps);
@@ -201,9 +202,9 @@ fn ci(steps: &mut Steps) {
             engines_as_built(steps);
         }
     });
+    bindings_c::steps(steps, None);
+    bindings_python::steps(steps, None);
     with_a_page(steps, |steps| {
-        bindings_c::steps(steps, None);
-        bindings_python::steps(steps, None);
         kernels::steps(steps);
         rtl::all_but_benches(steps);
     });
