@@ -148,8 +148,6 @@ impl Xts {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = data.py();
         let data = Bytes::readable(data)?;
-        // An unsuitable length must not cost the memory of the result first.
-        self.crypt(py, direction, units, InOut::InPlace(&mut []))?;
         PyBytes::new_with(py, data.len(), |output| {
             let input = data.as_slice();
             self.crypt(py, direction, units, InOut::Separate { input, output })
