@@ -52,14 +52,8 @@ pub fn encrypt(
     context: &Context,
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
-    let options = NewVolumeOptions {
-        file_length: input.len(),
-        detached: files.header.is_some(),
-        ..options.clone()
-    };
-    options
-        .check()
-        .map_err(|error| does_not_fit(error, &input.name(), &path_name(files.volume)))?;
+    let detached = files.header.is_some();
+    let options = options_for(input, &path_name(files.volume), detached, options)?;
     files.check()?;
     let output = files.create_data(&options, Some(input), context)?;
     let header = files.create_header(&options, Some(input), true, context)?;
@@ -78,15 +72,25 @@ pub fn encrypt_to(
     context: &Context,
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
+    let options = options_for(input, &output.name(), false, options)?;
+    encrypt_into(input, output, None, &options, secret, &engine, context)
+}
+
+/// Returns the options of a volume called `output` with the bytes of `input`, and checks them.
+fn options_for(
+    input: &Input,
+    output: &str,
+    detached: bool,
+    options: &NewVolumeOptions,
+) -> Result<NewVolumeOptions> {
     let options = NewVolumeOptions {
         file_length: input.len(),
-        detached: false,
+        detached,
         ..options.clone()
     };
-    options
-        .check()
-        .map_err(|error| does_not_fit(error, &input.name(), &output.name()))?;
-    encrypt_into(input, output, None, &options, secret, &engine, context)
+    let checked = options.check();
+    checked.map_err(|error| does_not_fit(error, &input.name(), output))?;
+    Ok(options)
 }
 
 fn encrypt_into(
