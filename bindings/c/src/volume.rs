@@ -113,13 +113,10 @@ pub unsafe extern "C" fn luxor_volume_open(
         let context = &options.context;
         let data = DataFile::open(path, export.access()).map_err(luxor::Error::from)?;
         let input = data.input().map_err(luxor::Error::from)?;
-        let volume = match &options.header {
-            None => Volume::open(input, context)?,
-            Some(header) => {
-                let header = Input::open(header, Role::Metadata).map_err(luxor::Error::from)?;
-                Volume::open(header, context)?.with_data(input)
-            }
-        };
+        let header = options.header.as_ref();
+        let header = header.map(|path| Input::open(path, Role::Metadata));
+        let header = header.transpose().map_err(luxor::Error::from)?;
+        let volume = Volume::open_with_header(input, header, context)?;
         Export::check(&volume, &data, &export)?;
         let locked = Locked {
             volume,

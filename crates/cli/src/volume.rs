@@ -36,7 +36,7 @@ pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Res
 /// # Errors
 /// Those of [`Volume::open`].
 pub(crate) fn open(input: Input, context: &Context) -> Result<Volume> {
-    open_by(Volume::open, input, context)
+    Volume::open_with_header(input, header(context)?, &context.library)
 }
 
 /// As [`open`], without the warnings.
@@ -44,21 +44,14 @@ pub(crate) fn open(input: Input, context: &Context) -> Result<Volume> {
 /// # Errors
 /// Those of [`open`].
 pub(crate) fn read(input: Input, context: &Context) -> Result<Volume> {
-    open_by(Volume::read, input, context)
+    Volume::read_with_header(input, header(context)?, &context.library)
 }
 
-fn open_by(
-    open: fn(Input, &luxor::Context) -> Result<Volume>,
-    input: Input,
-    context: &Context,
-) -> Result<Volume> {
-    match &context.options.header {
-        Some(header) => {
-            let header = Input::open(header, Role::Metadata)?;
-            Ok(open(header, &context.library)?.with_data(input))
-        }
-        None => open(input, &context.library),
-    }
+/// Opens the detached header, if the options name one.
+fn header(context: &Context) -> Result<Option<Input>> {
+    let header = context.options.header.as_deref();
+    let header = header.map(|path| Input::open(path, Role::Metadata));
+    Ok(header.transpose()?)
 }
 
 /// Opens a keyslot. A prompt is repeated when the passphrase is wrong.

@@ -61,13 +61,41 @@ impl Volume {
     /// fails when another program holds the lock on the metadata for 30 seconds, and when the
     /// policy of `context` refuses the volume.
     pub fn open(input: Input, context: &Context) -> Result<Self> {
-        let volume = Self::read(input, context)?;
+        Self::open_with_header(input, None, context)
+    }
+
+    /// As [`Volume::open`]. With a `header`, the metadata are read from there, and `input` has only
+    /// the data.
+    ///
+    /// # Errors
+    /// Those of [`Volume::open`].
+    pub fn open_with_header(
+        input: Input,
+        header: Option<Input>,
+        context: &Context,
+    ) -> Result<Self> {
+        let volume = Self::read_with_header(input, header, context)?;
         for warning in volume.header.warnings() {
             context
                 .events
                 .warning(&format!("{}: {warning}", volume.name()));
         }
         Ok(volume)
+    }
+
+    /// As [`Volume::open_with_header`], but without the warnings.
+    ///
+    /// # Errors
+    /// Those of [`Volume::open`].
+    pub fn read_with_header(
+        input: Input,
+        header: Option<Input>,
+        context: &Context,
+    ) -> Result<Self> {
+        match header {
+            Some(header) => Ok(Self::read(header, context)?.with_data(input)),
+            None => Self::read(input, context),
+        }
     }
 
     /// Opens the file at `path` and reads its metadata, as [`Volume::open`] does.
