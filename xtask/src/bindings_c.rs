@@ -60,13 +60,7 @@ const VOLUME_KEY_FILE: &str = "volume-key";
 /// whole workspace.
 pub fn steps(steps: &mut Steps, packages: Option<&str>) {
     steps.run("library for C", || {
-        // With the tests, since then cargo chooses the same features as for them, and builds nothing
-        // again but the static library.
-        let mut build = match packages {
-            None => process::cargo_workspace("build"),
-            Some(packages) => process::cargo_packages("build", packages),
-        };
-        process::run(build.args(["--lib", "--tests"]))?;
+        process::build_libraries(packages)?;
         let archive = process::beside_this_program("libluxor_c.a")?;
         // The whole workspace has the engine `fpga`, whose simulated core is C++.
         let private = match packages {

@@ -28,13 +28,7 @@ pub fn steps(steps: &mut Steps, packages: Option<&str>) {
     steps.run("Python module", || {
         let folder = process::root().join("target/bindings-python");
         let python = python(&folder)?;
-        // With the tests, since then cargo chooses the same features as for them, and builds nothing
-        // again.
-        let mut build = match packages {
-            None => process::cargo_workspace("build"),
-            Some(packages) => process::cargo_packages("build", packages),
-        };
-        process::run(build.args(["--lib", "--tests"]))?;
+        process::build_libraries(packages)?;
         let path = folder.join("path");
         put_together(&path)?;
         let run = |args: &[&str]| {

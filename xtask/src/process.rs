@@ -103,6 +103,16 @@ pub fn cargo_packages(subcommand: &str, packages: &str) -> Command {
     command
 }
 
+/// Builds the libraries for other languages: with the tests of these packages, or of the whole
+/// workspace, since then cargo chooses the same features as for them, and builds nothing twice.
+pub fn build_libraries(packages: Option<&str>) -> Result<String, String> {
+    let mut build = match packages {
+        None => cargo_workspace("build"),
+        Some(packages) => cargo_packages("build", packages),
+    };
+    run(build.args(["--lib", "--tests"]))
+}
+
 /// The features with which the workspace is tested, and their packages.
 const FEATURES: [(&str, &str); 5] = [
     ("luxor-engine-fpga", "designs"),
