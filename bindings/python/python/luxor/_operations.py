@@ -245,6 +245,6 @@ class Volume:
     def back_up_header(self, file: Path, *, force: bool = False) -> int:
         """Copy the metadata and keyslots into a new file of mode 0400. Return its length.
 
-        Anyone who has the backup and a secret that was valid at the time can open the volume.
+        The backup and a secret that was valid at the time open the volume, also later.
         """
         return self._volume.back_up_header(file, force)
