@@ -3,7 +3,7 @@
 
 use std::{ffi::CString, num::NonZeroUsize, path::PathBuf, sync::Arc};
 
-use luxor::{Context, Events, KeyFile, Secrets, VolumeKeySecret};
+use luxor::{Context, Events, KeyFile};
 use luxor_engine::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -53,11 +53,12 @@ impl Events for Warnings {
 /// Returns a secret from `passphrase`, which is text (encoded as UTF-8) or bytes, or from the file
 /// `key_file`. Exactly one of them must be given. `names` are the names of these arguments.
 pub(crate) fn secret(
-    passphrase: Option<&Bound<'_, PyAny>>,
-    key_file: Option<PathBuf>,
+    py: Python<'_>,
+    passphrase: Option<&Py<PyAny>>,
+    key_file: Option<&PathBuf>,
     names: [&str; 2],
 ) -> PyResult<SecretBytes> {
-    match (passphrase, key_file) {
+    match (passphrase.map(|passphrase| passphrase.bind(py)), key_file) {
         (Some(passphrase), None) => match passphrase.cast::<PyString>() {
             Ok(text) => Ok(SecretBytes::copy_of(text.to_str()?.as_bytes())),
             Err(_) => Ok(SecretBytes::copy_of(
@@ -71,27 +72,6 @@ pub(crate) fn secret(
             let [passphrase, key_file] = names;
             let message = format!("exactly one of {passphrase} and {key_file} must be given");
             Err(PyTypeError::new_err(message))
-        }
-    }
-}
-
-/// Returns what opens a volume: a secret as [`secret`] returns it, or a volume key.
-pub(crate) fn opener(
-    passphrase: Option<&Bound<'_, PyAny>>,
-    key_file: Option<PathBuf>,
-    volume_key: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Box<dyn Secrets + Send>> {
-    match volume_key {
-        Some(key) if passphrase.is_none() && key_file.is_none() => {
-            let key = SecretBytes::copy_of(Bytes::readable(key)?.as_slice());
-            Ok(Box::new(VolumeKeySecret(key)))
-        }
-        Some(_) => Err(PyTypeError::new_err(
-            "volume_key cannot be used with passphrase or key_file",
-        )),
-        None => {
-            let names = ["passphrase", "key_file"];
-            Ok(Box::new(secret(passphrase, key_file, names)?))
         }
     }
 }

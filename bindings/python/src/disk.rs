@@ -3,14 +3,12 @@
 
 use std::{
     io,
-    path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
 };
 
 use luxor::{Export, ExportOptions, Volume};
 use luxor_engine::{CryptError, CryptErrorKind};
 use luxor_files::Role;
-use luxor_luks::UnlockOptions;
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -18,8 +16,8 @@ use pyo3::{
 };
 
 use crate::{
+    args::{EngineArgs, UnlockArgs},
     buffer::Bytes,
-    context::{context, opener},
     error::KeyLostInFork,
     interrupt::wait_for,
     storage::{FileArg, outcome},
@@ -36,55 +34,36 @@ pub(crate) struct Disk {
     file: FileArg,
 }
 
-/// The arguments of [`open`].
+/// The arguments of [`open`] alone.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct OpenArgs {
-    passphrase: Option<Py<PyAny>>,
-    key_file: Option<PathBuf>,
-    volume_key: Option<Py<PyAny>>,
-    header: Option<Py<PyAny>>,
     writable: bool,
-    key_slot: Option<u32>,
     allow_discards: bool,
-    engine: Option<String>,
-    threads: Option<usize>,
 }
 
 /// Opens the volume in `file`.
 #[pyfunction]
 pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Disk> {
     let py = file.py();
+    let unlock: UnlockArgs = args.extract()?;
+    let context = args.extract::<EngineArgs>()?.context()?;
     let args: OpenArgs = args.extract()?;
-    let context = context(args.engine.as_deref(), args.threads)?;
-    let secrets = opener(
-        args.passphrase.as_ref().map(|secret| secret.bind(py)),
-        args.key_file,
-        args.volume_key.as_ref().map(|key| key.bind(py)),
-    )?;
-    let file = FileArg::of(file)?;
-    let header = args.header.map(|header| FileArg::of(header.bind(py)));
-    let header = header.transpose()?;
+    let secrets = unlock.secrets(py)?;
+    let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
     let options = ExportOptions {
         read_only: !args.writable,
         allow_discards: args.allow_discards,
         direct: false,
     };
-    let unlock = UnlockOptions {
-        keyslots: args.key_slot.into_iter().collect(),
-        ..UnlockOptions::default()
-    };
+    let unlock = unlock.options();
     let (data, metadata) = (file.clone(), header.clone());
     let cancel = Arc::clone(&context.cancel);
     let opened = wait_for(py, &cancel, &mut |_| Ok(()), move || {
         let data = data.data_file(&options)?;
-        let volume = match metadata {
-            None => Volume::open(data.input()?, &context)?,
-            Some(header) => {
-                let header = header.input(Role::Metadata)?;
-                Volume::open(header, &context)?.with_data(data.input()?)
-            }
-        };
+        let input = data.input()?;
+        let header = metadata.map(|header| header.input(Role::Metadata));
+        let volume = Volume::open_with_header(input, header.transpose()?, &context)?;
         Export::open(volume, data, &*secrets, &unlock, &options, &context)
     })?;
     let files = [Some(&file), header.as_ref()];

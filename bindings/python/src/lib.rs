@@ -2,6 +2,7 @@
 //! The Python module `luxor`: the part that is written in Rust. `python/luxor` adds what is simpler
 //! in Python: the exceptions, and files as `io` knows them.
 
+mod args;
 mod buffer;
 mod context;
 mod disk;

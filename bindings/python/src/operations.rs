@@ -7,18 +7,17 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use luxor::{Context, Events, NewFiles, Progress, Volume};
-use luxor_engine::KeySize;
+use luxor_engine::{KeySize, SecretBytes};
 use luxor_files::Role;
-use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
+use luxor_luks::{LuksVersion, NewVolumeOptions};
 use luxor_sector::SectorSize;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
-    context::{context, opener, secret},
+    args::{EngineArgs, PbkdfArgs, UnlockArgs},
     interrupt::wait_for,
     storage::{FileArg, outcome},
 };
@@ -68,8 +67,8 @@ fn copy(
     py: Python<'_>,
     mut context: Context,
     progress: Option<&Bound<'_, PyAny>>,
-    files: [&FileArg; 2],
-    work: impl FnOnce(&Context) -> luxor::Result<()> + Send + 'static,
+    files: &[FileArg; 2],
+    work: impl FnOnce([FileArg; 2], &Context) -> luxor::Result<()> + Send + 'static,
 ) -> PyResult<()> {
     let counter = Arc::new(Counter::default());
     counter.total.store(UNKNOWN, Ordering::Relaxed);
@@ -91,36 +90,28 @@ fn copy(
         Ok(())
     };
     let cancel = Arc::clone(&context.cancel);
-    let result = wait_for(py, &cancel, &mut tick, move || work(&context))?;
+    let its_files = files.clone();
+    let result = wait_for(py, &cancel, &mut tick, move || work(its_files, &context))?;
     outcome(py, result, files)?;
     tick(py)
 }
 
-/// The arguments of [`encrypt`] and [`create`] that describe the new volume.
+/// The arguments of [`encrypt`] and [`create`] alone.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct NewVolumeArgs {
-    passphrase: Option<Py<PyAny>>,
-    key_file: Option<PathBuf>,
     header: Option<PathBuf>,
     force: bool,
     #[pyo3(item("type"))]
     version: String,
     sector_size: Option<u32>,
     key_size: u32,
-    pbkdf: Option<String>,
-    pbkdf_memory: Option<u32>,
-    pbkdf_parallel: Option<u32>,
-    pbkdf_force_iterations: Option<u32>,
-    iter_time: f64,
     label: Option<String>,
     uuid: Option<String>,
-    engine: Option<String>,
-    threads: Option<usize>,
 }
 
 impl NewVolumeArgs {
-    fn options(&self) -> PyResult<NewVolumeOptions> {
+    fn options(&self, pbkdf: &PbkdfArgs) -> PyResult<NewVolumeOptions> {
         let wrong = |name: &str, error: &dyn std::fmt::Display| {
             PyValueError::new_err(format!("{name}: {error}"))
         };
@@ -145,7 +136,7 @@ impl NewVolumeArgs {
         let options = NewVolumeOptions {
             sector_size: sector_size.map_err(|error| wrong("sector_size", &error))?,
             key_size,
-            pbkdf: self.pbkdf(version)?,
+            pbkdf: pbkdf.options(version.default_pbkdf())?,
             label: label.map_err(|error| wrong("label", &error))?,
             uuid: uuid.map_err(|_| wrong("uuid", &"this is not a UUID"))?,
             ..NewVolumeOptions::new(version)
@@ -155,60 +146,33 @@ impl NewVolumeArgs {
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         Ok(options)
     }
+}
 
-    fn pbkdf(&self, version: LuksVersion) -> PyResult<PbkdfOptions> {
-        pbkdf(
-            self.pbkdf.as_deref(),
-            version.default_pbkdf(),
-            [
-                self.pbkdf_memory,
-                self.pbkdf_parallel,
-                self.pbkdf_force_iterations,
-            ],
-            self.iter_time,
-        )
-    }
+/// Everything that describes a new volume.
+struct NewVolume {
+    args: NewVolumeArgs,
+    options: NewVolumeOptions,
+    secret: SecretBytes,
+    context: Context,
+}
 
-    fn secret(&self, py: Python<'_>) -> PyResult<luxor_engine::SecretBytes> {
-        let passphrase = self.passphrase.as_ref().map(|secret| secret.bind(py));
-        let key_file = self.key_file.clone();
-        let secret = secret(passphrase, key_file, ["passphrase", "key_file"])?;
+impl NewVolume {
+    fn of(args: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let own: NewVolumeArgs = args.extract()?;
+        let options = own.options(&args.extract()?)?;
+        let secret = args.extract::<UnlockArgs>()?.secret(args.py())?;
         if secret.is_empty() {
             let message = "the passphrase is empty, which protects nothing";
             return Err(PyValueError::new_err(message));
         }
-        Ok(secret)
+        let context = args.extract::<EngineArgs>()?.context()?;
+        Ok(Self {
+            args: own,
+            options,
+            secret,
+            context,
+        })
     }
-}
-
-/// Returns the costs of a new keyslot. `numbers` are the memory in KiB, the lanes and the
-/// iterations; `iter_time` is in seconds.
-pub(crate) fn pbkdf(
-    name: Option<&str>,
-    default: PbkdfKind,
-    numbers: [Option<u32>; 3],
-    iter_time: f64,
-) -> PyResult<PbkdfOptions> {
-    let kind = match name {
-        None => default,
-        Some(name) => PbkdfKind::by_name(name).ok_or_else(|| {
-            let names = PbkdfKind::ALL.map(PbkdfKind::name).join(", ");
-            PyValueError::new_err(format!("pbkdf: {name:?} is none of {names}"))
-        })?,
-    };
-    let [memory_kib, parallel, force_iterations] = numbers;
-    let options = PbkdfOptions {
-        kind,
-        memory_kib,
-        parallel,
-        force_iterations,
-        iter_time: Duration::try_from_secs_f64(iter_time)
-            .map_err(|error| PyValueError::new_err(format!("iter_time: {error}")))?,
-    };
-    options
-        .check()
-        .map_err(|error| PyValueError::new_err(error.to_string()))?;
-    Ok(options)
 }
 
 /// Encrypts `source` into a new volume in `target`.
@@ -219,30 +183,45 @@ pub(crate) fn encrypt(
     args: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let py = source.py();
-    let args: NewVolumeArgs = args.extract()?;
-    let (options, secret) = (args.options()?, args.secret(py)?);
-    let context = context(args.engine.as_deref(), args.threads)?;
-    let (source, target) = (
+    let NewVolume {
+        args,
+        options,
+        secret,
+        context,
+    } = NewVolume::of(args)?;
+    let files = source_and_target(source, target)?;
+    copy(
+        source.py(),
+        context,
+        progress,
+        &files,
+        move |files, context| {
+            let [source, target] = files;
+            let mut input = source.input(Role::Data)?;
+            let secret = || Ok(secret);
+            match &target {
+                FileArg::Path(path) => {
+                    let files = new_files(path, &args);
+                    luxor::encrypt(&mut input, &files, &options, secret, context)
+                }
+                FileArg::Object(_) => {
+                    let output = target.output(false, &input, false, context)?;
+                    luxor::encrypt_to(&mut input, output, &options, secret, context)
+                }
+            }
+        },
+    )
+}
+
+/// Returns both files of a copy, which begins at the positions of objects.
+fn source_and_target(
+    source: &Bound<'_, PyAny>,
+    target: &Bound<'_, PyAny>,
+) -> PyResult<[FileArg; 2]> {
+    Ok([
         FileArg::from_position(source)?,
         FileArg::from_position(target)?,
-    );
-    let files = [source.clone(), target.clone()];
-    copy(py, context, progress, [&source, &target], move |context| {
-        let [source, target] = files;
-        let mut input = source.input(Role::Data)?;
-        let secret = || Ok(secret);
-        match &target {
-            FileArg::Path(path) => {
-                let files = new_files(path, &args);
-                luxor::encrypt(&mut input, &files, &options, secret, context)
-            }
-            FileArg::Object(_) => {
-                let output = target.output(false, &input, false, context)?;
-                luxor::encrypt_to(&mut input, output, &options, secret, context)
-            }
-        }
-    })
+    ])
 }
 
 fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
@@ -254,19 +233,12 @@ fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
     }
 }
 
-/// The arguments of [`decrypt`].
+/// The arguments of [`decrypt`] alone.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct DecryptArgs {
-    passphrase: Option<Py<PyAny>>,
-    key_file: Option<PathBuf>,
-    volume_key: Option<Py<PyAny>>,
-    header: Option<Py<PyAny>>,
     force: bool,
     sparse: bool,
-    key_slot: Option<u32>,
-    engine: Option<String>,
-    threads: Option<usize>,
 }
 
 /// Decrypts the volume in `source` into `target`.
@@ -278,32 +250,18 @@ pub(crate) fn decrypt(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let py = source.py();
+    let unlock: UnlockArgs = args.extract()?;
+    let context = args.extract::<EngineArgs>()?.context()?;
     let args: DecryptArgs = args.extract()?;
-    let secrets = opener(
-        args.passphrase.as_ref().map(|secret| secret.bind(py)),
-        args.key_file,
-        args.volume_key.as_ref().map(|key| key.bind(py)),
-    )?;
-    let context = context(args.engine.as_deref(), args.threads)?;
-    let (source, target) = (
-        FileArg::from_position(source)?,
-        FileArg::from_position(target)?,
-    );
-    let header = args.header.map(|header| FileArg::of(header.bind(py)));
-    let header = header.transpose()?;
-    let unlock = UnlockOptions {
-        keyslots: args.key_slot.into_iter().collect(),
-        ..UnlockOptions::default()
-    };
-    let files = [source.clone(), target.clone()];
-    copy(py, context, progress, [&source, &target], move |context| {
+    let (secrets, header) = (unlock.secrets(py)?, unlock.header(py)?);
+    let unlock = unlock.options();
+    let files = source_and_target(source, target)?;
+    copy(py, context, progress, &files, move |files, context| {
         let [source, target] = files;
         let input = source.input(Role::Data)?;
         let output = target.output(args.force, &input, args.sparse, context)?;
-        let volume = match header {
-            None => Volume::open(input, context)?,
-            Some(header) => Volume::open(header.input(Role::Metadata)?, context)?.with_data(input),
-        };
+        let header = header.map(|header| header.input(Role::Metadata));
+        let volume = Volume::open_with_header(input, header.transpose()?, context)?;
         luxor::decrypt(volume, &*secrets, &unlock, output, context)
     })
 }
@@ -315,18 +273,20 @@ pub(crate) fn create(
     size: Option<u64>,
     args: &Bound<'_, PyDict>,
 ) -> PyResult<()> {
-    let py = path.py();
-    let args: NewVolumeArgs = args.extract()?;
-    let (options, secret) = (args.options()?, args.secret(py)?);
-    let context = context(args.engine.as_deref(), args.threads)?;
+    let NewVolume {
+        args,
+        options,
+        secret,
+        context,
+    } = NewVolume::of(args)?;
     let file = FileArg::of(path)?;
-    let FileArg::Path(path) = file.clone() else {
+    let FileArg::Path(volume) = file.clone() else {
         return Err(PyValueError::new_err("create needs a path"));
     };
     let cancel = Arc::clone(&context.cancel);
-    let made = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-        let files = new_files(&path, &args);
+    let made = wait_for(path.py(), &cancel, &mut |_| Ok(()), move || {
+        let files = new_files(&volume, &args);
         luxor::format(&files, size, &options, || Ok(secret), &context)
     })?;
-    outcome(py, made, [&file])
+    outcome(path.py(), made, [&file])
 }

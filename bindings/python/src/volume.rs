@@ -10,9 +10,9 @@ use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
 
 use crate::{
-    context::{context, secret},
+    args::{NewSecretArgs, PbkdfArgs, UnlockArgs},
+    context::context,
     interrupt::wait_for,
-    operations::pbkdf,
     storage::{FileArg, outcome},
 };
 
@@ -20,67 +20,6 @@ use crate::{
 /// programs are seen.
 #[pyclass(frozen, module = "luxor._luxor")]
 pub(crate) struct Volume(FileArg);
-
-/// The arguments of the methods that unlock the volume.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct KeyArgs {
-    passphrase: Option<Py<PyAny>>,
-    key_file: Option<PathBuf>,
-    #[pyo3(default)]
-    new_passphrase: Option<Py<PyAny>>,
-    #[pyo3(default)]
-    new_key_file: Option<PathBuf>,
-    key_slot: Option<u32>,
-    #[pyo3(default)]
-    pbkdf: Option<String>,
-    #[pyo3(default)]
-    pbkdf_memory: Option<u32>,
-    #[pyo3(default)]
-    pbkdf_parallel: Option<u32>,
-    #[pyo3(default)]
-    pbkdf_force_iterations: Option<u32>,
-    #[pyo3(default)]
-    iter_time: f64,
-}
-
-impl KeyArgs {
-    fn secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
-        let passphrase = self.passphrase.as_ref().map(|secret| secret.bind(py));
-        secret(
-            passphrase,
-            self.key_file.clone(),
-            ["passphrase", "key_file"],
-        )
-    }
-
-    fn new_secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
-        let passphrase = self.new_passphrase.as_ref().map(|secret| secret.bind(py));
-        let names = ["new_passphrase", "new_key_file"];
-        secret(passphrase, self.new_key_file.clone(), names)
-    }
-
-    fn unlock(&self) -> UnlockOptions {
-        UnlockOptions {
-            keyslots: self.key_slot.into_iter().collect(),
-            ..UnlockOptions::default()
-        }
-    }
-
-    fn options(&self, version: LuksVersion) -> PyResult<KeyOptions> {
-        let numbers = [
-            self.pbkdf_memory,
-            self.pbkdf_parallel,
-            self.pbkdf_force_iterations,
-        ];
-        let name = self.pbkdf.as_deref();
-        let pbkdf = pbkdf(name, version.default_pbkdf(), numbers, self.iter_time)?;
-        Ok(KeyOptions {
-            unlock: self.unlock(),
-            pbkdf: Some(pbkdf),
-        })
-    }
-}
 
 impl Volume {
     /// Opens the volume for `role` and calls `work` with it on another thread.
@@ -97,6 +36,26 @@ impl Volume {
             work(volume, &context)
         })?;
         outcome(py, result, [&self.0])
+    }
+
+    /// Returns the secret that opens the volume, that of the new keyslot, and its costs.
+    fn for_new_keyslot(
+        &self,
+        args: &Bound<'_, PyDict>,
+    ) -> PyResult<(SecretBytes, SecretBytes, KeyOptions)> {
+        let py = args.py();
+        let unlock: UnlockArgs = args.extract()?;
+        let secret = unlock.secret(py)?;
+        let new = args.extract::<NewSecretArgs>()?.secret(py)?;
+        let version = self.read(py, VolumeHeader::version)?;
+        let pbkdf = args
+            .extract::<PbkdfArgs>()?
+            .options(version.default_pbkdf())?;
+        let options = KeyOptions {
+            unlock: unlock.options(),
+            pbkdf: Some(pbkdf),
+        };
+        Ok((secret, new, options))
     }
 
     /// Returns what `get` finds in the metadata.
@@ -160,8 +119,8 @@ impl Volume {
 
     /// Returns the number of the keyslot that the secret opens.
     fn test_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
-        let args: KeyArgs = args.extract()?;
-        let (secret, unlock) = (args.secret(py)?, args.unlock());
+        let args: UnlockArgs = args.extract()?;
+        let (secret, unlock) = (args.secret(py)?, args.options());
         self.with(py, Role::Metadata, move |volume, context| {
             let engine = Engine::select(context, Mode::Xts)?;
             let unlocked = volume.test(&secret, &*engine.backend, &unlock, context)?;
@@ -176,9 +135,7 @@ impl Volume {
         number: Option<u32>,
         args: &Bound<'_, PyDict>,
     ) -> PyResult<u32> {
-        let args: KeyArgs = args.extract()?;
-        let (secret, new) = (args.secret(py)?, args.new_secret(py)?);
-        let options = args.options(self.read(py, VolumeHeader::version)?)?;
+        let (secret, new, options) = self.for_new_keyslot(args)?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.add_key(number, &secret, || Ok(new), &options, context)
         })
@@ -186,9 +143,7 @@ impl Volume {
 
     /// Replaces the secret of the keyslot that opens. Returns its number.
     fn change_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
-        let args: KeyArgs = args.extract()?;
-        let (secret, new) = (args.secret(py)?, args.new_secret(py)?);
-        let options = args.options(self.read(py, VolumeHeader::version)?)?;
+        let (secret, new, options) = self.for_new_keyslot(args)?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.change_key(&secret, |_| Ok(new), &options, context)
         })
@@ -196,8 +151,8 @@ impl Volume {
 
     /// Removes the keyslot that the secret opens. Returns its number.
     fn remove_key(&self, py: Python<'_>, last: bool, args: &Bound<'_, PyDict>) -> PyResult<u32> {
-        let args: KeyArgs = args.extract()?;
-        let (secret, unlock) = (args.secret(py)?, args.unlock());
+        let args: UnlockArgs = args.extract()?;
+        let (secret, unlock) = (args.secret(py)?, args.options());
         self.with(py, Role::Change, move |mut volume, context| {
             volume.remove_key(&secret, last, &unlock, context)
         })
