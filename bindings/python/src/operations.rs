@@ -190,6 +190,10 @@ pub(crate) fn encrypt(
         context,
     } = NewVolume::of(args)?;
     let files = source_and_target(source, target)?;
+    if matches!(files[1], FileArg::Object(_)) && args.header.is_some() {
+        let message = "a detached header needs a path as the target";
+        return Err(PyValueError::new_err(message));
+    }
     copy(
         source.py(),
         context,

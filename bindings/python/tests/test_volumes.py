@@ -351,6 +351,8 @@ def test_a_detached_header(tmp_path: Path) -> None:
         assert file.read() == plain.read_bytes()
     with pytest.raises(luxor.NotAVolume):
         luxor.open(volume, passphrase=b"\xff\0")
+    with pytest.raises(ValueError, match="detached header"):
+        luxor.encrypt(plain, io.BytesIO(), passphrase="x", header=tmp_path / "other", **CHEAP)
     luxor.decrypt(volume, tmp_path / "again", passphrase=b"\xff\0", header=header)
     assert (tmp_path / "again").read_bytes() == plain.read_bytes()
 
