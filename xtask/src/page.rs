@@ -30,16 +30,18 @@ const BROWSERS: [&str; 4] = [
 /// The name of the step that makes the page.
 pub const MAKE: &str = "report: quick";
 
-/// Runs all checks.
+/// Builds the programs that make the page, makes it, and checks it.
 pub fn steps(steps: &mut Steps) {
-    if steps.run(MAKE, make) {
+    let built = steps.run("build", || {
+        process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))
+    });
+    if built && steps.run(MAKE, make) {
         look_at_it(steps);
     }
 }
 
-/// Makes the page.
+/// Makes the page with the programs that are built. In a whole run the tests have built them.
 pub fn make() -> Result<String, String> {
-    process::run(process::cargo_workspace("build").args(["--bin=luxor", "--bin=luxor-bench"]))?;
     let folder = root().join(FOLDER);
     fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let page = folder.join("report.html");

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs the whole conformance suite on OpenCL; a missing device is an error.
+//! Runs the conformance suite on OpenCL; a missing device is an error. Large runs are split by the
+//! crate `luxor-engine-gpu`, whose own suite has all cases about them.
 
 use std::sync::Arc;
 
+use luxor_conformance::axes::Cases;
 use luxor_engine::{Registry, Unavailable};
 
 fn registry() -> Registry {
@@ -14,4 +16,4 @@ fn registry() -> Registry {
     registry
 }
 
-luxor_conformance::conformance_tests!("opencl", registry());
+luxor_conformance::conformance_tests!("opencl", registry(), Cases::plain_unless_long());
