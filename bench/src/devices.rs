@@ -97,19 +97,12 @@ pub(crate) fn absent(devices: &[About], absent: &[String]) -> Vec<String> {
     said.chain(absent.iter().cloned()).collect()
 }
 
-#[cfg(test)]
-#[path = "../../crates/engine-cuda/tests/cuda/double.rs"]
-#[allow(
-    dead_code,
-    unreachable_pub,
-    reason = "only the backend's tests use all of it"
-)]
-mod driver;
-
 /// Returns an emulated NVIDIA device, which runs the committed PTX.
 #[cfg(test)]
 pub(crate) fn emulated() -> Device {
-    let driver: std::sync::Arc<dyn luxor_engine_cuda::Driver> = driver::Double::new(&[driver::GPU]);
+    use luxor_ptx_driver::{Double, GPU};
+
+    let driver: std::sync::Arc<dyn luxor_engine_cuda::Driver> = Double::new(&[GPU]);
     let devices = luxor_engine_cuda::Cuda::all(&driver).unwrap();
     of("cuda", devices).pop().unwrap()
 }

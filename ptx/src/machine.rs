@@ -240,10 +240,10 @@ impl Machine {
         };
         let kernel = &*kernel;
         grid.check(kernel)?;
-        if params.len() != kernel.params {
+        if params.len() != kernel.params_len() {
             return Err(RunError::Parameters {
                 kernel: kernel.name.clone(),
-                expected: kernel.params,
+                expected: kernel.params_len(),
                 found: params.len(),
             });
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The declarations of a PTX text.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use crate::instruction::{Instruction, Slot};
 
@@ -87,8 +87,8 @@ pub struct Variable {
 #[derive(Clone, Debug)]
 pub struct Kernel {
     pub(crate) name: String,
-    /// Bytes of all parameters.
-    pub(crate) params: usize,
+    /// The bytes of each parameter.
+    pub(crate) params: Vec<Range<usize>>,
     /// `.maxntid` or `.reqntid`: the threads of a block.
     pub(crate) threads: Option<Threads>,
     /// Bytes of the shared variables of fixed size, and of the local ones.
@@ -112,6 +112,18 @@ impl Kernel {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Returns the place of each parameter in the bytes of all parameters.
+    #[must_use]
+    pub fn params(&self) -> &[Range<usize>] {
+        &self.params
+    }
+
+    /// Returns the bytes of all parameters.
+    #[must_use]
+    pub fn params_len(&self) -> usize {
+        self.params.last().map_or(0, |param| param.end)
     }
 
     /// Returns the bytes of its shared variables, without those that a launch adds.

@@ -31,11 +31,13 @@ pub fn steps(steps: &mut Steps, packages: Option<&str>) {
         process::build_libraries(packages)?;
         let path = folder.join("path");
         put_together(&path)?;
+        let driver = emulated_driver(&folder)?;
         let run = |args: &[&str]| {
             let mut run = command(&python);
             run.args(["-B", "-m"]).args(args);
             // The type checker finds the module in the same place.
-            process::run(run.env("PYTHONPATH", &path).env("MYPYPATH", &path))
+            run.env("PYTHONPATH", &path).env("MYPYPATH", &path);
+            process::run(run.env("LD_LIBRARY_PATH", &driver))
         };
         let cache = folder.join("mypy");
         let cache = cache.to_string_lossy();
@@ -118,6 +120,19 @@ pub fn wheel() -> Result<String, String> {
 fn python(folder: &Path) -> Result<PathBuf, String> {
     let requirements = process::root().join(TESTS).join("requirements.txt");
     setup::ensure_python(&folder.join("python"), &requirements)
+}
+
+/// Returns a folder with the driver for NVIDIA's GPUs that runs kernels in the emulator.
+fn emulated_driver(folder: &Path) -> Result<PathBuf, String> {
+    let folder = folder.join("driver");
+    let (from, to) = (
+        process::beside_this_program("libluxor_ptx_driver.so")?,
+        folder.join("libcuda.so.1"),
+    );
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::copy(&from, &to))
+        .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))?;
+    Ok(folder)
 }
 
 /// Copies the parts of the module into the folder `path`.

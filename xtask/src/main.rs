@@ -100,7 +100,7 @@ fn main() -> ExitCode {
             }
         }),
         ["test", "python"] => part("python", &Need::for_tests(), |s| {
-            bindings_python::steps(s, Some("luxor-python"));
+            bindings_python::steps(s, Some("luxor-python luxor-ptx-driver"));
         }),
         ["c", "--write"] => part("c", &Need::for_c(), bindings_c::write),
         ["c", "--install", prefix] => {

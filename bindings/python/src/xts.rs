@@ -1,23 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.XTS`.
 
+use std::{
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+
 use luxor::engines::{EngineReport, SelfTest, registry};
-use luxor_engine::{DataUnitNumber, Direction, InOut};
+use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, XtsKey};
 use pyo3::{
     exceptions::{PyOverflowError, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict, PyList},
 };
 
-use crate::{buffer::Bytes, context::context, error::exception};
+use crate::{buffer::Bytes, context::context, dlpack::Tensor, error::exception, gpu::Gpus};
 
 /// Calls with fewer bytes keep the GIL, because releasing it takes as long as encrypting a few
 /// kilobytes.
 const RELEASE: usize = 4 << 10;
 
-/// Long calls look for signals after about this many bytes, which take some hundredths of a second
-/// at most.
-const PIECE: usize = 32 << 20;
+/// Long calls look for signals after about this many bytes at first, and then after twice as many
+/// whenever that took less than [`PIECE_TIME`].
+const PIECE: usize = 4 << 20;
+const PIECE_TIME: Duration = Duration::from_millis(20);
 
 /// An XTS key, for whole data units in memory.
 ///
@@ -30,7 +36,12 @@ const PIECE: usize = 32 << 20;
 /// object with the buffer protocol, contiguous, and a multiple of `unit` long. Several threads may
 /// use one object at once.
 #[pyclass(frozen, name = "XTS", module = "luxor")]
-pub(crate) struct Xts(luxor::Xts);
+pub(crate) struct Xts {
+    xts: luxor::Xts,
+    /// For the GPUs, which load it at the first call with a tensor.
+    key: KeySpec,
+    gpus: OnceLock<Gpus>,
+}
 
 #[pymethods]
 impl Xts {
@@ -39,9 +50,12 @@ impl Xts {
     fn new(key: &Bound<'_, PyAny>, engine: Option<&str>, threads: Option<usize>) -> PyResult<Self> {
         let key = Bytes::readable(key)?;
         let context = context(engine, threads)?;
-        luxor::Xts::new(key.as_slice(), &context)
-            .map(Self)
-            .map_err(|error| exception(&error))
+        let refused = |error: luxor::Error| exception(&error);
+        Ok(Self {
+            xts: luxor::Xts::new(key.as_slice(), &context).map_err(refused)?,
+            key: KeySpec::Xts(XtsKey::new(key.as_slice()).map_err(|e| refused(e.into()))?),
+            gpus: OnceLock::new(),
+        })
     }
 
     /// Encrypt `data`, and return the result.
@@ -100,10 +114,45 @@ impl Xts {
         self.to_output(Direction::Decrypt, data, out, &units)
     }
 
+    /// Encrypt a tensor on an NVIDIA GPU: of torch, `CuPy`, JAX or any other module that implements
+    /// `DLPack`. The result replaces it, or goes to the tensor `out`. `unit` and the address must be
+    /// multiples of 16. The GPU begins after all that `stream` has to do: an object with the method
+    /// `__cuda_stream__`, or the stream's address as in `torch.cuda.current_stream().cuda_stream`;
+    /// by default the default stream. The result is there when the method returns. `engine` and
+    /// `threads` have no influence.
+    #[pyo3(signature = (tensor, unit=512, number=None, stride=1, *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
+    fn encrypt_cuda(
+        &self,
+        tensor: &Bound<'_, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'_, PyAny>>,
+        stride: u64,
+        out: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let units = Units::new(unit, number, stride)?;
+        self.on_gpu(Direction::Encrypt, tensor, out, &units, stream)
+    }
+
+    /// Decrypt a tensor on an NVIDIA GPU, as `encrypt_cuda` encrypts it.
+    #[pyo3(signature = (tensor, unit=512, number=None, stride=1, *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
+    fn decrypt_cuda(
+        &self,
+        tensor: &Bound<'_, PyAny>,
+        unit: usize,
+        number: Option<&Bound<'_, PyAny>>,
+        stride: u64,
+        out: Option<&Bound<'_, PyAny>>,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let units = Units::new(unit, number, stride)?;
+        self.on_gpu(Direction::Decrypt, tensor, out, &units, stream)
+    }
+
     /// The name of the engine.
     #[getter]
     fn engine(&self) -> &'static str {
-        self.0.engine()
+        self.xts.engine()
     }
 
     fn __repr__(&self) -> String {
@@ -113,10 +162,10 @@ impl Xts {
 
 /// How the data are divided into numbered units.
 #[derive(Clone, Copy)]
-struct Units {
-    len: usize,
-    first: DataUnitNumber,
-    stride: u64,
+pub(crate) struct Units {
+    pub(crate) len: usize,
+    pub(crate) first: DataUnitNumber,
+    pub(crate) stride: u64,
 }
 
 impl Units {
@@ -165,6 +214,46 @@ impl Xts {
         self.crypt(out.py(), direction, units, data.with_output(&output)?)
     }
 
+    fn on_gpu(
+        &self,
+        direction: Direction,
+        data: &Bound<'_, PyAny>,
+        out: Option<&Bound<'_, PyAny>>,
+        units: &Units,
+        stream: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let py = data.py();
+        let gpus = match self.gpus.get() {
+            Some(gpus) => gpus,
+            None => {
+                let loaded = py.detach(|| Gpus::load(&self.key))?;
+                self.gpus.get_or_init(|| loaded)
+            }
+        };
+        let stream = match stream {
+            None => 0,
+            Some(stream) if stream.hasattr("__cuda_stream__")? => {
+                let (_version, address): (u32, usize) =
+                    stream.call_method0("__cuda_stream__")?.extract()?;
+                address
+            }
+            Some(stream) => stream.extract()?,
+        };
+        // DLPack calls the default stream 1, and does not allow 0.
+        let stream = stream.max(1);
+        let tensor = Tensor::of(data, stream)?;
+        let out = match out {
+            None => None,
+            Some(out) => Some(Tensor::of(out, stream)?.writable()?),
+        };
+        let tensor = if out.is_none() {
+            tensor.writable()?
+        } else {
+            tensor
+        };
+        gpus.crypt(py, direction, units, &tensor, out.as_ref(), stream)
+    }
+
     fn crypt(
         &self,
         py: Python<'_>,
@@ -175,7 +264,7 @@ impl Xts {
         let Units { len, first, stride } = *units;
         let call = |direction, number, data: InOut<'_>| {
             let short = data.len() < RELEASE;
-            let crypt = || self.0.crypt(direction, len, number, stride, data);
+            let crypt = || self.xts.crypt(direction, len, number, stride, data);
             let done = if short { crypt() } else { py.detach(crypt) };
             done.map_err(|error| exception(&error))
         };
@@ -183,15 +272,19 @@ impl Xts {
         if total <= PIECE || len == 0 || !total.is_multiple_of(len) {
             return call(direction, first, data);
         }
-        let piece = (PIECE / len).max(1) * len;
+        let mut piece = (PIECE / len).max(1) * len;
         let mut done = 0;
         while done < total {
+            let begun = Instant::now();
             let number = first.step((done / len) as u64, stride);
             let (_, rest) = data.reborrow().split_at(done);
             let (now, _) = rest.split_at(piece.min(total - done));
             let now_len = now.len();
             call(direction, number, now)?;
             done += now_len;
+            if begun.elapsed() < PIECE_TIME {
+                piece *= 2;
+            }
             if let Err(interrupt) = py.check_signals() {
                 if let InOut::InPlace(bytes) = data {
                     // Restore the units that are finished, so that the caller knows what it has.

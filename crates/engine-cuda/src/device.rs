@@ -59,6 +59,12 @@ impl Cuda {
         }
     }
 
+    /// Returns the driver's number of this device, from 0.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.0.gpu.device
+    }
+
     fn open(driver: &Arc<dyn Driver>, device: u32, ranges: &Arc<Ranges>) -> Result<Self, Unusable> {
         let name = driver.device_name(device)?;
         let attribute = |attribute| driver.attribute(device, attribute);

@@ -144,7 +144,13 @@ pub trait Driver: Send + Sync + 'static {
     /// Nothing that was created in the context is used afterwards.
     unsafe fn release_context(&self, device: u32);
 
-    /// Makes `context` current for the calling thread.
+    /// Returns the context that is current for the calling thread; `Context(0)` if there is none.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn current_context(&self) -> Result<Context, Failure>;
+
+    /// Makes `context`, or none with `Context(0)`, current for the calling thread.
     ///
     /// # Errors
     /// The driver's error.
@@ -300,6 +306,16 @@ pub trait Driver: Send + Sync + 'static {
     /// The arguments match the kernel's parameters, and with them the kernel stays within memory
     /// that it may use.
     unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure>;
+
+    /// Lets later commands on `stream` begin only after all commands that a caller's stream has now.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// `stream` is as in [`Driver::wait`]. `callers` is a stream of this context: its handle, 0 or 1
+    /// for the default stream, or 2 for the default stream of the calling thread.
+    unsafe fn follow(&self, stream: Stream, callers: usize) -> Result<(), Failure>;
 
     /// Waits until all commands on the stream are done. The thread sleeps meanwhile.
     ///

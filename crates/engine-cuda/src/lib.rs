@@ -7,6 +7,7 @@
 //! | encrypt on this machine's GPUs | [`backend`] |
 //! | list the devices | [`devices`] |
 //! | encrypt data already in GPU memory | [`GpuKey::crypt_resident`](luxor_engine_gpu::GpuKey::crypt_resident), with [`Cuda`] |
+//! | the same in memory that others allocated | [`CudaMemory::of_caller`] |
 //! | run on another driver, in tests | [`Cuda::all`], with a [`Driver`] of your own |
 //!
 //! The backend supports XTS and CTR. The driver is loaded on first use. If the driver or a GPU is
@@ -28,7 +29,7 @@
 //!
 //! Every call of this crate, even a drop, makes the device's primary context current in the calling
 //! thread and does not restore the previous one. A thread that uses CUDA itself must set its own
-//! context again afterwards.
+//! context again afterwards, or use [`keeping_context`].
 
 #![deny(unsafe_code)]
 
@@ -56,6 +57,16 @@ pub use library::{Absent, Library};
 pub use memory::CudaMemory;
 pub use queue::CudaQueue;
 pub use shared::CudaKey;
+
+/// Does `work`, and then makes the context current again that was current in this thread before.
+pub fn keeping_context<T>(driver: &dyn Driver, work: impl FnOnce() -> T) -> T {
+    // Before the driver is initialized, it has no context and returns an error.
+    let context = driver.current_context().unwrap_or(driver::Context(0));
+    let result = work();
+    // This fails only in a lost context, in which the thread can do nothing else either.
+    let _ = driver.make_current(context);
+    result
+}
 
 /// Returns every GPU of this machine that can run the kernels; at least one.
 ///

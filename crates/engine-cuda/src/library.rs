@@ -5,7 +5,7 @@
 //! newer than the enum, and a failing GPU is when a driver returns new ones. Such bindings also
 //! panic if the library or a function is missing.
 //!
-//! The 33 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
+//! The 35 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
 //! calls that fail.
 
 #![allow(unsafe_code, reason = "calls NVIDIA's library")]
@@ -88,6 +88,7 @@ macro_rules! calls {
 }
 
 calls! {
+    cuCtxGetCurrent(*mut Handle);
     cuCtxSetCurrent(Handle);
     cuDeviceGet(*mut c_int, c_int);
     cuDeviceGetAttribute(*mut c_int, c_int, c_int);
@@ -124,6 +125,7 @@ calls! {
     cuStreamCreate(*mut Handle, c_uint);
     cuStreamDestroy_v2(Handle);
     cuStreamSynchronize(Handle);
+    cuStreamWaitEvent(Handle, Handle, c_uint);
 }
 
 /// The reason why there is no driver.
@@ -282,6 +284,14 @@ impl Driver for Library {
             // SAFETY: the caller promises that nothing in the context is used any more.
             unsafe { (self.calls.cuDevicePrimaryCtxRelease_v2)(device) };
         }
+    }
+
+    fn current_context(&self) -> Result<Context, Failure> {
+        let mut context = ptr::null_mut();
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuCtxGetCurrent)(&raw mut context) };
+        self.check("cuCtxGetCurrent", code)?;
+        Ok(Context(number(context)))
     }
 
     fn make_current(&self, context: Context) -> Result<(), Failure> {
@@ -528,6 +538,17 @@ impl Driver for Library {
         self.check("cuLaunchKernel", code)
     }
 
+    unsafe fn follow(&self, stream: Stream, callers: usize) -> Result<(), Failure> {
+        let event = handle(stream.event);
+        // SAFETY: the caller promises that both streams are valid. The event may be recorded again
+        // as soon as the call below has returned.
+        let code = unsafe { (self.calls.cuEventRecord)(event, handle(callers)) };
+        self.check("cuEventRecord", code)?;
+        // SAFETY: as above.
+        let code = unsafe { (self.calls.cuStreamWaitEvent)(handle(stream.stream), event, 0) };
+        self.check("cuStreamWaitEvent", code)
+    }
+
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
         let event = handle(stream.event);
         // Wait for an event: waiting for the stream itself would keep a core busy.
@@ -602,7 +623,7 @@ mod tests {
         let Err(absent) = Library::open_first(names.into_iter()) else {
             panic!("libc should not have CUDA's functions");
         };
-        let name = "cuCtxSetCurrent";
+        let name = "cuCtxGetCurrent";
         assert_eq!(absent, Absent::Function { name });
     }
 }

@@ -12,6 +12,7 @@ use std::{
 use luxor_engine_gpu::{DeviceError, DeviceMemory, HostMemory, Ranges};
 
 use crate::{
+    device::Cuda,
     driver::{Address, Context, Driver, Failure, Stream},
     error::device_error,
 };
@@ -19,7 +20,7 @@ use crate::{
 /// A device with its context.
 pub(crate) struct Gpu {
     pub(crate) driver: Arc<dyn Driver>,
-    device: u32,
+    pub(crate) device: u32,
     context: Context,
     ranges: Arc<Ranges>,
 }
@@ -97,11 +98,13 @@ impl Drop for Service {
     }
 }
 
-/// Memory on a device. Wiped when dropped.
+/// Memory on a device. Wiped and freed when dropped, unless it is a caller's.
 pub struct CudaMemory {
     service: Arc<Service>,
     address: Address,
     len: usize,
+    /// If the memory is a caller's: the stream whose commands a kernel must wait for.
+    callers: Option<usize>,
 }
 
 impl CudaMemory {
@@ -113,9 +116,37 @@ impl CudaMemory {
             // The driver refuses to allocate zero bytes.
             address: service.gpu.driver.alloc(len.max(1))?,
             len,
+            callers: None,
         };
         memory.wipe(len)?;
         Ok(memory)
+    }
+
+    /// Returns memory that a caller owns: `len` bytes at `address` on `device`. A kernel that uses it
+    /// begins after all commands that `stream` then has. `stream` is a handle, 0 or 1 for the
+    /// default stream, or 2 for the default stream of the calling thread.
+    ///
+    /// # Safety
+    /// Until the result is dropped, the memory and the stream exist, in the primary context of
+    /// `device`. During a call with the result, nothing else writes to the memory; if the call
+    /// writes to it, nothing else reads it either.
+    ///
+    /// # Panics
+    /// If `address` is not a multiple of 16.
+    #[must_use]
+    pub unsafe fn of_caller(device: &Cuda, address: u64, len: usize, stream: usize) -> Self {
+        assert!(address.is_multiple_of(16), "{address:#x} is not aligned");
+        Self {
+            service: Arc::clone(&device.inner().service),
+            address: Address(address),
+            len,
+            callers: Some(stream),
+        }
+    }
+
+    /// If the memory is a caller's, returns the stream whose commands a kernel must wait for.
+    pub(crate) fn callers_stream(&self) -> Option<usize> {
+        self.callers
     }
 
     /// Returns whether the memory is on the device of this service.
@@ -190,6 +221,9 @@ impl DeviceMemory for CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
+        if self.callers.is_some() {
+            return;
+        }
         // If wiping fails, the device is lost together with its memory.
         let _ = self.wipe(self.len);
         let gpu = &self.service.gpu;

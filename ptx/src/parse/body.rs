@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A kernel while it is parsed: its names and its operands.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     cursor::Cursor,
@@ -257,7 +257,7 @@ impl<'c, 'a> Body<'c, 'a> {
     pub fn kernel(
         mut self,
         name: String,
-        params: u64,
+        params: Vec<Range<u64>>,
         threads: Option<Threads>,
     ) -> Result<Kernel, ParseError> {
         for (from, label) in &self.branches {
@@ -298,8 +298,12 @@ impl<'c, 'a> Body<'c, 'a> {
                 _ => Err(self.cursor.syntax(what, &name)),
             }
         };
+        let fewer = "fewer parameters";
         Ok(Kernel {
-            params: len(params, "fewer parameters")?,
+            params: params
+                .into_iter()
+                .map(|param| Ok(len(param.start, fewer)?..len(param.end, fewer)?))
+                .collect::<Result<_, _>>()?,
             shared: len(self.declared.shared, "less shared memory")?,
             local: len(self.local, "less local memory")?,
             name,

@@ -7,7 +7,7 @@ mod declared;
 mod opcode;
 mod statement;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use crate::{
     error::{ParseError, ParseFault},
@@ -93,7 +93,7 @@ fn head(cursor: &mut Cursor<'_>) -> Result<((u32, u32), String), ParseError> {
 fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseError> {
     let name = cursor.word()?.to_owned();
     let mut declared = module.clone();
-    let mut params = 0;
+    let mut params: Vec<Range<u64>> = Vec::new();
     if cursor.sign_if('(') && !cursor.sign_if(')') {
         loop {
             cursor.expect_word(".param")?;
@@ -101,8 +101,9 @@ fn kernel(cursor: &mut Cursor<'_>, module: &Declared) -> Result<Kernel, ParseErr
             let Some(len) = array.len() else {
                 return Err(cursor.syntax("a parameter of known length", &array.name));
             };
-            let at = u64::next_multiple_of(params, array.align);
-            params = at + len as u64;
+            let end = params.last().map_or(0, |param| param.end);
+            let at = end.next_multiple_of(array.align);
+            params.push(at..at + len as u64);
             declared.name(cursor, array.name, Named::Address(Space::Param, at))?;
             if cursor.sign_if(')') {
                 break;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Parses the body of a kernel: registers, variables, labels and instructions.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use super::{
     body::Body,
@@ -23,7 +23,7 @@ pub fn parse(
     cursor: &mut Cursor<'_>,
     declared: Declared,
     name: String,
-    params: u64,
+    params: Vec<Range<u64>>,
     threads: Option<Threads>,
 ) -> Result<Kernel, ParseError> {
     let mut body = Body::new(cursor, declared);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from typing import Any, TypeAlias, TypedDict, final
 
-from ._types import Array, Buffer, FileLike, Path, Progress
+from ._types import Array, Buffer, CudaStream, FileLike, GpuTensor, Path, Progress
 
 Data: TypeAlias = Buffer | Array
 
@@ -30,6 +30,26 @@ class XTS:
     ) -> None: ...
     def decrypt_into(
         self, data: Data, out: Data, unit: int = 512, number: int = 0, stride: int = 1
+    ) -> None: ...
+    def encrypt_cuda(
+        self,
+        tensor: GpuTensor,
+        unit: int = 512,
+        number: int = 0,
+        stride: int = 1,
+        *,
+        out: GpuTensor | None = None,
+        stream: CudaStream | int | None = None,
+    ) -> None: ...
+    def decrypt_cuda(
+        self,
+        tensor: GpuTensor,
+        unit: int = 512,
+        number: int = 0,
+        stride: int = 1,
+        *,
+        out: GpuTensor | None = None,
+        stream: CudaStream | int | None = None,
     ) -> None: ...
     @property
     def engine(self) -> str: ...

@@ -46,6 +46,18 @@ class ReadableAt(Protocol):
 FileLike: TypeAlias = Readable | Writable | ReadableAt
 
 
+class GpuTensor(Protocol):
+    """A tensor on an NVIDIA GPU that is handed over by DLPack."""
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class CudaStream(Protocol):
+    """A stream of CUDA: the version of the protocol, 0, and the stream's address."""
+
+    def __cuda_stream__(self) -> tuple[int, int]: ...
+
+
 class Progress(Protocol):
     """A function that is called with the bytes that are done, and their total if it is known."""
 

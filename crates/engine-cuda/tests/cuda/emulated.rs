@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::double::{Double, GPU};
 use luxor_engine::{AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, Run, XtsKey};
 use luxor_engine_cuda::{Cuda, CudaMemory, Driver};
 use luxor_engine_gpu::{Device, GpuBackend, GpuKey, Resident, ResidentRun, Tuning};
+use luxor_ptx_driver::{Double, GPU};
 use luxor_reference as reference;
 
 fn bytes(seed: u8, len: usize) -> Vec<u8> {

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::double::{
-    Double, GPU, ILLEGAL_ADDRESS, INVALID_PTX, LAUNCH_OUT_OF_RESOURCES, NO_DEVICE, OUT_OF_MEMORY,
-    Properties,
-};
 use luxor_engine::{
     Backend, BackendError, CryptErrorKind, DataUnitLen, Direction, KeySpec, Run, XtsKey,
 };
 use luxor_engine_cuda::{Cuda, Driver, Unusable};
 use luxor_engine_gpu::{Device, DeviceError, GpuBackend, QueueSizes, Tuning};
+use luxor_ptx_driver::{
+    Double, GPU, ILLEGAL_ADDRESS, INVALID_PTX, LAUNCH_OUT_OF_RESOURCES, NO_DEVICE, OUT_OF_MEMORY,
+    Properties,
+};
 
 fn all(double: &Arc<Double>) -> Result<Vec<Cuda>, Unusable> {
     let driver: Arc<dyn Driver> = Arc::clone(double) as _;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The backend on a driver that needs no GPU.
 
-mod double;
+mod callers;
 mod emulated;
 mod faults;
 mod slots;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::double::{Double, GPU};
 use luxor_engine_cuda::{Cuda, CudaKey, CudaQueue, Driver};
 use luxor_engine_gpu::{AesSize, Device, KeyWords, Launch, Queue, QueueSizes};
+use luxor_ptx_driver::{Double, GPU};
 
 fn key(device: &Cuda, byte: u8) -> CudaKey {
     let words = KeyWords::of_bytes(

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::double::{Double, GPU};
 use luxor_conformance::axes::Cases;
 use luxor_engine::Registry;
 use luxor_engine_cuda::{Cuda, Driver};
 use luxor_engine_gpu::{GpuBackend, Tuning};
+use luxor_ptx_driver::{Double, GPU};
 
 fn registry() -> Registry {
     let mut registry = Registry::empty();

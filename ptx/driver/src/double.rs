@@ -14,6 +14,7 @@ use std::{
     ptr::NonNull,
     slice,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, ThreadId},
 };
 
 use luxor_engine_cuda::{
@@ -22,10 +23,15 @@ use luxor_engine_cuda::{
 };
 use luxor_ptx::{Grid, Machine, Parameters};
 
+/// `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: u32 = 2;
+/// `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: u32 = 100;
+/// `CUDA_ERROR_INVALID_PTX`.
 pub const INVALID_PTX: u32 = 218;
+/// `CUDA_ERROR_ILLEGAL_ADDRESS`.
 pub const ILLEGAL_ADDRESS: u32 = 700;
+/// `CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES`.
 pub const LAUNCH_OUT_OF_RESOURCES: u32 = 701;
 
 /// After these errors, every call fails.
@@ -37,19 +43,26 @@ const PAGE: usize = 4096;
 /// A device's properties.
 #[derive(Clone, Copy)]
 pub struct Properties {
+    /// The compute capability, (9, 0) for 9.0.
     pub capability: (u32, u32),
+    /// The most bytes of shared memory of a block.
     pub shared: u32,
 }
 
+/// A device that can run the kernels.
 pub const GPU: Properties = Properties {
     capability: (9, 0),
     shared: 227 << 10,
 };
 
+/// A driver of devices that run kernels in the emulator.
 pub struct Double(Mutex<State>);
 
+/// What a [`Double`] knows.
 pub struct State {
+    /// The newest CUDA version that it supports: 12040 is 12.4.
     pub version: u32,
+    /// The devices.
     pub devices: Vec<Properties>,
     /// All calls, in order.
     pub calls: Vec<&'static str>,
@@ -68,6 +81,9 @@ pub struct State {
     streams: usize,
     next_handle: usize,
     contexts: usize,
+    current: HashMap<ThreadId, Context>,
+    /// The callers' streams that a stream followed.
+    pub followed: Vec<usize>,
     modules: HashMap<usize, Program>,
     functions: HashMap<usize, (usize, String)>,
 }
@@ -79,6 +95,8 @@ struct Program {
 }
 
 impl Double {
+    /// Makes a driver of these devices, with the version 12.4.
+    #[must_use]
     pub fn new(devices: &[Properties]) -> Arc<Self> {
         Arc::new(Self(Mutex::new(State {
             version: 12040,
@@ -95,11 +113,14 @@ impl Double {
             streams: 0,
             next_handle: 1,
             contexts: 0,
+            current: HashMap::new(),
+            followed: Vec::new(),
             modules: HashMap::new(),
             functions: HashMap::new(),
         })))
     }
 
+    /// Returns the state, for a look or a change. No call proceeds meanwhile.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,6 +154,9 @@ impl Double {
     }
 
     /// Returns the contents of all modules' key slots.
+    ///
+    /// # Panics
+    /// If a module has no key slots.
     pub fn keys(&self) -> Vec<u8> {
         let mut state = self.state();
         let modules = state.modules.values_mut();
@@ -142,6 +166,15 @@ impl Double {
                 keys.unwrap().to_vec()
             })
             .collect()
+    }
+
+    /// Returns the bytes of each parameter of a kernel.
+    pub(crate) fn param_lens(&self, function: Function) -> Vec<usize> {
+        let state = self.state();
+        let (module, name) = &state.functions[&function.0];
+        let kernel = state.modules[module].machine.module().kernel(name);
+        let params = kernel.unwrap().params().iter();
+        params.map(ExactSizeIterator::len).collect()
     }
 
     fn call(&self, call: &'static str) -> Result<MutexGuard<'_, State>, Failure> {
@@ -287,9 +320,16 @@ impl Driver for Double {
         self.note("cuDevicePrimaryCtxRelease_v2").contexts -= 1;
     }
 
-    fn make_current(&self, _: Context) -> Result<(), Failure> {
+    fn current_context(&self) -> Result<Context, Failure> {
+        let state = self.call("cuCtxGetCurrent")?;
+        let context = state.current.get(&thread::current().id());
+        Ok(context.copied().unwrap_or(Context(0)))
+    }
+
+    fn make_current(&self, context: Context) -> Result<(), Failure> {
         // Succeeds even in a lost context, so that objects can be given back.
-        drop(self.note("cuCtxSetCurrent"));
+        let mut state = self.note("cuCtxSetCurrent");
+        state.current.insert(thread::current().id(), context);
         Ok(())
     }
 
@@ -444,6 +484,11 @@ impl Driver for Double {
 
     unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure> {
         self.call("cuLaunchKernel")?.run(start);
+        Ok(())
+    }
+
+    unsafe fn follow(&self, _: Stream, callers: usize) -> Result<(), Failure> {
+        self.call("cuStreamWaitEvent")?.followed.push(callers);
         Ok(())
     }
 

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`XTS.encrypt_cuda`, with tensors of a small module that knows DLPack, on a driver that runs the
+GPU's kernels in an emulator."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import luxor
+import pytest
+
+KEYS = [bytes(range(32)), bytes(range(64))]
+CUDA, CPU = 2, 1
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    ]
+
+
+class DLManagedTensor(ctypes.Structure):
+    _fields_ = [
+        ("dl_tensor", DLTensor),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    ]
+
+
+class DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32),
+        ("minor", ctypes.c_uint32),
+        ("manager_ctx", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+        ("flags", ctypes.c_uint64),
+        ("dl_tensor", DLTensor),
+    ]
+
+
+new_capsule = ctypes.pythonapi.PyCapsule_New
+new_capsule.restype = ctypes.py_object
+new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+
+driver = ctypes.CDLL("libcuda.so.1")
+
+
+def call(name: str, *args: object) -> None:
+    code = getattr(driver, name)(*args)
+    assert code == 0, (name, code)
+
+
+class Memory:
+    """Memory of the GPU."""
+
+    def __init__(self, data: bytes) -> None:
+        self.len = len(data)
+        address = ctypes.c_uint64()
+        call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(self.len, 1)))
+        self.address = address.value
+        self.write(data)
+
+    def write(self, data: bytes) -> None:
+        to = ctypes.c_uint64(self.address)
+        call("cuMemcpyHtoDAsync_v2", to, data, ctypes.c_size_t(len(data)), None)
+
+    def read(self) -> bytes:
+        data = ctypes.create_string_buffer(self.len)
+        at = ctypes.c_uint64(self.address)
+        call("cuMemcpyDtoHAsync_v2", data, at, ctypes.c_size_t(self.len), None)
+        return data.raw
+
+
+class Array:
+    """An array of bytes that other modules read by DLPack."""
+
+    name: bytes = b"dltensor_versioned"
+    version = (1, 0)
+    device = (CUDA, 0)
+    flags = 0
+
+    def __init__(self, data: bytes | Memory, **attributes: object) -> None:
+        self.memory = data if isinstance(data, Memory) else Memory(data)
+        self.offset = 0
+        self.shape: tuple[int, ...] = (self.memory.len,)
+        self.strides: tuple[int, ...] | None = None
+        self.bits = 8
+        self.streams: list[object] = []
+        self.lent: list[object] = []
+        vars(self).update(attributes)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, *, stream: object, max_version: tuple[int, int]) -> object:
+        assert max_version >= (1, 0)
+        self.streams.append(stream)
+        return self.capsule()
+
+    def capsule(self) -> object:
+        def numbers(values: tuple[int, ...] | None) -> Any:
+            return None if values is None else (ctypes.c_int64 * len(values))(*values)
+
+        shape, strides = numbers(self.shape), numbers(self.strides)
+        tensor = DLTensor(
+            self.memory.address, *self.device, len(self.shape), 1, self.bits, 1,
+            shape, strides, self.offset,
+        )  # fmt: skip
+        if self.name == b"dltensor_versioned":
+            managed: Any = DLManagedTensorVersioned(*self.version, None, None, self.flags, tensor)
+        else:
+            managed = DLManagedTensor(tensor)
+        # The array keeps what it lends.
+        self.lent = [shape, strides, managed]
+        capsule: object = new_capsule(ctypes.addressof(managed), self.name, None)
+        return capsule
+
+
+class OldArray(Array):
+    """An array of a module that knows DLPack before version 1."""
+
+    name = b"dltensor"
+
+    def __dlpack__(self, *, stream: object) -> object:  # type: ignore[override]
+        self.streams.append(stream)
+        return self.capsule()
+
+
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("kind", [Array, OldArray])
+def test_the_result_is_that_of_the_cpu(key: bytes, kind: type[Array]) -> None:
+    data = os.urandom(4096)
+    xts = luxor.XTS(key)
+    number = 2**64 - 3
+    expected = xts.encrypt(data, number=number, stride=8)
+    source, target = kind(data), kind(bytes(4096))
+
+    xts.encrypt_cuda(source, number=number, stride=8, out=target)
+    assert source.memory.read() == data
+    assert target.memory.read() == expected
+    xts.decrypt_cuda(target, 512, number, 8)
+    assert target.memory.read() == data
+
+
+@pytest.mark.parametrize("device", [0, 1])
+def test_each_gpu_encrypts_its_own_tensors(device: int) -> None:
+    data = os.urandom(1024)
+    xts = luxor.XTS(KEYS[1])
+    array = Array(data, device=(CUDA, device))
+    xts.encrypt_cuda(array)
+    assert array.memory.read() == xts.encrypt(data)
+
+
+def test_any_contiguous_tensor_is_taken() -> None:
+    data = os.urandom(4096)
+    xts = luxor.XTS(KEYS[1])
+    shapes: list[dict[str, Any]] = [
+        {"shape": (8, 512)},
+        {"shape": (8, 512), "strides": (512, 1)},
+        {"shape": (1, 8, 1, 512), "strides": (7, 512, 3, 1)},
+        {"shape": (2, 512), "bits": 32},
+    ]
+    for shape in shapes:
+        array = Array(data, **shape)
+        xts.encrypt_cuda(array, 1024)
+        assert array.memory.read() == xts.encrypt(data, 1024), shape
+    part = Array(data, offset=1024, shape=(2048,))
+    xts.encrypt_cuda(part)
+    assert part.memory.read() == data[:1024] + xts.encrypt(data[1024:3072]) + data[3072:]
+    for empty in [Array(b""), Array(data, shape=(0, 512), strides=(512, 1))]:
+        xts.encrypt_cuda(empty)
+        assert empty.memory.read() in (b"", data)
+
+
+class Stream:
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, 0x1234
+
+
+def test_the_owner_of_a_tensor_gets_the_callers_stream() -> None:
+    xts = luxor.XTS(KEYS[0])
+    array = Array(bytes(512))
+    xts.encrypt_cuda(array)
+    xts.encrypt_cuda(array, stream=0)
+    xts.encrypt_cuda(array, stream=2)
+    xts.encrypt_cuda(array, stream=Stream())
+    # DLPack calls the default stream 1.
+    assert array.streams == [1, 1, 2, 0x1234]
+
+
+def test_a_tensor_is_given_back_after_the_call() -> None:
+    released: list[bool] = []
+
+    class Owner(Array):
+        def __del__(self) -> None:
+            released.append(True)
+
+    xts = luxor.XTS(KEYS[0])
+    xts.encrypt_cuda(Owner(bytes(512)))
+    with pytest.raises(ValueError):
+        xts.encrypt_cuda(Owner(bytes(513)))
+    gc.collect()
+    assert released == [True, True]
+
+
+def test_the_current_context_stays() -> None:
+    context = ctypes.c_void_p()
+    for before in [None, 2]:
+        call("cuCtxSetCurrent", ctypes.c_void_p(before))
+        luxor.XTS(KEYS[0]).encrypt_cuda(Array(bytes(512)))
+        call("cuCtxGetCurrent", ctypes.byref(context))
+        assert context.value == before
+
+
+def refused() -> Iterator[tuple[str, type[Exception], dict[str, Any]]]:
+    one = Memory(bytes(2048))
+    half = {"shape": (1024,)}
+    yield "not on an NVIDIA GPU", ValueError, {"tensor": Array(one, device=(CPU, 0))}
+    yield "__dlpack__", TypeError, {"tensor": bytes(512)}
+    yield "not contiguous", BufferError, {"tensor": Array(one, shape=(2, 512), strides=(1024, 1))}
+    yield "not contiguous", BufferError, {"tensor": Array(one, shape=(512, 4), strides=(1, 512))}
+    yield "not contiguous", BufferError, {"tensor": Array(one, shape=(-1,))}
+    yield "read-only", BufferError, {"tensor": Array(one, flags=1)}
+    yield "read-only", BufferError, {"tensor": Array(one), "out": Array(bytes(2048), flags=1)}
+    yield "no tensor", TypeError, {"tensor": Array(one, name=b"used_dltensor")}
+    yield "version 2.0", BufferError, {"tensor": Array(one, version=(2, 0))}
+    yield "multiple of 16, not 17", ValueError, {"tensor": Array(bytes(34)), "unit": 17}
+    yield "0 bytes", ValueError, {"tensor": Array(one), "unit": 0}
+    yield "whole number", ValueError, {"tensor": Array(one), "unit": 4096}
+    yield "2048 bytes, the output 512", ValueError, {"tensor": Array(one), "out": Array(bytes(512))}
+    yield "multiple of 16", ValueError, {"tensor": Array(one, offset=8, **half)}
+    overlap = {"tensor": Array(one, **half), "out": Array(one, offset=512, **half)}
+    yield "overlaps", ValueError, overlap
+    other = {"tensor": Array(one), "out": Array(bytes(2048), device=(CUDA, 1))}
+    yield "another GPU", ValueError, other
+    yield "cannot use GPU 7", ValueError, {"tensor": Array(one, device=(CUDA, 7))}
+    yield "0 to 2", ValueError, {"tensor": Array(one), "number": 2**128}
+
+
+@pytest.mark.parametrize("method", ["encrypt_cuda", "decrypt_cuda"])
+def test_bad_input_is_refused_and_changes_nothing(method: str) -> None:
+    crypt = getattr(luxor.XTS(KEYS[1]), method)
+    for text, kind, arguments in refused():
+        with pytest.raises(kind, match=text):
+            crypt(**arguments)
+        tensor = arguments["tensor"]
+        if isinstance(tensor, Array):
+            assert not any(tensor.memory.read()), text
+
+
+def test_the_input_may_be_read_only_if_there_is_an_output() -> None:
+    xts = luxor.XTS(KEYS[0])
+    target = Array(bytes(512))
+    xts.encrypt_cuda(Array(bytes(512), flags=1), out=target)
+    assert target.memory.read() == xts.encrypt(bytes(512))
+
+
+def test_several_threads_use_one_object() -> None:
+    xts = luxor.XTS(KEYS[0])
+    arrays = [Array(bytes([n]) * 1024) for n in range(4)]
+
+    def encrypt(array: Array) -> None:
+        xts.encrypt_cuda(array)
+
+    threads = [threading.Thread(target=encrypt, args=(array,)) for array in arrays]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for n, array in enumerate(arrays):
+        assert array.memory.read() == xts.encrypt(bytes([n]) * 1024)
