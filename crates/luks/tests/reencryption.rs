@@ -728,6 +728,16 @@ fn decryption_that_shifts_the_data() {
     assert_eq!(description.config.reencrypt_version(), Some(3));
     let (_, keyslot) = description.reencrypt.unwrap();
     assert_eq!(keyslot.resilience.shift(), Some(4 * MIB as u64));
+
+    // Before the last step only the moved part is encrypted, and what is left of the ciphertext
+    // follows the plaintext.
+    let zone = 64 << 10;
+    let stretches = [(SegmentRole::BackupMoved, 0, zone), (FINAL, zone, 0)];
+    let last_step = with_data(&open(&scratch.path("header")), &stretches, None);
+    unlock(&Luks2Header::read(&last_step).unwrap(), &last_step, SECRET).unwrap();
+    let data_len = fs::metadata(scratch.path("data")).unwrap().len();
+    let header = Luks2Header::read(&last_step).unwrap();
+    assert_eq!(header.plaintext_len(data_len).unwrap(), LEN as u64);
 }
 
 /// A volume that was killed in a hot zone is refused with advice, and opens after following it.

@@ -165,15 +165,26 @@ impl Segments {
         digest: impl Fn(u32) -> u32,
     ) -> Result<Vec<Extent>, SegmentError> {
         self.check_readable()?;
-        self.data()
-            .map(|(segment, entry)| {
-                let cipher = entry.crypt().map(|crypt| crypt.cipher(digest(segment)));
-                Ok(Extent {
-                    offset: entry.offset(),
-                    len: entry.payload_len(storage_len)?,
-                    cipher,
-                })
+        let extents = self.data().map(|(segment, entry)| {
+            let cipher = entry.crypt().map(|crypt| crypt.cipher(digest(segment)));
+            Ok(Extent {
+                offset: entry.offset(),
+                len: entry.payload_len(storage_len)?,
+                cipher,
             })
-            .collect()
+        });
+        let mut extents: Vec<Extent> = extents.collect::<Result<_, _>>()?;
+        // When a decryption has moved all data to the beginning of the storage, the last part reaches
+        // to its end, over what is left of the ciphertext. That is not part of the plaintext.
+        if let Some((_, previous)) = self.of_role(SegmentRole::BackupPrevious)
+            && previous.crypt().is_some()
+            && let Some((last, others)) = extents.split_last_mut()
+            && last.cipher.is_none()
+        {
+            let before: u64 = others.iter().map(|extent| extent.len).sum();
+            let rest = previous.payload_len(storage_len)?.saturating_sub(before);
+            last.len = last.len.min(rest);
+        }
+        Ok(extents)
     }
 }
