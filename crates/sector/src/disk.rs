@@ -374,7 +374,8 @@ impl Disk {
     ///
     /// # Errors
     /// The errors of the storage. What was written since the last successful flush may then be
-    /// lost, and no later sync can restore it, so all later calls fail too.
+    /// lost, and no later sync can restore it, so all later calls fail too. After
+    /// [`io::ErrorKind::Interrupted`] nothing is lost, and a later call may succeed.
     pub fn flush(&self) -> io::Result<()> {
         self.durability.flush(&*self.storage)
     }

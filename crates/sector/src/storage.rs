@@ -77,8 +77,9 @@ pub trait Storage: Send + Sync {
     /// Returns when all previous writes are durable.
     ///
     /// # Errors
-    /// The system's errors. What was written since the last success may then be lost, and calling
-    /// again does not restore it.
+    /// [`io::ErrorKind::Interrupted`] if nothing is lost and another call may succeed. Otherwise the
+    /// system's errors. What was written since the last success may then be lost, and calling again
+    /// does not restore it.
     fn sync(&self) -> io::Result<()>;
 
     /// Makes each of `reads`, in any order, as many at a time as the system allows, and sets the

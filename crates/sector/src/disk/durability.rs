@@ -32,7 +32,8 @@ impl Durability {
     /// Returns when all writes that were noted before the call are durable.
     ///
     /// # Errors
-    /// The error of the storage. After a failed sync, every later call fails too.
+    /// The error of the storage. After a failed sync, every later call fails too, unless the sync
+    /// was only interrupted.
     pub fn flush(&self, storage: &dyn Storage) -> io::Result<()> {
         let wanted = self.written.load(Ordering::Acquire);
         // A thread that had to wait here usually finds that the one before has done its work.
@@ -52,7 +53,9 @@ impl Durability {
                 Ok(())
             }
             Err(error) => {
-                self.lost.store(true, Ordering::Relaxed);
+                if error.kind() != io::ErrorKind::Interrupted {
+                    self.lost.store(true, Ordering::Relaxed);
+                }
                 Err(error)
             }
         }
@@ -72,11 +75,12 @@ impl Durability {
 mod tests {
     use super::*;
 
-    /// Storage that notes another write during every sync.
+    /// Storage that notes another write during every sync, and fails if there is an error.
     #[derive(Default)]
     struct Busy {
         durability: Durability,
         syncs: AtomicU64,
+        error: Option<io::ErrorKind>,
     }
 
     impl Storage for Busy {
@@ -95,7 +99,7 @@ mod tests {
         fn sync(&self) -> io::Result<()> {
             self.syncs.fetch_add(1, Ordering::Relaxed);
             self.durability.note_write();
-            Ok(())
+            self.error.map_or(Ok(()), |kind| Err(kind.into()))
         }
     }
 
@@ -107,6 +111,25 @@ mod tests {
         for syncs in 1..4 {
             busy.durability.flush(&busy).unwrap();
             assert_eq!(busy.syncs.load(Ordering::Relaxed), syncs);
+            assert!(busy.durability.is_dirty());
+        }
+    }
+
+    #[test]
+    fn only_an_interrupted_sync_is_tried_again() {
+        for (kind, tries) in [
+            (io::ErrorKind::Interrupted, 2),
+            (io::ErrorKind::StorageFull, 1),
+        ] {
+            let busy = Busy {
+                error: Some(kind),
+                ..Busy::default()
+            };
+            busy.durability.note_write();
+            for _ in 0..2 {
+                busy.durability.flush(&busy).unwrap_err();
+            }
+            assert_eq!(busy.syncs.load(Ordering::Relaxed), tries);
             assert!(busy.durability.is_dirty());
         }
     }
