@@ -540,9 +540,12 @@ impl Disk {
     }
 
     fn write_together(&self, mut batch: Vec<Together<'_, '_>>) {
-        let end = self.storage_end();
+        let end = self.storage.len();
         for (piece, transfer) in &mut batch {
-            transfer.result = piece.check_before(end);
+            transfer.result = match &end {
+                Ok(end) => piece.check_before(*end),
+                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+            };
         }
         self.crypt_together(Direction::Encrypt, &mut batch);
         let (mut writes, results): (Vec<_>, Vec<_>) = batch
@@ -562,13 +565,6 @@ impl Disk {
         for (write, result) in writes.into_iter().zip(results) {
             *result = write.result;
         }
-    }
-
-    /// Returns the end of the storage, beyond which no sector is written. Otherwise a file that was
-    /// cut off would grow again, and show noise in place of what it had lost. If the storage does
-    /// not report its length, its own errors must prevent this.
-    fn storage_end(&self) -> u64 {
-        self.storage.len().unwrap_or(u64::MAX)
     }
 
     /// Encrypts or decrypts the transfers of `batch` that have not failed, in one call for each
@@ -656,7 +652,9 @@ impl Disk {
         };
         let room = usize::try_from(len).map_or(most, |len| len.min(most));
         let mut staging = None;
-        let end = self.storage_end();
+        // No sector is written beyond the end. Otherwise a file that was cut off would grow again,
+        // and show noise in place of what it had lost.
+        let end = self.storage.len()?;
         for piece in self.pieces(offset, len, most) {
             if !piece.is_whole_sectors() {
                 let mut sector = self.read_sector(&piece)?;

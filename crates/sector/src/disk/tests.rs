@@ -747,6 +747,49 @@ fn a_file_that_was_cut_off_does_not_grow_again() {
     gone(disk.read(&mut [0; 512], 32768));
 }
 
+/// Storage that reports its length only once.
+struct Unmeasured(MemoryStorage, AtomicBool);
+
+impl Storage for Unmeasured {
+    fn len(&self) -> io::Result<u64> {
+        if self.1.swap(true, Ordering::Relaxed) {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        self.0.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        unreachable!()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn nothing_is_written_to_storage_without_a_length() {
+    let storage = Unmeasured(MemoryStorage::new(vec![0; 4096]), AtomicBool::default());
+    let parts = vec![part(0, 4096, SectorSize::B512, 1)];
+    let disk = Disk::new(Arc::new(storage), parts, DiskOptions::default()).unwrap();
+    let mut bytes = [7; 1024];
+    let mut batch = [Transfer {
+        offset: 0,
+        data: TransferData::Write(&mut bytes),
+        result: Ok(()),
+    }];
+    disk.transfer(&mut batch);
+    let [Transfer { result, .. }] = batch;
+    for result in [result, disk.write(&[7; 512], 0)] {
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    }
+    disk.read(&mut [0; 512], 0).unwrap();
+}
+
 /// A key that fails.
 struct Broken;
 
