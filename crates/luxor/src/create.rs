@@ -318,7 +318,7 @@ fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
         Some(storage) => volume.write_to(storage),
         None => volume.write_stream(output),
     };
-    written.map_err(|error| Error::io(format!("cannot write {name}"), &error))
+    written.map_err(|error| Error::io(format!("cannot write {name}"), &error).caused_by(error))
 }
 
 /// Returns the byte at which an empty volume for `plaintext_len` bytes ends.

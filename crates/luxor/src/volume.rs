@@ -473,10 +473,8 @@ impl Volume {
         let extent = stream_extent(&header, &name)?;
         let offset = extent.offset;
         let failed = |error| {
-            Error::io(
-                format!("{name}: cannot seek to the data at byte {offset}"),
-                &error,
-            )
+            let what = format!("{name}: cannot seek to the data at byte {offset}");
+            Error::io(what, &error).caused_by(error)
         };
         let len = match extents {
             Some(extents) => extents.iter().map(|extent| extent.len).sum(),
