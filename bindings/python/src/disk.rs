@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of a volume at any byte, on which `luxor.VolumeFile` is built.
 
-use std::{
-    io,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use luxor::{Export, ExportOptions, Volume};
-use luxor_engine::{CryptError, CryptErrorKind};
 use luxor_files::Role;
 use pyo3::{
     exceptions::PyValueError,
@@ -18,9 +14,9 @@ use pyo3::{
 use crate::{
     args::{EngineArgs, UnlockArgs},
     buffer::Bytes,
-    error::KeyLostInFork,
+    error::{disk_exception, outcome},
     interrupt::wait_for,
-    storage::{FileArg, outcome},
+    storage::FileArg,
 };
 
 /// Long transfers look for signals after this many bytes.
@@ -31,7 +27,6 @@ const PIECE: usize = 16 << 20;
 pub(crate) struct Disk {
     /// `None` once it is closed. Transfers that are under way keep it open until they end.
     export: RwLock<Option<Arc<Export>>>,
-    file: FileArg,
 }
 
 /// The arguments of [`open`] alone.
@@ -57,20 +52,17 @@ pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResul
         direct: false,
     };
     let unlock = unlock.options();
-    let (data, metadata) = (file.clone(), header.clone());
     let cancel = Arc::clone(&context.cancel);
     let opened = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-        let data = data.data_file(&options)?;
+        let data = file.data_file(&options)?;
         let input = data.input()?;
-        let header = metadata.map(|header| header.input(Role::Metadata));
+        let header = header.map(|header| header.input(Role::Metadata));
         let volume = Volume::open_with_header(input, header.transpose()?, &context)?;
         Export::open(volume, data, &*secrets, &unlock, &options, &context)
     })?;
-    let files = [Some(&file), header.as_ref()];
-    let export = outcome(py, opened, files.into_iter().flatten())?;
+    let export = outcome(py, opened)?;
     Ok(Disk {
         export: RwLock::new(Some(Arc::new(export))),
-        file,
     })
 }
 
@@ -84,7 +76,7 @@ impl Disk {
         let len = len_within(&export, buffer.len(), offset);
         // SAFETY: `buffer` is writable, and this is the only slice of it.
         let bytes = unsafe { buffer.as_mut_slice() };
-        self.read(py, &export, &mut bytes[..len], offset)?;
+        read(py, &export, &mut bytes[..len], offset)?;
         Ok(len)
     }
 
@@ -97,7 +89,7 @@ impl Disk {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let export = self.export()?;
         let len = len_within(&export, size, offset);
-        PyBytes::new_with(py, len, |bytes| self.read(py, &export, bytes, offset))
+        PyBytes::new_with(py, len, |bytes| read(py, &export, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.
@@ -107,7 +99,7 @@ impl Disk {
         for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
             let at = offset.saturating_add((number * PIECE) as u64);
             let written = py.detach(|| export.disk.write(piece, at));
-            written.map_err(|error| self.failed(py, error))?;
+            written.map_err(|error| disk_exception(py, &error))?;
             py.check_signals()?;
         }
         Ok(())
@@ -117,7 +109,7 @@ impl Disk {
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
         let export = self.export()?;
         py.detach(|| export.disk.flush())
-            .map_err(|error| self.failed(py, error))
+            .map_err(|error| disk_exception(py, &error))
     }
 
     /// Closes the volume. Later calls fail, except another `close`.
@@ -153,36 +145,17 @@ impl Disk {
         let closed = || PyValueError::new_err("I/O operation on a closed volume");
         export.clone().ok_or_else(closed)
     }
+}
 
-    fn read(&self, py: Python<'_>, export: &Export, bytes: &mut [u8], offset: u64) -> PyResult<()> {
-        for (number, piece) in bytes.chunks_mut(PIECE).enumerate() {
-            let at = offset + (number * PIECE) as u64;
-            let read = py.detach(|| export.disk.read(piece, at));
-            read.map_err(|error| self.failed(py, error))?;
-            py.check_signals()?;
-        }
-        Ok(())
+/// Fills `bytes` with those from `offset` on, which must be within the volume.
+fn read(py: Python<'_>, export: &Export, bytes: &mut [u8], offset: u64) -> PyResult<()> {
+    for (number, piece) in bytes.chunks_mut(PIECE).enumerate() {
+        let at = offset + (number * PIECE) as u64;
+        let read = py.detach(|| export.disk.read(piece, at));
+        read.map_err(|error| disk_exception(py, &error))?;
+        py.check_signals()?;
     }
-
-    /// Returns the exception for an error of the disk: `OSError`, caused by what the object that
-    /// holds the volume has raised.
-    fn failed(&self, py: Python<'_>, error: io::Error) -> PyErr {
-        let inner = error.get_ref().and_then(|error| error.downcast_ref());
-        let lost = matches!(
-            inner,
-            Some(CryptError {
-                kind: CryptErrorKind::KeyLostInFork,
-                ..
-            })
-        );
-        let exception = if lost {
-            KeyLostInFork::new_err(error.to_string())
-        } else {
-            PyErr::from(error)
-        };
-        exception.set_cause(py, self.file.raised());
-        exception
-    }
+    Ok(())
 }
 
 /// Returns how many of `len` bytes from `offset` on are within the volume.

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library's errors as exceptions, which `python/luxor/_exceptions.py` defines.
+//! The library's errors as exceptions, which `python/luxor/_exceptions.py` defines, and exceptions
+//! of Python's objects on their way through the library.
 
-use std::error::Error as _;
+use std::{error, fmt, io, iter};
 
 use luxor::{ErrorClass, VolumeError};
 use luxor_engine::{CryptError, CryptErrorKind, KeyError, RunError};
-use pyo3::{exceptions::PyValueError, import_exception, prelude::*};
+use pyo3::{
+    exceptions::{PyException, PyValueError},
+    import_exception,
+    prelude::*,
+};
 
 import_exception!(luxor._exceptions, BusyError);
 import_exception!(luxor._exceptions, CancelledError);
@@ -25,7 +30,7 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
         error.message().to_owned(),
         error.hint_text().map(str::to_owned),
     );
-    let source = error.source();
+    let source = error::Error::source(error);
     let is = |wanted: fn(&CryptErrorKind) -> bool| {
         let error = source.and_then(|source| source.downcast_ref::<CryptError>());
         error.is_some_and(|error| wanted(&error.kind))
@@ -50,4 +55,82 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
         (ErrorClass::Cancelled, _) => CancelledError::new_err(args),
         _ => Error::new_err(args),
     }
+}
+
+/// Returns the result of an operation. An error of the library is raised as caused by what an
+/// object of Python raised.
+pub(crate) fn outcome<T>(py: Python<'_>, result: luxor::Result<T>) -> PyResult<T> {
+    result.map_err(|error| caused_by(py, exception(&error), raised(&error)))
+}
+
+/// Returns the exception for an error of a disk: `OSError`, caused by what the object that holds
+/// the volume raised.
+pub(crate) fn disk_exception(py: Python<'_>, error: &io::Error) -> PyErr {
+    let inner = error.get_ref().and_then(|error| error.downcast_ref());
+    let exception = match inner {
+        Some(CryptError {
+            kind: CryptErrorKind::KeyLostInFork,
+            ..
+        }) => KeyLostInFork::new_err(error.to_string()),
+        _ => io::Error::new(error.kind(), error.to_string()).into(),
+    };
+    caused_by(py, exception, raised(error))
+}
+
+/// What an object of Python raised, within the error of the storage or stream that the object is.
+#[derive(Debug)]
+pub(crate) struct Raised {
+    exception: PyErr,
+    text: String,
+}
+
+impl Raised {
+    pub(crate) fn new(py: Python<'_>, exception: PyErr) -> Self {
+        let text = exception.value(py).to_string();
+        let name = exception.get_type(py).name().map(|name| name.to_string());
+        let name = name.unwrap_or_default();
+        let text = if text.is_empty() {
+            name
+        } else {
+            format!("{name}: {text}")
+        };
+        Self { exception, text }
+    }
+}
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl error::Error for Raised {
+    /// The exception. It is also the source of an `io::Error` around this, so [`raised`] finds it
+    /// without knowing that error.
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        Some(&self.exception)
+    }
+}
+
+/// Returns what an object of Python raised, if that caused `error`.
+fn raised<'a>(error: &'a (dyn error::Error + 'static)) -> Option<&'a PyErr> {
+    iter::successors(Some(error), |error| error.source()).find_map(|error| error.downcast_ref())
+}
+
+/// Returns `exception` as caused by `raised`. What ends the program, such as `KeyboardInterrupt`,
+/// takes its place.
+fn caused_by(py: Python<'_>, exception: PyErr, raised: Option<&PyErr>) -> PyErr {
+    let Some(raised) = raised.map(|raised| raised.clone_ref(py)) else {
+        return exception;
+    };
+    if ends_program(py, &raised) {
+        return raised;
+    }
+    exception.set_cause(py, Some(raised));
+    exception
+}
+
+/// Whether this is no `Exception`, but `KeyboardInterrupt`, `SystemExit` or the like.
+pub(crate) fn ends_program(py: Python<'_>, exception: &PyErr) -> bool {
+    !exception.is_instance_of::<PyException>(py)
 }

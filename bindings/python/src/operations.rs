@@ -18,8 +18,9 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
     args::{EngineArgs, PbkdfArgs, UnlockArgs},
+    error::outcome,
     interrupt::wait_for,
-    storage::{FileArg, outcome},
+    storage::FileArg,
 };
 
 /// The value of `total` while the length is unknown.
@@ -67,8 +68,7 @@ fn copy(
     py: Python<'_>,
     mut context: Context,
     progress: Option<&Bound<'_, PyAny>>,
-    files: &[FileArg; 2],
-    work: impl FnOnce([FileArg; 2], &Context) -> luxor::Result<()> + Send + 'static,
+    work: impl FnOnce(&Context) -> luxor::Result<()> + Send + 'static,
 ) -> PyResult<()> {
     let counter = Arc::new(Counter::default());
     counter.total.store(UNKNOWN, Ordering::Relaxed);
@@ -90,9 +90,8 @@ fn copy(
         Ok(())
     };
     let cancel = Arc::clone(&context.cancel);
-    let its_files = files.clone();
-    let result = wait_for(py, &cancel, &mut tick, move || work(its_files, &context))?;
-    outcome(py, result, files)?;
+    let result = wait_for(py, &cancel, &mut tick, move || work(&context))?;
+    outcome(py, result)?;
     tick(py)
 }
 
@@ -189,32 +188,26 @@ pub(crate) fn encrypt(
         secret,
         context,
     } = NewVolume::of(args)?;
-    let files = source_and_target(source, target)?;
-    if matches!(files[1], FileArg::Object(_)) && args.header.is_some() {
+    let py = source.py();
+    let [source, target] = source_and_target(source, target)?;
+    if matches!(target, FileArg::Object(_)) && args.header.is_some() {
         let message = "a detached header needs a path as the target";
         return Err(PyValueError::new_err(message));
     }
-    copy(
-        source.py(),
-        context,
-        progress,
-        &files,
-        move |files, context| {
-            let [source, target] = files;
-            let mut input = source.input(Role::Data)?;
-            let secret = || Ok(secret);
-            match &target {
-                FileArg::Path(path) => {
-                    let files = new_files(path, &args);
-                    luxor::encrypt(&mut input, &files, &options, secret, context)
-                }
-                FileArg::Object(_) => {
-                    let output = target.output(false, &input, false, context)?;
-                    luxor::encrypt_to(&mut input, output, &options, secret, context)
-                }
+    copy(py, context, progress, move |context| {
+        let mut input = source.input(Role::Data)?;
+        let secret = || Ok(secret);
+        match &target {
+            FileArg::Path(path) => {
+                let files = new_files(path, &args);
+                luxor::encrypt(&mut input, &files, &options, secret, context)
             }
-        },
-    )
+            FileArg::Object(_) => {
+                let output = target.output(false, &input, false, context)?;
+                luxor::encrypt_to(&mut input, output, &options, secret, context)
+            }
+        }
+    })
 }
 
 /// Returns both files of a copy, which begins at the positions of objects.
@@ -259,9 +252,8 @@ pub(crate) fn decrypt(
     let args: DecryptArgs = args.extract()?;
     let (secrets, header) = (unlock.secrets(py)?, unlock.header(py)?);
     let unlock = unlock.options();
-    let files = source_and_target(source, target)?;
-    copy(py, context, progress, &files, move |files, context| {
-        let [source, target] = files;
+    let [source, target] = source_and_target(source, target)?;
+    copy(py, context, progress, move |context| {
         let input = source.input(Role::Data)?;
         let output = target.output(args.force, &input, args.sparse, context)?;
         let header = header.map(|header| header.input(Role::Metadata));
@@ -283,8 +275,7 @@ pub(crate) fn create(
         secret,
         context,
     } = NewVolume::of(args)?;
-    let file = FileArg::of(path)?;
-    let FileArg::Path(volume) = file.clone() else {
+    let FileArg::Path(volume) = FileArg::of(path)? else {
         return Err(PyValueError::new_err("create needs a path"));
     };
     let cancel = Arc::clone(&context.cancel);
@@ -292,5 +283,5 @@ pub(crate) fn create(
         let files = new_files(&volume, &args);
         luxor::format(&files, size, &options, || Ok(secret), &context)
     })?;
-    outcome(path.py(), made, [&file])
+    outcome(path.py(), made)
 }

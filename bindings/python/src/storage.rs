@@ -4,7 +4,7 @@
 use std::{
     io::{self, Read, Write},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use luxor::{Context, ExportOptions, create_output};
@@ -16,7 +16,10 @@ use pyo3::{
     types::{PyBytes, PyString},
 };
 
-use crate::{buffer::Bytes, error::exception};
+use crate::{
+    buffer::Bytes,
+    error::{Raised, ends_program},
+};
 
 /// A path, or an object that stands for a file.
 #[derive(Clone)]
@@ -92,29 +95,6 @@ impl FileArg {
             Self::Object(object) => Ok(object.output()),
         }
     }
-
-    /// The exception that the object has raised during the operation, if it is not a path.
-    pub(crate) fn raised(&self) -> Option<PyErr> {
-        match self {
-            Self::Path(_) => None,
-            Self::Object(object) => lock(&object.shared.raised).take(),
-        }
-    }
-}
-
-/// Returns the result of an operation on `files`. An error of the library is raised as caused by
-/// what one of the objects has raised.
-pub(crate) fn outcome<'a, T>(
-    py: Python<'_>,
-    result: luxor::Result<T>,
-    files: impl IntoIterator<Item = &'a FileArg>,
-) -> PyResult<T> {
-    let raised = files.into_iter().find_map(FileArg::raised);
-    result.map_err(|error| {
-        let exception = exception(&error);
-        exception.set_cause(py, raised);
-        exception
-    })
 }
 
 /// An object with the methods of a binary file.
@@ -133,8 +113,6 @@ struct Shared {
     has_read_at: bool,
     /// Held while the object's position matters. A thread that has the GIL must not wait for it.
     position: Mutex<()>,
-    /// The first exception that the object raised.
-    raised: Mutex<Option<PyErr>>,
 }
 
 impl Object {
@@ -169,7 +147,6 @@ impl Object {
                 base,
                 has_read_at,
                 position: Mutex::default(),
-                raised: Mutex::default(),
             }),
             name,
             is_seekable,
@@ -202,25 +179,26 @@ impl Object {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Shared {
-    /// Calls `call` with the GIL. Keeps the exception for the caller of the operation, and returns
-    /// its text as the error of the storage.
+    /// Calls `call` with the GIL. An exception becomes the error of the storage.
     fn attached<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
+        self.attached_or(io::ErrorKind::Other, call)
+    }
+
+    /// As [`Shared::attached`], but what ends the program is an error of the kind `interrupted`.
+    fn attached_or<T>(
+        &self,
+        interrupted: io::ErrorKind,
+        call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
+    ) -> io::Result<T> {
         let called = Python::try_attach(|py| {
             call(self.object.bind(py)).map_err(|exception| {
-                let text = exception.value(py).to_string();
-                let name = exception.get_type(py).name().map(|name| name.to_string());
-                let name = name.unwrap_or_default();
-                lock(&self.raised).get_or_insert(exception);
-                io::Error::other(if text.is_empty() {
-                    name
+                let kind = if ends_program(py, &exception) {
+                    interrupted
                 } else {
-                    format!("{name}: {text}")
-                })
+                    io::ErrorKind::Other
+                };
+                io::Error::new(kind, Raised::new(py, exception))
             })
         });
         called.unwrap_or_else(|| Err(io::Error::other("the Python interpreter has shut down")))
@@ -229,7 +207,7 @@ impl Shared {
     /// As [`Shared::attached`], for calls that depend on the object's position. Only one of them
     /// runs at a time, also if the object releases the GIL.
     fn positioned<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
-        let _position = lock(&self.position);
+        let _position = self.position.lock().unwrap_or_else(PoisonError::into_inner);
         self.attached(call)
     }
 }
@@ -308,7 +286,8 @@ impl Storage for Shared {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.attached(|object| {
+        // After Ctrl-C the object still has the data, and a later call may make them durable.
+        self.attached_or(io::ErrorKind::Interrupted, |object| {
             if object.hasattr("flush")? {
                 object.call_method0("flush")?;
             }

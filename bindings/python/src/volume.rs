@@ -12,8 +12,9 @@ use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
 use crate::{
     args::{NewSecretArgs, PbkdfArgs, UnlockArgs},
     context::context,
+    error::outcome,
     interrupt::wait_for,
-    storage::{FileArg, outcome},
+    storage::FileArg,
 };
 
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other
@@ -35,7 +36,7 @@ impl Volume {
             let volume = luxor::Volume::open(file.input(role)?, &context)?;
             work(volume, &context)
         })?;
-        outcome(py, result, [&self.0])
+        outcome(py, result)
     }
 
     /// Returns the secret that opens the volume, that of the new keyslot, and its costs.
@@ -191,7 +192,7 @@ impl Volume {
         let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
             back_up_header(&volume.input(Role::Metadata)?, &file, force, &[], &context)
         })?;
-        outcome(py, result, [&self.0])
+        outcome(py, result)
     }
 }
 
@@ -204,11 +205,10 @@ pub(crate) fn restore_header(
     force: bool,
 ) -> PyResult<()> {
     let context = context(None, None)?;
-    let (file, cancel) = (FileArg::Path(backup), Arc::clone(&context.cancel));
-    let backup = file.clone();
+    let (backup, cancel) = (FileArg::Path(backup), Arc::clone(&context.cancel));
     let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
         let backup = backup.input(Role::Metadata)?;
         HeaderRestore::plan(&backup, &target, force, &context)?.write(&context)
     })?;
-    outcome(py, result, [&file])
+    outcome(py, result)
 }

@@ -134,6 +134,20 @@ def test_a_write_that_does_not_write_is_an_error(count: int | None) -> None:
     assert isinstance(raised.value.__cause__, ValueError)
 
 
+def test_a_header_that_cannot_be_written_has_a_cause() -> None:
+    failure = ConnectionError("the network is down")
+
+    class Target(io.BytesIO):
+        def write(self, data: Any) -> int:
+            if self.tell() == 0:
+                raise failure
+            return super().write(data)
+
+    with pytest.raises(luxor.Error, match="cannot write.*the network is down") as raised:
+        luxor.encrypt(io.BytesIO(b"x"), Target(), passphrase="x", **CHEAP)
+    assert raised.value.__cause__ is failure
+
+
 def test_a_write_may_be_short() -> None:
     class Short(io.BytesIO):
         def write(self, data: Any) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -315,12 +316,70 @@ def test_an_object_that_raises_is_the_cause(volume: Path) -> None:
         assert file.read_at(5000, 100) == bytes(5000)
         source.short = False
         source.data = source.data[:-SIZE]
-        with pytest.raises(OSError, match="it ends after"):
+        with pytest.raises(OSError, match="it ends after") as short:
             file.read_at(10, 0)
+        assert short.value.__cause__ is None
     source.failure = ConnectionError("the network is down")
-    with pytest.raises(luxor.Error) as unopened:
-        opened(source)
-    assert unopened.value.__cause__ is source.failure
+    calls: list[Callable[[], object]] = [
+        lambda: opened(source),
+        lambda: opened(volume, header=source),
+        lambda: luxor.Volume(source),
+        lambda: luxor.decrypt(volume, io.BytesIO(), passphrase=PASSPHRASE, header=source),
+    ]
+    for call in calls:
+        with pytest.raises(luxor.Error) as failed:
+            call()
+        assert failed.value.__cause__ is source.failure
+    source.failure = SystemExit(3)
+    for call in calls:
+        with pytest.raises(SystemExit):
+            call()
+
+
+class Interrupted(io.BytesIO):
+    """Bytes in memory. Ctrl-C is pressed once within the method `where`."""
+
+    where = ""
+
+    def press(self, where: str) -> None:
+        if where == self.where:
+            self.where = ""
+            signal.raise_signal(signal.SIGINT)
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.press("read")
+        return super().read(size)
+
+    def write(self, data: Any) -> int:
+        self.press("write")
+        return super().write(data)
+
+    def tell(self) -> int:
+        self.press("tell")
+        return super().tell()
+
+    def flush(self) -> None:
+        self.press("flush")
+        super().flush()
+
+
+def test_ctrl_c_within_an_object_is_raised(volume: Path) -> None:
+    # A shell starts background jobs with this signal ignored, and Python leaves it so.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    memory = Interrupted(volume.read_bytes())
+    with opened(memory, "r+b") as file:
+
+        def work() -> None:
+            assert file.raw.write_at(b"new" * 4096, 5) == 3 * 4096
+            assert file.raw.read_at(3, 5) == b"new"
+            file.sync()
+
+        for where in ("read", "write", "tell", "flush"):
+            memory.where = where
+            with pytest.raises(KeyboardInterrupt):
+                work()
+            # It does no harm to what follows.
+            work()
 
 
 def test_a_read_that_returns_too_much_is_refused(volume: Path) -> None:
