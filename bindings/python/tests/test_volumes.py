@@ -439,6 +439,42 @@ files[0].read_at(1, 0)
         assert file.read(9) == b"unflushed"
 
 
+@pytest.mark.parametrize("file", ["sys.argv[1]", "open(sys.argv[1], 'r+b')"])
+def test_what_was_written_is_kept_at_the_end_of_a_program(tmp_path: Path, file: str) -> None:
+    """Also in a volume within a volume, and between volumes that fail."""
+    path, stored = tmp_path / "outer", io.BytesIO()
+    luxor.encrypt(io.BytesIO(bytes(1 << 19)), stored, passphrase=PASSPHRASE, **CHEAP)
+    luxor.create(path, len(stored.getvalue()), passphrase=PASSPHRASE, **CHEAP)
+    with opened(path, "r+b") as outer:
+        outer.write(stored.getvalue())
+    program = f"""
+import io, sys, luxor
+class Full(io.BytesIO):
+    def write(self, data):
+        raise OSError("full")
+def opened(file):
+    return luxor.open(file, "r+b", passphrase="correct horse")
+data = open(sys.argv[1], "rb").read()
+detached = opened(Full(data))
+raw = detached.detach()
+first = opened(Full(data))
+first.write(b"lost")
+outer = opened({file})
+opened(outer).close()
+inner = opened(outer)
+inner.write(b"kept")
+last = opened(Full(data))
+last.write(b"lost")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "OSError: full" in done.stderr and "detached" in done.stderr
+    with opened(path) as outer, opened(outer) as inner:
+        assert inner.read(4) == b"kept"
+
+
 def test_shutil_copies_a_volume(volume: Path, tmp_path: Path) -> None:
     with opened(volume, "r+b") as file:
         file.write(os.urandom(SIZE))

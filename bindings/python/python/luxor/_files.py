@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import weakref
 from typing import TYPE_CHECKING, Literal
 
 from . import _luxor
@@ -194,6 +195,13 @@ class VolumeWriter(io.BufferedRandom):
         self.raw.sync()
 
 
+def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
+    file = writer()
+    # A forked process has no keys, and its copies of the buffers belong to the other process.
+    if file is not None and os.getpid() == process and not file.closed:
+        file.sync()
+
+
 def _end(size: int) -> OSError:
     return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
 
@@ -233,4 +241,10 @@ def open(
         raise ValueError(f"invalid mode: {mode!r} (should be 'rb' or 'r+b')")
     writable = mode != "rb"
     raw = VolumeFile(_luxor.open(file, locals()))
-    return VolumeWriter(raw, BUFFER) if writable else VolumeReader(raw, BUFFER)
+    if not writable:
+        return VolumeReader(raw, BUFFER)
+    writer = VolumeWriter(raw, BUFFER)
+    # At the end of the program finalizers run while an object that holds the volume can still be
+    # called. Those of the newest files run first, because a volume may be in a file of an older one.
+    weakref.finalize(writer, _sync_at_exit, weakref.ref(writer), os.getpid())
+    return writer
