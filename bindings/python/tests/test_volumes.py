@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -86,11 +87,31 @@ def test_the_end_of_a_volume_is_fixed(volume: Path) -> None:
         file.seek(SIZE - 3)
         assert file.read() == b"uvw"
         assert file.read_at(10, SIZE + 5) == b""
-        with pytest.raises(OSError):
-            file.raw.write_at(b"1234", SIZE - 3)
         with pytest.raises(ValueError):
             file.read_at(1, -1)
     assert file.closed
+
+
+def test_write_at_writes_all_or_nothing(tmp_path: Path) -> None:
+    class Tensor:
+        """Memory that only the part in Rust finds."""
+
+        def numpy(self) -> bytes:
+            return b"1234"
+
+    # Long data are written in pieces of 16 MiB.
+    size = 17 << 20
+    luxor.create(tmp_path / "volume", size, passphrase=PASSPHRASE, **CHEAP)
+    with opened(tmp_path / "volume", "r+b") as file:
+        before = file.read_at(4096, 0)
+        for data, offset in ((b"1234", size - 3), (bytes(size + 1), 0), (b"1", 1 << 62)):
+            with pytest.raises(OSError, match="ends at byte") as raised:
+                file.write_at(data, offset)
+            assert raised.value.errno == errno.ENOSPC
+        with pytest.raises(TypeError):
+            file.write_at(Tensor(), 0)
+        assert file.write_at(b"", size + 5) == 0
+        assert file.read_at(4096, 0) == before
 
 
 def test_reading_does_not_write(volume: Path) -> None:

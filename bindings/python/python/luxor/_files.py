@@ -61,11 +61,17 @@ class VolumeFile(io.RawIOBase):
         return self._disk.read_into(buffer, offset)
 
     def write_at(self, data: Buffer, offset: int) -> int:
-        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
+        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length.
+
+        If they would not end within the volume, this raises `OSError` and writes nothing.
+        """
         self._check_writable()
         _check_offset(offset)
-        self._disk.write_at(data, offset)
-        return memoryview(data).nbytes
+        view = memoryview(data)
+        if view.nbytes and offset + view.nbytes > self._disk.size:
+            raise _end(self._disk.size)
+        self._disk.write_at(view, offset)
+        return view.nbytes
 
     def readable(self) -> bool:
         self._check_open()
