@@ -2,13 +2,14 @@
 //! Objects of Python as storage and as streams.
 
 use std::{
+    fs,
     io::{self, Read, Write},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use luxor::{Context, ExportOptions, create_output};
-use luxor_files::{DataFile, Input, Output, OutputOptions, Role, path_name};
+use luxor_files::{DataFile, FileIdentity, Input, Output, OutputOptions, Role, path_name};
 use luxor_sector::Storage;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -287,13 +288,43 @@ impl Storage for Shared {
 
     fn sync(&self) -> io::Result<()> {
         // After Ctrl-C the object still has the data, and a later call may make them durable.
-        self.attached_or(io::ErrorKind::Interrupted, |object| {
-            if object.hasattr("flush")? {
-                object.call_method0("flush")?;
-            }
-            Ok(())
-        })
+        self.attached_or(io::ErrorKind::Interrupted, sync)
     }
+}
+
+/// Makes what was written to `object` durable, if it has the method `sync` or is above a file.
+fn sync(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if object.hasattr("sync")? {
+        object.call_method0("sync")?;
+        return Ok(());
+    }
+    flush(object)?;
+    if let Some((descriptor, _)) = file_below(object)? {
+        let os = object.py().import("os")?;
+        os.call_method1("fsync", (descriptor,))?;
+    }
+    Ok(())
+}
+
+fn flush(object: &Bound<'_, PyAny>) -> PyResult<()> {
+    if object.hasattr("flush")? {
+        object.call_method0("flush")?;
+    }
+    Ok(())
+}
+
+/// Returns the descriptor and the identity of the file or block device to which `object` passes its
+/// bytes on, if there is one.
+fn file_below(object: &Bound<'_, PyAny>) -> PyResult<Option<(i32, FileIdentity)>> {
+    let descriptor = object.call_method0("fileno");
+    let descriptor = match descriptor.and_then(|number| number.extract::<i32>()) {
+        Err(exception) if ends_program(object.py(), &exception) => return Err(exception),
+        Err(_) => return Ok(None),
+        Ok(descriptor) => descriptor,
+    };
+    let metadata = fs::metadata(format!("/proc/self/fd/{descriptor}"));
+    let identity = metadata.ok().as_ref().and_then(FileIdentity::of);
+    Ok(identity.map(|identity| (descriptor, identity)))
 }
 
 /// Writes all of `buf` at the object's position.
@@ -330,6 +361,6 @@ impl Write for Stream {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.sync()
+        self.0.attached(flush)
     }
 }

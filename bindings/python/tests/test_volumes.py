@@ -324,6 +324,33 @@ def test_writes_reach_an_object(volume: Path) -> None:
     assert luxor.Volume(memory).test_key(passphrase="second") == number
 
 
+def test_sync_is_passed_on_to_what_can_be_durable(
+    volume: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Synced(io.BytesIO):
+        synced = b""
+
+        def sync(self) -> None:
+            self.synced = self.getvalue()
+
+    memory = Synced(volume.read_bytes())
+    with opened(memory, "r+b") as file:
+        file.write(b"new")
+        file.sync()
+        assert memory.synced == memory.getvalue() != volume.read_bytes()
+
+    synced: list[bytes] = []
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(volume.read_bytes()))
+    with open(volume, "r+b") as source, opened(source, "r+b") as file:
+        file.write(b"new")
+        file.sync()
+        with opened(io.BytesIO(synced[0])) as found:
+            assert found.read(3) == b"new"
+        # Everything is durable already.
+        file.sync()
+        assert len(synced) == 1
+
+
 def test_an_object_that_raises_is_the_cause(volume: Path) -> None:
     source = Object(volume.read_bytes())
     with opened(source) as file:

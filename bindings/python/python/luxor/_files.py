@@ -235,7 +235,8 @@ def open(
     `file` is a path, or an object with the methods of a seekable binary file or with
     `read_at(size, offset)`. `header` is the same for a detached header. A path is locked as qemu
     locks it: a reader permits other readers, a writer permits no other program. An object is not
-    locked.
+    locked. To make it durable, its method `sync` is called, or `flush` and then `os.fsync` for the
+    file below it; without both, durability ends with `flush`.
 
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
     opens without a keyslot. `key_slot` tries only that keyslot. `engine` and `threads` are as in `XTS`.
