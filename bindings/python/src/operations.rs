@@ -210,15 +210,17 @@ pub(crate) fn encrypt(
     })
 }
 
-/// Returns both files of a copy, which begins at the positions of objects.
+/// Returns both files of a copy, which begins at the positions of objects. Refuses those to which
+/// nothing can be copied.
 fn source_and_target(
     source: &Bound<'_, PyAny>,
     target: &Bound<'_, PyAny>,
 ) -> PyResult<[FileArg; 2]> {
-    Ok([
-        FileArg::from_position(source)?,
-        FileArg::from_position(target)?,
-    ])
+    let py = source.py();
+    let source = FileArg::from_position(source)?;
+    let target = FileArg::from_position(target)?;
+    target.check_ends(py)?;
+    Ok([source, target])
 }
 
 fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {

@@ -55,6 +55,31 @@ impl FileArg {
         Ok(Self::Object(Object::of(object, from_position)?))
     }
 
+    /// Refuses an object with bytes after its position: they would follow what is written.
+    pub(crate) fn check_ends(&self, py: Python<'_>) -> PyResult<()> {
+        let Self::Object(Object {
+            shared,
+            name,
+            is_seekable: true,
+        }) = self
+        else {
+            return Ok(());
+        };
+        let object = shared.object.bind(py);
+        let end = end(object)?;
+        object.call_method1("seek", (shared.base,))?;
+        match end.saturating_sub(shared.base) {
+            0 => Ok(()),
+            left => {
+                let name = path_name(name);
+                Err(PyValueError::new_err(format!(
+                    "{name} has {left} bytes after its position, which would remain there: \
+                     truncate it first, or seek to its end"
+                )))
+            }
+        }
+    }
+
     /// Opens it as an input.
     pub(crate) fn input(&self, role: Role) -> luxor::Result<Input> {
         match self {
@@ -213,6 +238,16 @@ impl Shared {
     }
 }
 
+/// Returns the length of `object`. Its position may be another one afterwards.
+fn end(object: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if object.hasattr("seek")? {
+        object.call_method1("seek", (0, 2))?;
+        object.call_method0("tell")?.extract()
+    } else {
+        Ok(object.len()? as u64)
+    }
+}
+
 /// Fills `buf` with what `read` returns for the number of missing and of filled bytes. Returns the
 /// number of bytes up to the end of the object.
 fn fill<'py>(
@@ -243,15 +278,7 @@ fn copy(bytes: &Bound<'_, PyAny>, buf: &mut [u8]) -> PyResult<usize> {
 
 impl Storage for Shared {
     fn len(&self) -> io::Result<u64> {
-        let end = self.positioned(|object| {
-            if object.hasattr("seek")? {
-                object.call_method1("seek", (0, 2))?;
-                object.call_method0("tell")?.extract::<u64>()
-            } else {
-                Ok(object.len()? as u64)
-            }
-        });
-        Ok(end?.saturating_sub(self.base))
+        Ok(self.positioned(end)?.saturating_sub(self.base))
     }
 
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {

@@ -113,6 +113,19 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     assert path.read_bytes() == b"kept"
 
 
+def test_a_target_with_bytes_after_its_position_is_refused(volume: Path) -> None:
+    target = io.BytesIO(b"old bytes")
+    target.seek(4)
+    with pytest.raises(ValueError, match="5 bytes after its position.*truncate"):
+        luxor.encrypt(io.BytesIO(b"x"), target, passphrase="x", **CHEAP)
+    with pytest.raises(ValueError, match="5 bytes after its position.*truncate"):
+        luxor.decrypt(volume, target, passphrase=PASSPHRASE)
+    assert (target.tell(), target.getvalue()) == (4, b"old bytes")
+    target.truncate()
+    luxor.decrypt(volume, target, passphrase=PASSPHRASE)
+    assert target.getvalue() == b"old " + bytes(1 << 20)
+
+
 class Endless(io.RawIOBase):
     """Zeros without end, from which nothing can seek away."""
 

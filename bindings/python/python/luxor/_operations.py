@@ -42,9 +42,9 @@ def encrypt(
 ) -> None:
     """Encrypt all of `source` into a new volume in `target`.
 
-    Both are paths or binary files; files are read and written from their present position. A file
-    at a path appears whole or not at all; an existing one is replaced only with `force`. `source`
-    must have a known length if `target` cannot seek.
+    Both are paths or binary files. Files are read and written from their present position, and
+    `target` must end there. A file at a path appears whole or not at all; an existing one is
+    replaced only with `force`. `source` must have a known length if `target` cannot seek.
 
     The keyslot gets the secret `passphrase` or `key_file`. `header` is the path for a detached
     header. `pbkdf_memory` is in KiB and `iter_time` in seconds; `pbkdf_force_iterations` replaces
