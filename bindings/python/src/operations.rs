@@ -219,6 +219,10 @@ fn source_and_target(
     let py = source.py();
     let source = FileArg::from_position(source)?;
     let target = FileArg::from_position(target)?;
+    if source.is_same(&target, py)? {
+        let message = "the source and the target are the same file";
+        return Err(PyValueError::new_err(message));
+    }
     target.check_ends(py)?;
     Ok([source, target])
 }

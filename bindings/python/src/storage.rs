@@ -55,6 +55,30 @@ impl FileArg {
         Ok(Self::Object(Object::of(object, from_position)?))
     }
 
+    /// Whether they are the same object, or at least one is an object and both stand for the same
+    /// file. The library compares paths.
+    pub(crate) fn is_same(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
+        match (self, other) {
+            (Self::Path(_), Self::Path(_)) => return Ok(false),
+            (Self::Object(a), Self::Object(b)) if a.shared.object.is(&b.shared.object) => {
+                return Ok(true);
+            }
+            _ => {}
+        }
+        let files = (self.identity(py)?, other.identity(py)?);
+        Ok(matches!(files, (Some(a), Some(b)) if a.overlaps(b)))
+    }
+
+    fn identity(&self, py: Python<'_>) -> PyResult<Option<FileIdentity>> {
+        match self {
+            Self::Path(path) => Ok(fs::metadata(path).ok().as_ref().and_then(FileIdentity::of)),
+            Self::Object(object) => {
+                let file = file_below(object.shared.object.bind(py))?;
+                Ok(file.map(|(_, identity)| identity))
+            }
+        }
+    }
+
     /// Refuses an object with bytes after its position: they would follow what is written.
     pub(crate) fn check_ends(&self, py: Python<'_>) -> PyResult<()> {
         let Self::Object(Object {

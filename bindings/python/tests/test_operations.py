@@ -126,6 +126,28 @@ def test_a_target_with_bytes_after_its_position_is_refused(volume: Path) -> None
     assert target.getvalue() == b"old " + bytes(1 << 20)
 
 
+def test_a_file_is_not_copied_to_itself(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"kept")
+    memory = io.BytesIO(b"kept")
+    # At the end, so that no bytes follow.
+    memory.seek(0, 2)
+    with open(path, "rb") as source, open(path, "r+b") as target:
+        target.seek(0, 2)
+        pairs: list[tuple[Any, Any]] = [
+            (memory, memory),
+            (source, target),
+            (path, target),
+            (source, path),
+        ]
+        for pair in pairs:
+            with pytest.raises(ValueError, match="the same file"):
+                luxor.encrypt(*pair, passphrase="x", force=True, **CHEAP)
+            with pytest.raises(ValueError, match="the same file"):
+                luxor.decrypt(*pair, passphrase="x", force=True)
+    assert path.read_bytes() == memory.getvalue() == b"kept"
+
+
 class Endless(io.RawIOBase):
     """Zeros without end, from which nothing can seek away."""
 
