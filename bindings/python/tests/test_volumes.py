@@ -92,6 +92,14 @@ def test_the_end_of_a_volume_is_fixed(volume: Path) -> None:
     assert file.closed
 
 
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+def test_an_empty_volume_is_true(mode: Any) -> None:
+    stored = io.BytesIO()
+    luxor.encrypt(io.BytesIO(), stored, passphrase=PASSPHRASE, **CHEAP)
+    with opened(stored, mode) as file:
+        assert len(file) == 0 and file and file.raw
+
+
 def test_write_at_writes_all_or_nothing(tmp_path: Path) -> None:
     class Tensor:
         """Memory that only the part in Rust finds."""

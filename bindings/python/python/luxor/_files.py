@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 BUFFER = 256 << 10
 
 
-class VolumeFile(io.RawIOBase):
+class _NeverFalse:
+    """A file that is true, as any file, although its length may be 0."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class VolumeFile(_NeverFalse, io.RawIOBase):
     """The plaintext of a volume as an unbuffered file.
 
     Several threads may call `read_at` and `write_at` at once. The other methods share one
@@ -148,7 +155,7 @@ class VolumeFile(io.RawIOBase):
             raise io.UnsupportedOperation("the volume is open for reading only")
 
 
-class VolumeReader(io.BufferedReader):
+class VolumeReader(_NeverFalse, io.BufferedReader):
     """A buffered `VolumeFile` that is open for reading: what `open` returns for the mode "rb"."""
 
     raw: VolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -164,7 +171,7 @@ class VolumeReader(io.BufferedReader):
         return self.raw.read_at(size, offset)
 
 
-class VolumeWriter(io.BufferedRandom):
+class VolumeWriter(_NeverFalse, io.BufferedRandom):
     """A buffered `VolumeFile` for reading and writing: what `open` returns for the mode "r+b".
 
     A write that would not end within the volume raises `OSError`, and writes nothing.
