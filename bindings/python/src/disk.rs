@@ -29,27 +29,21 @@ pub(crate) struct Disk {
     export: RwLock<Option<Arc<Export>>>,
 }
 
-/// The arguments of [`open`] alone.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct OpenArgs {
-    writable: bool,
-    allow_discards: bool,
-}
-
 /// Opens the volume in `file`.
 #[pyfunction]
-pub(crate) fn open(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Disk> {
+pub(crate) fn open(
+    file: &Bound<'_, PyAny>,
+    writable: bool,
+    args: &Bound<'_, PyDict>,
+) -> PyResult<Disk> {
     let py = file.py();
     let unlock: UnlockArgs = args.extract()?;
     let context = args.extract::<EngineArgs>()?.context()?;
-    let args: OpenArgs = args.extract()?;
     let secrets = unlock.secrets(py)?;
     let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
     let options = ExportOptions {
-        read_only: !args.writable,
-        allow_discards: args.allow_discards,
-        direct: false,
+        read_only: !writable,
+        ..ExportOptions::default()
     };
     let unlock = unlock.options();
     let cancel = Arc::clone(&context.cancel);

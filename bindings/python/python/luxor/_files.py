@@ -233,7 +233,6 @@ def open(
     volume_key: Buffer | None = None,
     header: Path | FileLike | None = None,
     key_slot: int | None = None,
-    allow_discards: bool = False,
     engine: str | None = None,
     threads: int | None = None,
 ) -> VolumeReader | VolumeWriter:
@@ -253,9 +252,8 @@ def open(
     """
     if mode not in ("rb", "r+b", "rb+"):
         raise ValueError(f"invalid mode: {mode!r} (should be 'rb' or 'r+b')")
-    writable = mode != "rb"
-    raw = VolumeFile(_luxor.open(file, locals()))
-    if not writable:
+    raw = VolumeFile(_luxor.open(file, mode != "rb", locals()))
+    if mode == "rb":
         return VolumeReader(raw, BUFFER)
     writer = VolumeWriter(raw, BUFFER)
     # At the end of the program finalizers run while an object that holds the volume can still be
