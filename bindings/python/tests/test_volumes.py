@@ -14,7 +14,7 @@ import tarfile
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_type
 
 import luxor
 import pytest
@@ -71,6 +71,20 @@ def test_a_volume_acts_like_a_file(volume: Path, tmp_path: Path) -> None:
         run()
     with opened(volume) as ours:
         assert ours.read() == path.read_bytes()
+
+
+def test_the_mode_determines_the_type(volume: Path) -> None:
+    """Also for type checkers."""
+    with luxor.open(volume, passphrase=PASSPHRASE) as reader:
+        assert type(assert_type(reader, luxor.VolumeReader)) is luxor.VolumeReader
+    with luxor.open(volume, "r+b", passphrase=PASSPHRASE) as writer:
+        assert type(assert_type(writer, luxor.VolumeWriter)) is luxor.VolumeWriter
+    with luxor.open(volume, "rb+", passphrase=PASSPHRASE) as writer:
+        assert type(assert_type(writer, luxor.VolumeWriter)) is luxor.VolumeWriter
+    mode = "".join(["r", "b"])
+    with luxor.open(volume, mode, passphrase=PASSPHRASE) as file:
+        assert_type(file, luxor.VolumeReader | luxor.VolumeWriter)
+        assert type(file) is luxor.VolumeReader
 
 
 def test_the_end_of_a_volume_is_fixed(volume: Path) -> None:

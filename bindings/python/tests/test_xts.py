@@ -91,7 +91,7 @@ def test_a_tensor_is_taken_by_its_array() -> None:
             return self.array
 
     data = os.urandom(4096)
-    tensor: Any = Tensor(data)
+    tensor = Tensor(data)
     xts = luxor.XTS(KEYS[0])
     expected = xts.encrypt(data)
     assert xts.encrypt(tensor) == expected

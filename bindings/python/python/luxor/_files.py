@@ -7,12 +7,14 @@ import errno
 import io
 import os
 import weakref
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, overload
 
 from . import _luxor
 
 if TYPE_CHECKING:
-    from ._types import Buffer, FileLike, Path, Secret
+    from typing import Unpack
+
+    from ._types import Buffer, FileLike, OpenOptions, Path, Secret
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -224,9 +226,21 @@ def _check_offset(offset: int) -> None:
         raise ValueError("the offset must be 0 to 2**63 - 1")
 
 
+@overload
+def open(
+    file: Path | FileLike, mode: Literal["rb"] = "rb", **options: Unpack[OpenOptions]
+) -> VolumeReader: ...
+@overload
+def open(
+    file: Path | FileLike, mode: Literal["r+b", "rb+"], **options: Unpack[OpenOptions]
+) -> VolumeWriter: ...
+@overload
+def open(
+    file: Path | FileLike, mode: str, **options: Unpack[OpenOptions]
+) -> VolumeReader | VolumeWriter: ...
 def open(
     file: Path | FileLike,
-    mode: Literal["rb", "r+b"] = "rb",
+    mode: str = "rb",
     *,
     passphrase: Secret | None = None,
     key_file: Path | None = None,
@@ -238,11 +252,11 @@ def open(
 ) -> VolumeReader | VolumeWriter:
     """Open the plaintext of a volume as a binary file.
 
-    `file` is a path, or an object with the methods of a seekable binary file or with
-    `read_at(size, offset)`. `header` is the same for a detached header. A path is locked as qemu
-    locks it: a reader permits other readers, a writer permits no other program. An object is not
-    locked. To make it durable, its method `sync` is called, or `flush` and then `os.fsync` for the
-    file below it; without both, durability ends with `flush`.
+    `file` is a path, or an object with the methods of a seekable binary file, or one with
+    `read_at(size, offset)` and `__len__`. `header` is the same for a detached header. A path is
+    locked as qemu locks it: a reader permits other readers, a writer permits no other program. An
+    object is not locked. To make it durable, its method `sync` is called, or `flush` and then
+    `os.fsync` for the file below it; without both, durability ends with `flush`.
 
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
     opens without a keyslot. `key_slot` tries only that keyslot. `engine` and `threads` are as in `XTS`.

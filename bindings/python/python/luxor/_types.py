@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     # An object with the buffer protocol. Python itself has it from 3.12 on; type checkers always
@@ -12,12 +12,20 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Buffer
 
 
-class Array(Protocol):
+class NumpyArray(Protocol):
     """An array of NumPy, which type checkers take for a buffer only from Python 3.12 on."""
 
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
 
+
+class Tensor(Protocol):
+    """A tensor of torch on the CPU, which is no buffer, but has an array over the same memory."""
+
+    def numpy(self) -> Any: ...
+
+
+Array: TypeAlias = NumpyArray | Tensor
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
@@ -26,7 +34,7 @@ Secret: TypeAlias = str | bytes | bytearray | memoryview
 
 
 class Readable(Protocol):
-    """An object that is read like a binary file."""
+    """An object that is read like a binary file. As a volume it also needs `seek` and `tell`."""
 
     def read(self, size: int, /) -> bytes: ...
 
@@ -38,9 +46,10 @@ class Writable(Protocol):
 
 
 class ReadableAt(Protocol):
-    """An object with bytes at offsets."""
+    """An object with bytes at offsets, and a length."""
 
     def read_at(self, size: int, offset: int, /) -> bytes: ...
+    def __len__(self) -> int: ...
 
 
 FileLike: TypeAlias = Readable | Writable | ReadableAt
@@ -62,3 +71,15 @@ class Progress(Protocol):
     """A function that is called with the bytes that are done, and their total if it is known."""
 
     def __call__(self, done: int, total: int | None, /) -> object: ...
+
+
+class OpenOptions(TypedDict, total=False):
+    """The options of `open`."""
+
+    passphrase: Secret | None
+    key_file: Path | None
+    volume_key: Buffer | None
+    header: Path | FileLike | None
+    key_slot: int | None
+    engine: str | None
+    threads: int | None
