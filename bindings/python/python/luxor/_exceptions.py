@@ -46,3 +46,8 @@ class KeyLostInFork(Error):
 
 class VolumeWarning(UserWarning):
     """Something that the user of a volume should know, although the operation continues."""
+
+
+# Tracebacks name the classes as callers do.
+for _class in (Error, *Error.__subclasses__(), VolumeWarning):
+    _class.__module__ = "luxor"
