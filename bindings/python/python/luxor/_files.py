@@ -255,8 +255,7 @@ def open(
     `file` is a path, or an object with the methods of a seekable binary file, or one with
     `read_at(size, offset)` and `__len__`. `header` is the same for a detached header. A path is
     locked as qemu locks it: a reader permits other readers, a writer permits no other program. An
-    object is not locked. To make it durable, its method `sync` is called, or `flush` and then
-    `os.fsync` for the file below it; without both, durability ends with `flush`.
+    object is not locked.
 
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
     opens without a keyslot. `key_slot` tries only that keyslot. `engine` and `threads` are as in `XTS`.
