@@ -174,14 +174,18 @@ impl Volume {
 
     /// Adds a token. Returns its number.
     fn add_token(&self, py: Python<'_>, json: String, number: Option<u32>) -> PyResult<u32> {
-        self.with(py, Role::Change, move |mut volume, _| {
-            volume.change(|header, storage| header.add_token(storage, &json, number))
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.change(context, |header, storage| {
+                header.add_token(storage, &json, number)
+            })
         })
     }
 
     fn remove_token(&self, py: Python<'_>, number: u32) -> PyResult<()> {
-        self.with(py, Role::Change, move |mut volume, _| {
-            volume.change(|header, storage| header.remove_token(storage, number))
+        self.with(py, Role::Change, move |mut volume, context| {
+            volume.change(context, |header, storage| {
+                header.remove_token(storage, number)
+            })
         })
     }
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -251,6 +252,26 @@ def test_ctrl_c_ends_every_long_call(volume: Path, tmp_path: Path) -> None:
         time.sleep(0.1)
     assert keys.keyslots == [0]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["volume"]
+
+
+def test_ctrl_c_ends_the_wait_for_a_lock(volume: Path, tmp_path: Path) -> None:
+    """The change does not happen later, when the lock is free."""
+    keys, backup = luxor.Volume(volume), tmp_path / "backup"
+    keys.back_up_header(backup)
+    before = volume.read_bytes()
+    changes: list[Callable[[], object]] = [
+        lambda: keys.remove_keyslot(0, last=True),
+        lambda: keys.remove_key(passphrase=PASSPHRASE, last=True),
+        lambda: keys.add_token({"type": "example", "keyslots": []}),
+        lambda: luxor.restore_header(backup, volume),
+    ]
+    for change in changes:
+        with open(volume, "rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            interrupt(change)
+        while is_working():
+            time.sleep(0.01)
+        assert volume.read_bytes() == before
 
 
 def test_ctrl_c_restores_an_interrupted_buffer() -> None:

@@ -15,6 +15,8 @@ pub enum FileErrorClass {
     Busy,
     /// The system is out of memory.
     OutOfMemory,
+    /// The caller ended the wait for a lock.
+    Cancelled,
     /// Any other failure.
     Failure,
 }

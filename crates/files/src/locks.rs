@@ -7,6 +7,7 @@ use std::{
     io,
     os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -143,6 +144,9 @@ pub struct MetadataLock {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
+    /// The caller ended the wait.
+    #[error("interrupted")]
+    Cancelled,
     /// Another program has held the lock for the whole wait, which was this long.
     #[error("another program has held the lock for {} seconds", .0.as_secs())]
     Held(Duration),
@@ -173,8 +177,8 @@ pub enum LockError {
 }
 
 impl MetadataLock {
-    /// Waits for a shared lock, for at most 30 seconds. A lock that cannot be had is left out,
-    /// because checksums of LUKS2 metadata reveal a change during the read.
+    /// Waits for a shared lock, for at most 30 seconds or until `cancel` is set. A lock that cannot
+    /// be had is left out, because checksums of LUKS2 metadata reveal a change during the read.
     ///
     /// `is_shared` says that another process has the same open file, as for standard input. Then
     /// the lock of the node is left out too: it would convert a lock that the other process has on
@@ -182,37 +186,42 @@ impl MetadataLock {
     ///
     /// # Errors
     /// All of [`LockError`] except [`LockError::Missing`].
-    pub fn to_read(file: &File, is_shared: bool) -> Result<Self, LockError> {
+    pub fn to_read(file: &File, is_shared: bool, cancel: &AtomicBool) -> Result<Self, LockError> {
         let how = FlockArg::LockSharedNonblock;
+        let wait = Wait::unless(cancel);
         Ok(Self {
             _node: if is_shared {
                 None
             } else {
-                optional(lock_node(file, how), || false)?
+                optional(lock_node(file, how, wait), || false)?
             },
             _named: match lock_name(file).map_err(LockError::Io)? {
-                Some(name) => optional(
-                    lock_stand_in(Path::new(FOLDER), &name, how, PATIENCE),
-                    || false,
-                )?,
+                Some(name) => {
+                    optional(lock_stand_in(Path::new(FOLDER), &name, how, wait), || false)?
+                }
                 None => None,
             },
         })
     }
 
-    /// Waits for an exclusive lock, for at most 30 seconds. A lock that cannot be had is left out
-    /// if `is_needed` returns false for it. `is_needed` is called while the lock of the node is
-    /// held.
+    /// Waits for an exclusive lock, for at most 30 seconds or until `cancel` is set. A lock that
+    /// cannot be had is left out if `is_needed` returns false for it. `is_needed` is called while
+    /// the lock of the node is held.
     ///
     /// # Errors
     /// All of [`LockError`].
-    pub fn to_change(file: &File, is_needed: impl Fn(Lock) -> bool) -> Result<Self, LockError> {
+    pub fn to_change(
+        file: &File,
+        is_needed: impl Fn(Lock) -> bool,
+        cancel: &AtomicBool,
+    ) -> Result<Self, LockError> {
         let how = FlockArg::LockExclusiveNonblock;
+        let wait = Wait::unless(cancel);
         Ok(Self {
-            _node: optional(lock_node(file, how), || is_needed(Lock::Node))?,
+            _node: optional(lock_node(file, how, wait), || is_needed(Lock::Node))?,
             _named: match lock_name(file).map_err(LockError::Io)? {
                 Some(name) => {
-                    let lock = lock_stand_in(Path::new(FOLDER), &name, how, PATIENCE);
+                    let lock = lock_stand_in(Path::new(FOLDER), &name, how, wait);
                     optional(lock, || is_needed(Lock::Named))?
                 }
                 None => None,
@@ -241,8 +250,26 @@ pub enum Lock {
     Named,
 }
 
-/// How long to wait for a lock. No program holds one while it derives keys or waits for input.
+/// How long to wait for a lock on metadata. No program holds one while it derives keys or waits for
+/// input.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// When to stop waiting for a lock.
+#[derive(Clone, Copy)]
+struct Wait<'a> {
+    limit: Duration,
+    /// Ends the wait when it is set.
+    cancel: Option<&'a AtomicBool>,
+}
+
+impl<'a> Wait<'a> {
+    fn unless(cancel: &'a AtomicBool) -> Self {
+        Self {
+            limit: PATIENCE,
+            cancel: Some(cancel),
+        }
+    }
+}
 
 /// Returns the name of cryptsetup's lock file, if `file` is a block device.
 fn lock_name(file: &File) -> io::Result<Option<String>> {
@@ -252,7 +279,7 @@ fn lock_name(file: &File) -> io::Result<Option<String>> {
     Ok(is_device.then(|| format!("L_{}:{}", major(device), minor(device))))
 }
 
-fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
+fn lock_node(file: &File, how: FlockArg, wait: Wait<'_>) -> Result<Flock<File>, LockError> {
     let kind = file.metadata().map_err(LockError::Io)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(LockError::Missing {
@@ -264,45 +291,52 @@ fn lock_node(file: &File, how: FlockArg) -> Result<Flock<File>, LockError> {
         what: "it".to_owned(),
         source,
     };
-    patiently(|| flock(file.try_clone()?, how), PATIENCE, missing)
+    patiently(|| flock(file.try_clone()?, how), wait, missing)
 }
 
 fn lock_stand_in(
     folder: &Path,
     name: &str,
     how: FlockArg,
-    patience: Duration,
+    wait: Wait<'_>,
 ) -> Result<NamedLock, LockError> {
     let missing = |source| LockError::Missing {
         what: folder.join(name).display().to_string(),
         source,
     };
-    patiently(|| lock_named(folder, name, how), patience, missing)
+    patiently(|| lock_named(folder, name, how), wait, missing)
 }
 
-/// Retries while another program has the lock, for at most `patience`.
+/// Retries while another program has the lock, until the wait ends.
 fn patiently<T>(
     lock: impl Fn() -> io::Result<T>,
-    patience: Duration,
+    wait: Wait<'_>,
     missing: impl FnOnce(io::Error) -> LockError,
 ) -> Result<T, LockError> {
     let begun = Instant::now();
     loop {
+        let is_set = |cancel: &AtomicBool| cancel.load(Ordering::Relaxed);
+        if wait.cancel.is_some_and(is_set) {
+            return Err(LockError::Cancelled);
+        }
         match lock() {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
             Err(e) if is_missing(&e) => return Err(missing(e)),
             result => return result.map_err(LockError::Io),
         }
-        if begun.elapsed() >= patience {
-            return Err(LockError::Held(patience));
+        if begun.elapsed() >= wait.limit {
+            return Err(LockError::Held(wait.limit));
         }
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// How long to wait for the lock on a re-encryption. A reader that releases it holds it exclusively
-/// for a moment.
-const MOMENT: Duration = Duration::from_millis(200);
+/// The wait for the lock on a re-encryption. A reader that releases it holds it exclusively for a
+/// moment.
+const MOMENT: Wait<'static> = Wait {
+    limit: Duration::from_millis(200),
+    cancel: None,
+};
 
 /// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held until
 /// dropped. cryptsetup holds it exclusively while it re-encrypts, and does not wait for it.
@@ -539,8 +573,9 @@ mod tests {
     fn the_metadata_lock_is_a_flock() {
         let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
-        let shared = MetadataLock::to_read(&opened(path.path()), false).unwrap();
-        let also = MetadataLock::to_read(&opened(path.path()), false).unwrap();
+        let never = AtomicBool::new(false);
+        let to_read = || MetadataLock::to_read(&opened(path.path()), false, &never).unwrap();
+        let (shared, also) = (to_read(), to_read());
         let flock = |how: &str| {
             let mut flock = Command::new("flock");
             flock
@@ -557,7 +592,7 @@ mod tests {
         assert!(!flock("-x"));
         drop(also);
         assert!(flock("-x"));
-        let exclusive = MetadataLock::to_change(&opened(path.path()), |_| true).unwrap();
+        let exclusive = MetadataLock::to_change(&opened(path.path()), |_| true, &never).unwrap();
         assert!(!flock("-s"));
         drop(exclusive);
         assert!(flock("-s"));
@@ -568,20 +603,30 @@ mod tests {
         let _alone = alone();
         let path = tempfile::NamedTempFile::new().unwrap();
         let how = FlockArg::LockExclusiveNonblock;
-        let attempt = || {
+        let attempt = |wait| {
             let lock = || flock(opened(path.path()), how);
-            patiently(lock, MOMENT, LockError::Io)
+            patiently(lock, wait, LockError::Io)
         };
-        let held = attempt().unwrap();
+        let held = attempt(MOMENT).unwrap();
         let begun = Instant::now();
-        let error = attempt().unwrap_err();
+        let error = attempt(MOMENT).unwrap_err();
         assert!(
-            matches!(error, LockError::Held(MOMENT)),
+            matches!(error, LockError::Held(limit) if limit == MOMENT.limit),
             "the wait must end: {error}"
         );
-        assert!(begun.elapsed() >= MOMENT, "it must wait for the lock");
+        assert!(begun.elapsed() >= MOMENT.limit, "it must wait for the lock");
+        let (cancel, begun) = (AtomicBool::new(false), Instant::now());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(MOMENT.limit / 4);
+                cancel.store(true, Ordering::Relaxed);
+            });
+            let error = attempt(Wait::unless(&cancel)).unwrap_err();
+            assert!(matches!(error, LockError::Cancelled), "{error}");
+        });
+        assert!(begun.elapsed() < PATIENCE / 2, "the caller ends the wait");
         drop(held);
-        attempt().unwrap();
+        attempt(MOMENT).unwrap();
     }
 
     #[test]
@@ -600,7 +645,7 @@ mod tests {
         assert!(!path.exists(), "the last lock removes the file");
         let file = opened_new(&path);
         file.try_lock().unwrap();
-        assert!(matches!(lock(), Err(LockError::Held(MOMENT))));
+        assert!(matches!(lock(), Err(LockError::Held(limit)) if limit == MOMENT.limit));
         file.unlock().unwrap();
         lock().unwrap();
         // This is not the name of a file elsewhere.
@@ -618,7 +663,7 @@ mod tests {
         file.try_lock().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                thread::sleep(MOMENT / 4);
+                thread::sleep(MOMENT.limit / 4);
                 drop(file);
             });
             ReencryptionLock::within(folder.path(), "1").unwrap();
@@ -630,13 +675,10 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("L_7:0");
+        let never = AtomicBool::new(false);
         let lock = || {
-            lock_stand_in(
-                folder.path(),
-                "L_7:0",
-                FlockArg::LockExclusiveNonblock,
-                PATIENCE,
-            )
+            let how = FlockArg::LockExclusiveNonblock;
+            lock_stand_in(folder.path(), "L_7:0", how, Wait::unless(&never))
         };
         let first = lock().unwrap();
         let (sender, receiver) = mpsc::channel();

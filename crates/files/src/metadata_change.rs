@@ -9,6 +9,7 @@ use std::{
         unix::fs::{FileTypeExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::AtomicBool,
 };
 
 use luxor_sector::Storage;
@@ -36,15 +37,20 @@ pub struct MetadataChange<'a> {
 impl<'a> MetadataChange<'a> {
     /// Waits for the locks on `input`, which must have been opened with
     /// [`Role::Change`](crate::Role::Change). A lock that cannot be had is left out if `is_needed`
-    /// returns false for it. `is_needed` is called while the lock of the node is held.
+    /// returns false for it. `is_needed` is called while the lock of the node is held. The wait ends
+    /// when `cancel` is set.
     ///
     /// # Errors
-    /// [`NotLocked`]: another program has held a lock for 30 seconds, a needed lock cannot be had,
-    /// or a loop device shows bytes of `input` too ([`FileIdentity::loop_device`]).
+    /// [`NotLocked`]: another program has held a lock for 30 seconds, `cancel` is set, a needed lock
+    /// cannot be had, or a loop device shows bytes of `input` too ([`FileIdentity::loop_device`]).
     ///
     /// # Panics
     /// Panics if `input` is a stream.
-    pub fn begin(input: &'a Input, is_needed: impl Fn(Lock) -> bool) -> Result<Self, NotLocked> {
+    pub fn begin(
+        input: &'a Input,
+        is_needed: impl Fn(Lock) -> bool,
+        cancel: &AtomicBool,
+    ) -> Result<Self, NotLocked> {
         assert!(
             input.as_storage().is_some(),
             "the input was not opened with Role::Change"
@@ -53,7 +59,7 @@ impl<'a> MetadataChange<'a> {
             return Ok(Self { input, _lock: None });
         };
         let not_locked = |source| NotLocked::new(input.path(), source);
-        let lock = Some(MetadataLock::to_change(file, is_needed).map_err(not_locked)?);
+        let lock = Some(MetadataLock::to_change(file, is_needed, cancel).map_err(not_locked)?);
         let metadata = file.metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
         let identity = FileIdentity::of(&metadata);
@@ -134,10 +140,10 @@ pub enum Unusable {
 /// that is no file.
 ///
 /// # Errors
-/// [`NotLocked`]: another program has held a lock for 30 seconds.
-pub fn lock_to_read(input: &Input) -> Result<Option<MetadataLock>, NotLocked> {
+/// [`NotLocked`]: another program has held a lock for 30 seconds, or `cancel` is set.
+pub fn lock_to_read(input: &Input, cancel: &AtomicBool) -> Result<Option<MetadataLock>, NotLocked> {
     let is_shared = input.path() == Path::new("-");
-    let lock = |file| MetadataLock::to_read(file, is_shared);
+    let lock = |file| MetadataLock::to_read(file, is_shared, cancel);
     let locked = input.file().map(lock).transpose();
     locked.map_err(|source| NotLocked::new(input.path(), source))
 }
@@ -161,6 +167,7 @@ impl NotLocked {
             | LockError::Missing { .. }
             | LockError::UnderLoop { .. }
             | LockError::BesideLoop { .. } => FileErrorClass::Busy,
+            LockError::Cancelled => FileErrorClass::Cancelled,
             LockError::Io(source) => source.into(),
         }
     }

@@ -16,7 +16,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     thread,
     time::Duration,
 };
@@ -66,6 +66,8 @@ pub struct OutputOptions<'a> {
     pub becomes_luks2: bool,
     /// Whether a block device is overwritten even if its old or new metadata cannot be locked.
     pub disable_locks: bool,
+    /// Ends the wait for such a lock when it is set.
+    pub cancel: Option<&'a Arc<AtomicBool>>,
 }
 
 impl Default for OutputOptions<'_> {
@@ -79,6 +81,7 @@ impl Default for OutputOptions<'_> {
             sparse: false,
             becomes_luks2: false,
             disable_locks: false,
+            cancel: None,
         }
     }
 }

@@ -33,9 +33,9 @@ pub struct Context {
     /// When a thread sets this flag, [`encrypt`](crate::encrypt), [`decrypt`](fn@crate::decrypt)
     /// and [`decrypt_plaintext`](crate::decrypt_plaintext) soon end with an error of the class
     /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear.
-    /// [`format`](fn@crate::format) and the changes of keys look at it once, after they have derived
-    /// a key, and then change nothing. The library never clears the flag.
-    /// [`crypt_raw`](crate::crypt_raw) does not read it.
+    /// [`format`](fn@crate::format) and the changes of metadata look at it after they have derived a
+    /// key, while they wait for a lock and when they have it; they then change nothing. The library
+    /// never clears the flag. [`crypt_raw`](crate::crypt_raw) does not read it.
     pub cancel: Arc<AtomicBool>,
     /// Receives warnings, notes and progress.
     pub events: Arc<dyn Events>,

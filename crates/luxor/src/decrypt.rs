@@ -41,7 +41,7 @@ pub fn decrypt(
     let mut payload = volume.into_payload()?;
     let plaintext = payload.plaintext(keys);
     // The volume may have changed while the user typed the passphrase.
-    payload.check_unchanged()?;
+    payload.check_unchanged(context)?;
     let mut copy = DataCopy {
         context,
         engine: &engine,
@@ -50,7 +50,7 @@ pub fn decrypt(
         output: &mut output,
     };
     copy.run(&mut payload.place, path, plaintext_len)?;
-    payload.check_unchanged()?;
+    payload.check_unchanged(context)?;
     output.finish()?;
     warn_of_linear(&name, &plaintext, context);
     Ok(())

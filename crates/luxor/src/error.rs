@@ -45,6 +45,7 @@ impl From<FileErrorClass> for ErrorClass {
             FileErrorClass::Missing => Self::Missing,
             FileErrorClass::Busy => Self::Busy,
             FileErrorClass::OutOfMemory => Self::OutOfMemory,
+            FileErrorClass::Cancelled => Self::Cancelled,
             _ => Self::Failure,
         }
     }

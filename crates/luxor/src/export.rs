@@ -152,7 +152,7 @@ impl Export {
         let reencryption = volume.keep_reencryptions_out()?;
         let payload = volume.into_payload()?;
         // The volume may have changed while the user typed the passphrase.
-        payload.check_unchanged()?;
+        payload.check_unchanged(context)?;
         let plaintext = payload.plaintext(keys);
         warn_of_linear(&path_name(data.path()), &plaintext, context);
         let export = Self::of_plaintext(data, &plaintext, engine, &options)?;

@@ -43,7 +43,7 @@ pub fn back_up_header(
         ..OutputOptions::default()
     };
     let mut output = create_output(file, &options, context)?;
-    let backup = read(volume, HeaderBackup::take)?;
+    let backup = read(volume, HeaderBackup::take, context)?;
     context.policy.check(backup.header(), &volume.name())?;
     for warning in backup.header().warnings() {
         let text = format!("{}: {warning}", volume.name());
@@ -52,6 +52,7 @@ pub fn back_up_header(
     let len = backup.bytes().len() as u64;
     output.begin(0, Some(len))?;
     let _lock = output.lock_metadata()?;
+    context.check_cancelled()?;
     output
         .write_all(backup.bytes())
         .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
@@ -68,7 +69,7 @@ pub fn back_up_header(
 pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> Result<Repaired> {
     let name = path_name(target);
     let input = Input::open(target, Role::Change)?;
-    let change = begin_change(&input, context.disable_locks)?;
+    let change = begin_change(&input, context)?;
     let plan = HeaderRepair::plan(change.storage(), overwrite)
         .map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
     context.policy.check(&plan.header(), &name)?;
@@ -95,11 +96,11 @@ impl<'a> HeaderRestore<'a> {
     /// when data could be lost.
     pub fn plan(file: &Input, target: &'a Path, force: bool, context: &Context) -> Result<Self> {
         check_not_needed(target, &[("the backup", Some(file.path()))])?;
-        let backup = read(file, HeaderBackup::read)?;
+        let backup = read(file, HeaderBackup::read, context)?;
         context.policy.check(backup.header(), &file.name())?;
         let present = Input::open(target, Role::Metadata)?;
         let replaced = {
-            let _lock = lock_to_read(&present)?;
+            let _lock = lock_to_read(&present, &context.cancel)?;
             let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
             Replaced::look(&backup, target, storage)?
         };
@@ -133,7 +134,7 @@ impl<'a> HeaderRestore<'a> {
     pub fn write(self, context: &Context) -> Result<()> {
         let name = path_name(self.target);
         let input = Input::open(self.target, Role::Change)?;
-        let change = begin_change(&input, context.disable_locks)?;
+        let change = begin_change(&input, context)?;
         // A program that has the data open would continue with the header that is replaced here.
         let mut misfits = self.replaced.misfits.iter();
         let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
@@ -179,8 +180,9 @@ impl<'a> HeaderRestore<'a> {
 fn read(
     input: &Input,
     read: impl Fn(&dyn Storage) -> Result<HeaderBackup, BackupError>,
+    context: &Context,
 ) -> Result<HeaderBackup> {
-    let _lock = lock_to_read(input)?;
+    let _lock = lock_to_read(input, &context.cancel)?;
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     read(storage).map_err(|error| Error::failure(format!("{}: {error}", input.name())))
 }

@@ -58,7 +58,9 @@ impl Volume {
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, _) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
         let new = self.new_keyslot(&unlocked, &new_secret()?, &pbkdf, &engine, context)?;
-        self.change(|header, storage| header.add_keyslot(storage, &new, number))
+        self.change(context, |header, storage| {
+            header.add_keyslot(storage, &new, number)
+        })
     }
 
     /// Unlocks the volume and replaces the secret of the keyslot that opened. Calls `new_secret`
@@ -82,7 +84,9 @@ impl Volume {
         let (unlocked, old) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
         let new = self.new_keyslot(&unlocked, &new_secret(old)?, &pbkdf, &engine, context)?;
         let number = unlocked.keyslot;
-        self.change(|header, storage| header.replace_keyslot(storage, number, &new))?;
+        self.change(context, |header, storage| {
+            header.replace_keyslot(storage, number, &new)
+        })?;
         Ok(number)
     }
 
@@ -103,7 +107,9 @@ impl Volume {
         let (unlocked, _) = self.unlock(secrets, &*engine.backend, unlock, context)?;
         let number = unlocked.keyslot;
         self.check_is_not_last(number, last)?;
-        self.change(|header, storage| header.remove_keyslot(storage, number))?;
+        self.change(context, |header, storage| {
+            header.remove_keyslot(storage, number)
+        })?;
         Ok(number)
     }
 
@@ -136,7 +142,9 @@ impl Volume {
             let engine = Engine::select(context, Mode::Xts)?;
             self.unlock(secrets, &*engine.backend, &options, context)?;
         }
-        self.change(|header, storage| header.remove_keyslot(storage, number))
+        self.change(context, |header, storage| {
+            header.remove_keyslot(storage, number)
+        })
     }
 
     /// Checks that `number` is below 8 for LUKS1 or 32 for LUKS2, and that this keyslot is empty.

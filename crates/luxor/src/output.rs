@@ -8,8 +8,8 @@ use luxor_sector::pipeline::PipelineError;
 
 use crate::{Context, Error, ErrorClass, Result};
 
-/// Opens an output as [`Output::create`] does, with `disable_locks` from `context` in place of that
-/// of `options`. Warns about the contents of a block device that will be overwritten.
+/// Opens an output as [`Output::create`] does, with `disable_locks` and `cancel` from `context` in
+/// place of those of `options`. Warns about the contents of a block device that will be overwritten.
 ///
 /// # Errors
 /// Those of [`Output::create`].
@@ -20,6 +20,7 @@ pub fn create_output(
 ) -> Result<Output> {
     let options = OutputOptions {
         disable_locks: context.disable_locks,
+        cancel: Some(&context.cancel),
         ..*options
     };
     let output = Output::create(path, &options)?;

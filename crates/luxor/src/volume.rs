@@ -39,7 +39,6 @@ pub struct Volume {
     metadata: Metadata,
     /// The data, if they are in another file.
     data: Option<Input>,
-    disable_locks: bool,
 }
 
 enum Metadata {
@@ -108,7 +107,7 @@ impl Volume {
         // Take the locks once for a test, so that a missing lock is reported before a secret is
         // asked for.
         if role == Role::Change {
-            begin_change(&input, context.disable_locks)?;
+            begin_change(&input, context)?;
         }
         Self::open(input, context)
     }
@@ -119,7 +118,7 @@ impl Volume {
     /// Those of [`Volume::open`].
     pub fn read(input: Input, context: &Context) -> Result<Self> {
         let path = input.path().to_owned();
-        let lock = lock_to_read(&input)?;
+        let lock = lock_to_read(&input, &context.cancel)?;
         let metadata = Metadata::of(input);
         let header = read_header(metadata.storage(), &path)?;
         drop(lock);
@@ -129,7 +128,6 @@ impl Volume {
             path,
             metadata,
             data: None,
-            disable_locks: context.disable_locks,
         })
     }
 
@@ -150,7 +148,7 @@ impl Volume {
     /// Those of [`Volume::open`], except in these two cases.
     pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
         let path = input.path().to_owned();
-        let lock = lock_to_read(&input)?;
+        let lock = lock_to_read(&input, &context.cancel)?;
         let metadata = Metadata::of(input);
         let header = VolumeHeader::read(metadata.storage());
         drop(lock);
@@ -281,17 +279,19 @@ impl Volume {
     /// of [`VolumeHeader`] that changes the metadata needs.
     ///
     /// # Errors
-    /// Those of `change`. Also fails when another program holds the lock for 30 seconds, when a
-    /// required lock cannot be acquired, and when writing fails because the volume was opened with
-    /// another role than [`Role::Change`].
+    /// Those of `change`. Also fails when another program holds the lock for 30 seconds, when
+    /// [`Context::cancel`] is set before the lock is acquired, when a required lock cannot be
+    /// acquired, and when writing fails because the volume was opened with another role than
+    /// [`Role::Change`].
     ///
     /// # Panics
     /// Panics if the metadata came through a pipe, which [`Role::Change`] does not permit.
     pub fn change<T>(
         &mut self,
+        context: &Context,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
-        let lock = begin_change(self.metadata.input(), self.disable_locks)?;
+        let lock = begin_change(self.metadata.input(), context)?;
         let changed = change(&mut self.header, lock.storage());
         changed.map_err(|error| failed(&self.path, error))
     }
@@ -307,8 +307,8 @@ impl Volume {
     ///
     /// # Panics
     /// Panics if the metadata came through a pipe, which [`Role::Change`] does not permit.
-    pub fn convert(self, force: bool) -> Result<()> {
-        let change = begin_change(self.metadata.input(), self.disable_locks)?;
+    pub fn convert(self, force: bool, context: &Context) -> Result<()> {
+        let change = begin_change(self.metadata.input(), context)?;
         let _exclusive = exclusive(&change)?;
         let converted = self.header.convert(change.storage(), force);
         converted.map_err(|error| failed(&self.path, error))
@@ -506,18 +506,22 @@ impl Volume {
     }
 }
 
-/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With `disable_locks` a
-/// lock that cannot be acquired is skipped. cryptsetup's lock is always optional for LUKS1, because
-/// cryptsetup does not take it there.
+/// Waits for the locks on `input`, which was opened with [`Role::Change`]. With
+/// [`Context::disable_locks`] a lock that cannot be acquired is skipped. cryptsetup's lock is always
+/// optional for LUKS1, because cryptsetup does not take it there.
 ///
 /// # Errors
-/// Fails when a required lock cannot be acquired, or another program holds it for too long.
-pub(crate) fn begin_change(input: &Input, disable_locks: bool) -> Result<MetadataChange<'_>> {
-    let change = MetadataChange::begin(input, |lock| match lock {
-        Lock::Node => !disable_locks,
-        Lock::Named => !disable_locks && !begins_with_luks1(input),
-    });
-    Ok(change?)
+/// Fails when a required lock cannot be acquired, when another program holds it for too long, and
+/// when [`Context::cancel`] is set.
+pub(crate) fn begin_change<'a>(input: &'a Input, context: &Context) -> Result<MetadataChange<'a>> {
+    let is_needed = |lock| match lock {
+        Lock::Node => !context.disable_locks,
+        Lock::Named => !context.disable_locks && !begins_with_luks1(input),
+    };
+    let change = MetadataChange::begin(input, is_needed, &context.cancel)?;
+    // The caller may have cancelled while there was no lock to wait for.
+    context.check_cancelled()?;
+    Ok(change)
 }
 
 /// Keeps other processes from using a file or device until the returned value is dropped
@@ -599,7 +603,7 @@ impl Payload {
     /// # Errors
     /// Fails when the metadata or the data have changed, and when the metadata can no longer be
     /// read.
-    pub(crate) fn check_unchanged(&self) -> Result<()> {
+    pub(crate) fn check_unchanged(&self, context: &Context) -> Result<()> {
         let refuse = |what: &str| {
             let message = format!(
                 "{}: {what} while the data were being read, so the data may have been moved or \
@@ -614,7 +618,7 @@ impl Payload {
             _ => None,
         };
         if let Some(input) = input {
-            let _lock = lock_to_read(input)?;
+            let _lock = lock_to_read(input, &context.cancel)?;
             if !read_header(input, &self.path)?.has_same_data(&self.header) {
                 return refuse("the metadata changed");
             }

@@ -2,20 +2,24 @@
 //! Makes, changes and reads volumes through the library alone.
 
 use std::{
-    fs,
+    fs::{self, File},
     io::{Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
+    thread,
+    time::{Duration, Instant},
 };
 
 use luxor::{
     Context, Engine, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
     PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, back_up_header,
-    create_output, crypt_raw, decrypt_plaintext,
+    create_output, crypt_raw, decrypt_plaintext, repair_header,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
-use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
+use luxor_luks::{
+    LuksVersion, NewVolumeOptions, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions,
+};
 use luxor_sector::{DiskStream, MemoryStorage};
 use tempfile::TempDir;
 
@@ -190,7 +194,7 @@ fn a_header_is_backed_up_and_restored() {
 
     let mut volume = Volume::open_metadata(&path, Role::Change, &context).unwrap();
     volume
-        .change(|header, storage| header.erase(storage))
+        .change(&context, |header, storage| header.erase(storage))
         .unwrap();
     assert!(volume.header.keyslots().is_empty());
     let file = Input::open(&backup, Role::Metadata).unwrap();
@@ -304,7 +308,7 @@ fn a_volume_can_be_in_any_storage() {
         let volume = Volume::open(input, &context).unwrap();
         let (mut read, write) = std::io::pipe().unwrap();
         let output = Output::of_stream(write, Path::new("pipe"));
-        let decrypting = std::thread::spawn(move || {
+        let decrypting = thread::spawn(move || {
             let context = Context::default();
             luxor::decrypt(volume, &secret("first"), &unlock, output, &context)
         });
@@ -348,6 +352,59 @@ fn a_cancelled_encryption_has_its_own_class() {
     let error = luxor::encrypt(&mut input, &files, &options, first, &context).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Cancelled, "{error}");
     assert!(!path("volume").exists());
+}
+
+#[test]
+fn a_cancelled_change_changes_nothing() {
+    let context = Context::default();
+    let (folder, path) = volume(LuksVersion::Luks2);
+    let open = || Volume::open_metadata(&path, Role::Change, &context).unwrap();
+    let (mut changed, converted) = (open(), open());
+    let mut remove = |context| {
+        let unlock = UnlockOptions::default();
+        changed.remove_keyslot(0, None, true, &unlock, context)
+    };
+    let backup = folder.path().join("backup");
+    let input = Input::open(&path, Role::Metadata).unwrap();
+    back_up_header(&input, &backup, false, &[], &context).unwrap();
+    let input = Input::open(&backup, Role::Metadata).unwrap();
+    let restored = HeaderRestore::plan(&input, &path, false, &context).unwrap();
+    let before = fs::read(&path).unwrap();
+    let cancelled = |result: Result<(), Error>| {
+        let error = result.unwrap_err();
+        assert_eq!(error.class(), ErrorClass::Cancelled, "{error}");
+    };
+
+    // Another program has the lock when the caller cancels, and keeps it.
+    let lock = File::open(&path).unwrap();
+    lock.lock_shared().unwrap();
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            thread::sleep(Duration::from_millis(100));
+            context.cancel.store(true, Ordering::Relaxed);
+        });
+        cancelled(remove(&context));
+    });
+    assert!(
+        begun.elapsed() < Duration::from_secs(20),
+        "it waited for the lock"
+    );
+    drop(lock);
+
+    // The lock is free.
+    cancelled(remove(&context));
+    cancelled(converted.convert(false, &context));
+    cancelled(restored.write(&context));
+    cancelled(repair_header(&path, Overwrite::Damaged, &context).map(|_| ()));
+    assert!(fs::read(&path).unwrap() == before);
+
+    // No lock protects a storage that is no file.
+    let storage = Arc::new(MemoryStorage::new(before.clone()));
+    let input = Input::of_storage(storage.clone(), Path::new("object")).unwrap();
+    let mut changed = Volume::open(input, &Context::default()).unwrap();
+    cancelled(changed.change(&context, |header, storage| header.erase(storage)));
+    assert!(storage.to_bytes() == before);
 }
 
 #[test]

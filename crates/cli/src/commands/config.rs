@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
-    volume.change(|header, storage| {
+    volume.change(&context.library, |header, storage| {
         // Settings that LUKS1 or this volume may not support come first, so that a refusal changes
         // nothing.
         if let Some((keyslot, priority)) = settings.priority {

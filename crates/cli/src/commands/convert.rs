@@ -32,5 +32,5 @@ pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
         );
         confirm(&warning, "--batch-mode")?;
     }
-    volume.convert(args.force)
+    volume.convert(args.force, &context.library)
 }

@@ -22,5 +22,5 @@ pub(crate) fn run(args: &EraseArgs, context: &Context) -> Result<()> {
         );
         confirm(&warning, "--batch-mode")?;
     }
-    volume.change(|header, storage| header.erase(storage))
+    volume.change(&context.library, |header, storage| header.erase(storage))
 }

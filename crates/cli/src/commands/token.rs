@@ -12,7 +12,7 @@ use super::dump::list as listed;
 
 use crate::{
     args::{TokenAddArgs, TokenArgs, TokenCommand, TokenListArgs, TokenRemoveArgs},
-    console::{self, Console},
+    console,
     context::Context,
     error::{Error, Result},
     volume::open_metadata,
@@ -29,10 +29,8 @@ pub(crate) fn run(args: &TokenArgs, context: &Context) -> Result<()> {
     let open = |volume, role| open_metadata(volume, role, context);
     match &args.command {
         TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),
-        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, context.console),
-        TokenCommand::Remove(args) => {
-            remove(args, open(&args.volume, Role::Change)?, context.console)
-        }
+        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, context),
+        TokenCommand::Remove(args) => remove(args, open(&args.volume, Role::Change)?, context),
     }
 }
 
@@ -83,7 +81,7 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-fn add(args: &TokenAddArgs, mut volume: Volume, console: Console) -> Result<()> {
+fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()> {
     let description = luks2(&volume)?.describe();
     let keyslots: Vec<u32> = description.keyslots.keys().copied().collect();
     let replaces = args.token_replace
@@ -110,20 +108,23 @@ fn add(args: &TokenAddArgs, mut volume: Volume, console: Console) -> Result<()> 
             keyring_token(description.unwrap_or_default(), &keyslots)
         }
     };
-    let number = volume.change(|header, storage| match args.token_id {
+    let number = volume.change(&context.library, |header, storage| match args.token_id {
         Some(number) if replaces => header
             .replace_token(storage, &token, number)
             .map(|()| number),
         number => header.add_token(storage, &token, number),
     })?;
-    console.note(format!("token {number} added"));
+    context.console.note(format!("token {number} added"));
     Ok(())
 }
 
-fn remove(args: &TokenRemoveArgs, mut volume: Volume, console: Console) -> Result<()> {
+fn remove(args: &TokenRemoveArgs, mut volume: Volume, context: &Context) -> Result<()> {
     let number = args.token_id;
-    volume.change(|header, storage| header.remove_token(storage, number))?;
-    console.note(format!("token {number} removed"));
+    let library = &context.library;
+    volume.change(library, |header, storage| {
+        header.remove_token(storage, number)
+    })?;
+    context.console.note(format!("token {number} removed"));
     Ok(())
 }
 

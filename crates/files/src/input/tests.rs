@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use std::{fs, io::Write};
+use std::{fs, io::Write, sync::atomic::AtomicBool};
 
 use luxor_sector::MemoryStorage;
 use nix::{sys::stat::Mode, unistd::mkfifo};
@@ -53,7 +53,7 @@ fn only_inputs_opened_for_changes_are_written() {
     let path = folder.path().join("file");
     fs::write(&path, "0123456789").unwrap();
     let input = Input::open(&path, Role::Change).unwrap();
-    let change = MetadataChange::begin(&input, |_| true).unwrap();
+    let change = MetadataChange::begin(&input, |_| true, &AtomicBool::new(false)).unwrap();
     change.storage().write_all_at(b"xy", 8).unwrap();
     change.storage().sync().unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"01234567xy");
@@ -355,9 +355,13 @@ fn a_supplied_storage_is_read_like_a_file_and_changed_without_locks() {
     assert_eq!(all(&mut input), bytes[39_990..]);
     assert!(input.skip_to(40_001).is_err());
     assert!(Storage::write_all_at(&input, b"x", 0).is_err());
-    assert!(lock_to_read(&input).unwrap().is_none());
+    assert!(
+        lock_to_read(&input, &AtomicBool::new(false))
+            .unwrap()
+            .is_none()
+    );
 
-    let change = MetadataChange::begin(&input, |_| true).unwrap();
+    let change = MetadataChange::begin(&input, |_| true, &AtomicBool::new(false)).unwrap();
     change.storage().write_all_at(b"xy", 8).unwrap();
     assert!(change.exclusive().unwrap().is_none());
     let mut found = [0; 2];

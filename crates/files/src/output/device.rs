@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A block device as an output.
 
-use std::{fs::File, io, path::Path};
+use std::{
+    fs::File,
+    io,
+    path::Path,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 use luxor_sector::Storage;
 use nix::fcntl::OFlag;
@@ -32,6 +37,7 @@ pub struct Device {
     wiped: bool,
     disable_locks: bool,
     becomes_luks2: bool,
+    cancel: Arc<AtomicBool>,
 }
 
 impl Device {
@@ -83,6 +89,7 @@ impl Device {
             wiped: false,
             disable_locks: options.disable_locks,
             becomes_luks2: options.becomes_luks2,
+            cancel: options.cancel.cloned().unwrap_or_default(),
         };
         let lock = device.lock_metadata();
         lock.map_err(|source| NotLocked::new(path, source))?;
@@ -92,13 +99,14 @@ impl Device {
     /// Waits for the locks under which metadata on the device are written or destroyed.
     /// cryptsetup's lock is needed if there are, or will be, LUKS2 metadata.
     pub fn lock_metadata(&self) -> Result<MetadataLock, LockError> {
-        MetadataLock::to_change(&self.file, |lock| {
+        let is_needed = |lock| {
             !self.disable_locks
                 && match lock {
                     Lock::Node => true,
                     Lock::Named => self.becomes_luks2 || may_be_luks2(&self.file),
                 }
-        })
+        };
+        MetadataLock::to_change(&self.file, is_needed, &self.cancel)
     }
 
     pub fn file(&self) -> &File {

@@ -29,6 +29,7 @@ const FORCE: OutputOptions<'_> = OutputOptions {
     sparse: false,
     becomes_luks2: false,
     disable_locks: false,
+    cancel: None,
 };
 
 fn create(path: &Path) -> Result<Output, OutputError> {
