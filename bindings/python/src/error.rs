@@ -47,7 +47,9 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
         (_, Some(VolumeError::Unreadable { source, .. })) if source.is_not_luks() => {
             NotAVolume::new_err(args)
         }
-        (_, Some(VolumeError::Unreadable { .. })) => DamagedError::new_err(args),
+        (_, Some(VolumeError::Unreadable { source, .. })) if source.is_damage() => {
+            DamagedError::new_err(args)
+        }
         (ErrorClass::NoKey, _) => WrongPassphrase::new_err(args),
         (ErrorClass::OutOfMemory, _) => OutOfMemory::new_err(args),
         (ErrorClass::Missing, _) => MissingError::new_err(args),

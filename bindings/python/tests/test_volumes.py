@@ -245,6 +245,14 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
     (tmp_path / "damaged").write_bytes(damaged)
     with pytest.raises(luxor.DamagedError):
         opened(tmp_path / "damaged")
+    foreign = tmp_path / "foreign"
+    luxor.create(foreign, SIZE, passphrase="x", type="luks1", **CHEAP)
+    with open(foreign, "r+b") as file:
+        file.seek(8)
+        file.write(b"rot13\0")
+    with pytest.raises(luxor.Error, match="rot13") as unsupported:
+        opened(foreign)
+    assert unsupported.type is luxor.Error
     wrong: list[tuple[Any, dict[str, Any]]] = [
         (volume, {}),
         (volume, {"passphrase": "x", "key_file": "y"}),
@@ -399,6 +407,7 @@ def test_an_object_that_raises_is_the_cause(volume: Path) -> None:
     for call in calls:
         with pytest.raises(luxor.Error) as failed:
             call()
+        assert failed.type is luxor.Error
         assert failed.value.__cause__ is source.failure
     source.failure = SystemExit(3)
     for call in calls:

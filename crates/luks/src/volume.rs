@@ -467,4 +467,15 @@ impl VolumeReadError {
     pub fn is_not_luks(&self) -> bool {
         matches!(self, Self::Luks2(ReadError::NotLuks))
     }
+
+    /// Returns whether the metadata are damaged: the storage could be read, and holds metadata that
+    /// break a rule of LUKS.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        let is_unread = matches!(
+            self,
+            Self::Luks1(Luks1Error::Io { .. }) | Self::Luks2(ReadError::Io { .. })
+        );
+        !is_unread && !self.is_not_luks() && self.version().is_none()
+    }
 }
