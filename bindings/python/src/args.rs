@@ -14,7 +14,7 @@ use pyo3::{
 
 use crate::{
     buffer::Bytes,
-    context::{context, secret},
+    context::{context, new_secret, secret},
     storage::FileArg,
 };
 
@@ -37,6 +37,12 @@ impl UnlockArgs {
     pub(crate) fn secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
         let names = ["passphrase", "key_file"];
         secret(py, self.passphrase.as_ref(), self.key_file.as_ref(), names)
+    }
+
+    /// Returns the secret of the keyslot of a new volume.
+    pub(crate) fn new_secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
+        let names = ["passphrase", "key_file"];
+        new_secret(py, self.passphrase.as_ref(), self.key_file.as_ref(), names)
     }
 
     /// Returns the secret of a keyslot, or a volume key.
@@ -80,7 +86,7 @@ impl NewSecretArgs {
     pub(crate) fn secret(&self, py: Python<'_>) -> PyResult<SecretBytes> {
         let names = ["new_passphrase", "new_key_file"];
         let (passphrase, key_file) = (self.new_passphrase.as_ref(), self.new_key_file.as_ref());
-        secret(py, passphrase, key_file, names)
+        new_secret(py, passphrase, key_file, names)
     }
 }
 

@@ -75,3 +75,20 @@ pub(crate) fn secret(
         }
     }
 }
+
+/// As [`secret`], for a new keyslot. An empty secret is refused.
+pub(crate) fn new_secret(
+    py: Python<'_>,
+    passphrase: Option<&Py<PyAny>>,
+    key_file: Option<&PathBuf>,
+    names: [&str; 2],
+) -> PyResult<SecretBytes> {
+    let secret = secret(py, passphrase, key_file, names)?;
+    if secret.is_empty() {
+        let [name, key_file] = names;
+        let name = if passphrase.is_some() { name } else { key_file };
+        let message = format!("{name} is empty, which protects nothing");
+        return Err(PyValueError::new_err(message));
+    }
+    Ok(secret)
+}

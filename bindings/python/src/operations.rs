@@ -159,11 +159,7 @@ impl NewVolume {
     fn of(args: &Bound<'_, PyDict>) -> PyResult<Self> {
         let own: NewVolumeArgs = args.extract()?;
         let options = own.options(&args.extract()?)?;
-        let secret = args.extract::<UnlockArgs>()?.secret(args.py())?;
-        if secret.is_empty() {
-            let message = "the passphrase is empty, which protects nothing";
-            return Err(PyValueError::new_err(message));
-        }
+        let secret = args.extract::<UnlockArgs>()?.new_secret(args.py())?;
         let context = args.extract::<EngineArgs>()?.context()?;
         Ok(Self {
             args: own,

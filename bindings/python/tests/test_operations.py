@@ -307,6 +307,19 @@ def test_keys_are_added_changed_and_removed(
     assert keys.keyslots == []
 
 
+def test_a_new_keyslot_has_a_secret(volume: Path, tmp_path: Path) -> None:
+    keys, empty = luxor.Volume(volume), tmp_path / "empty"
+    empty.touch()
+    wrong: list[dict[str, Any]] = [{"new_passphrase": ""}, {"new_key_file": empty}]
+    for options in wrong:
+        for change in (keys.add_key, keys.change_key):
+            with pytest.raises(ValueError, match=f"{next(iter(options))} is empty"):
+                change(passphrase=PASSPHRASE, **options, **CHEAP)
+    with pytest.raises(ValueError, match="key_file is empty"):
+        luxor.create(tmp_path / "new", 1 << 20, key_file=empty, **CHEAP)
+    assert keys.keyslots == [0]
+
+
 def test_tokens_are_dicts(volume: Path) -> None:
     keys = luxor.Volume(volume)
     token = {"type": "example", "keyslots": ["0"], "note": "one"}
