@@ -14,6 +14,7 @@ use pyo3::{
 use crate::{
     buffer::Bytes,
     error::{VolumeWarning, exception},
+    interrupt::wait_for,
 };
 
 /// Makes the settings for one operation. Warnings of the library become warnings of Python.
@@ -52,6 +53,9 @@ impl Events for Warnings {
 
 /// Returns a secret from `passphrase`, which is text (encoded as UTF-8) or bytes, or from the file
 /// `key_file`. Exactly one of them must be given. `names` are the names of these arguments.
+///
+/// The file is read without the GIL, because it may be a pipe to which another thread of Python
+/// writes.
 pub(crate) fn secret(
     py: Python<'_>,
     passphrase: Option<&Py<PyAny>>,
@@ -65,9 +69,11 @@ pub(crate) fn secret(
                 Bytes::readable(passphrase)?.as_slice(),
             )),
         },
-        (None, Some(path)) => KeyFile::whole(path)
-            .read()
-            .map_err(|error| exception(&error.into())),
+        (None, Some(path)) => {
+            let file = KeyFile::whole(path);
+            let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
+            read.map_err(|error| exception(&error.into()))
+        }
         _ => {
             let [passphrase, key_file] = names;
             let message = format!("exactly one of {passphrase} and {key_file} must be given");

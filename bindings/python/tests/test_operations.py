@@ -320,6 +320,25 @@ def test_a_new_keyslot_has_a_secret(volume: Path, tmp_path: Path) -> None:
     assert keys.keyslots == [0]
 
 
+def test_a_key_file_may_be_a_pipe_of_another_thread(volume: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    keys = luxor.Volume(volume)
+
+    def test_key() -> int:
+        return keys.test_key(key_file=pipe)
+
+    writer = threading.Timer(0.1, lambda: pipe.write_text(PASSPHRASE))
+    writer.start()
+    assert test_key() == 0
+    writer.join()
+    interrupt(test_key)
+    # The abandoned thread waits for a writer.
+    pipe.write_text("")
+    while is_working():
+        time.sleep(0.01)
+
+
 def test_tokens_are_dicts(volume: Path) -> None:
     keys = luxor.Volume(volume)
     token = {"type": "example", "keyslots": ["0"], "note": "one"}
