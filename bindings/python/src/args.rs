@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arguments that several functions take. Each function receives all its arguments in one dict, and
-//! extracts from it the groups that it needs.
+//! The arguments of functions. Each function receives all its arguments in one dict, and extracts
+//! from it single arguments, or the groups that it shares with others.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -8,8 +8,9 @@ use luxor::{Context, Secrets, VolumeKeySecret};
 use luxor_engine::SecretBytes;
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
 use pyo3::{
-    exceptions::{PyTypeError, PyValueError},
+    exceptions::{PyOverflowError, PyTypeError, PyValueError},
     prelude::*,
+    types::PyDict,
 };
 
 use crate::{
@@ -18,18 +19,62 @@ use crate::{
     storage::FileArg,
 };
 
-/// What opens a volume. For a new volume only the secret is used.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct UnlockArgs {
-    passphrase: Option<Py<PyAny>>,
-    key_file: Option<PathBuf>,
-    #[pyo3(default)]
-    volume_key: Option<Py<PyAny>>,
-    #[pyo3(default)]
-    header: Option<Py<PyAny>>,
-    #[pyo3(default)]
-    key_slot: Option<u32>,
+/// Returns the argument `name`. A missing one is None. An exception names the argument.
+pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
+    args: &Bound<'py, PyDict>,
+    name: &str,
+) -> PyResult<T> {
+    let py = args.py();
+    let value = args.get_item(name)?;
+    let value = value.unwrap_or_else(|| py.None().into_bound(py));
+    let extracted = value.extract().map_err(Into::into);
+    extracted.map_err(|error: PyErr| {
+        if error.is_instance_of::<PyOverflowError>(py) {
+            PyValueError::new_err(format!("{name} is out of range"))
+        } else if error.is_instance_of::<PyTypeError>(py) {
+            PyTypeError::new_err(format!("{name}: {}", error.value(py)))
+        } else {
+            error
+        }
+    })
+}
+
+/// Defines a group of arguments, each a field with its name. The exceptions of `pyo3`'s derive would
+/// name the structure of Rust.
+macro_rules! arguments {
+    ($(#[$doc:meta])* $public:vis struct $Group:ident {
+        $($name:ident: $type:ty,)*
+    }) => {
+        $(#[$doc])*
+        $public struct $Group {
+            $($name: $type,)*
+        }
+
+        impl pyo3::FromPyObject<'_, '_> for $Group {
+            type Error = pyo3::PyErr;
+
+            fn extract(args: pyo3::Borrowed<'_, '_, pyo3::PyAny>) -> pyo3::PyResult<Self> {
+                let args = args.cast::<pyo3::types::PyDict>()?;
+                let name = |field: &'static str| field.trim_start_matches("r#");
+                Ok(Self {
+                    $($name: $crate::args::argument(&args, name(stringify!($name)))?,)*
+                })
+            }
+        }
+    };
+}
+
+pub(crate) use arguments;
+
+arguments! {
+    /// What opens a volume. For a new volume only the secret is used.
+    pub(crate) struct UnlockArgs {
+        passphrase: Option<Py<PyAny>>,
+        key_file: Option<PathBuf>,
+        volume_key: Option<Py<PyAny>>,
+        header: Option<Py<PyAny>>,
+        key_slot: Option<u32>,
+    }
 }
 
 impl UnlockArgs {
@@ -74,12 +119,12 @@ impl UnlockArgs {
     }
 }
 
-/// The secret of a new keyslot of an existing volume.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct NewSecretArgs {
-    new_passphrase: Option<Py<PyAny>>,
-    new_key_file: Option<PathBuf>,
+arguments! {
+    /// The secret of a new keyslot of an existing volume.
+    pub(crate) struct NewSecretArgs {
+        new_passphrase: Option<Py<PyAny>>,
+        new_key_file: Option<PathBuf>,
+    }
 }
 
 impl NewSecretArgs {
@@ -90,15 +135,15 @@ impl NewSecretArgs {
     }
 }
 
-/// The costs of a new keyslot.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct PbkdfArgs {
-    pbkdf: Option<String>,
-    pbkdf_memory: Option<u32>,
-    pbkdf_parallel: Option<u32>,
-    pbkdf_force_iterations: Option<u32>,
-    iter_time: f64,
+arguments! {
+    /// The costs of a new keyslot.
+    pub(crate) struct PbkdfArgs {
+        pbkdf: Option<String>,
+        pbkdf_memory: Option<u32>,
+        pbkdf_parallel: Option<u32>,
+        pbkdf_force_iterations: Option<u32>,
+        iter_time: f64,
+    }
 }
 
 impl PbkdfArgs {
@@ -126,12 +171,12 @@ impl PbkdfArgs {
     }
 }
 
-/// The engine and its threads.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub(crate) struct EngineArgs {
-    engine: Option<String>,
-    threads: Option<usize>,
+arguments! {
+    /// The engine and its threads.
+    pub(crate) struct EngineArgs {
+        engine: Option<String>,
+        threads: Option<usize>,
+    }
 }
 
 impl EngineArgs {

@@ -17,7 +17,7 @@ use luxor_sector::SectorSize;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
-    args::{EngineArgs, PbkdfArgs, UnlockArgs},
+    args::{EngineArgs, PbkdfArgs, UnlockArgs, argument, arguments},
     error::outcome,
     interrupt::wait_for,
     storage::FileArg,
@@ -95,18 +95,17 @@ fn copy(
     tick(py)
 }
 
-/// The arguments of [`encrypt`] and [`create`] alone.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct NewVolumeArgs {
-    header: Option<PathBuf>,
-    force: bool,
-    #[pyo3(item("type"))]
-    version: String,
-    sector_size: Option<u32>,
-    key_size: u32,
-    label: Option<String>,
-    uuid: Option<String>,
+arguments! {
+    /// The arguments of [`encrypt`] and [`create`] alone.
+    struct NewVolumeArgs {
+        header: Option<PathBuf>,
+        force: bool,
+        r#type: String,
+        sector_size: Option<u32>,
+        key_size: u32,
+        label: Option<String>,
+        uuid: Option<String>,
+    }
 }
 
 impl NewVolumeArgs {
@@ -114,7 +113,7 @@ impl NewVolumeArgs {
         let wrong = |name: &str, error: &dyn std::fmt::Display| {
             PyValueError::new_err(format!("{name}: {error}"))
         };
-        let version = match self.version.as_str() {
+        let version = match self.r#type.as_str() {
             "luks1" => LuksVersion::Luks1,
             "luks2" => LuksVersion::Luks2,
             other => {
@@ -232,12 +231,12 @@ fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
     }
 }
 
-/// The arguments of [`decrypt`] alone.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct DecryptArgs {
-    force: bool,
-    sparse: bool,
+arguments! {
+    /// The arguments of [`decrypt`] alone.
+    struct DecryptArgs {
+        force: bool,
+        sparse: bool,
+    }
 }
 
 /// Decrypts the volume in `source` into `target`.
@@ -266,11 +265,8 @@ pub(crate) fn decrypt(
 
 /// Makes an empty volume for `size` bytes in the file `path`.
 #[pyfunction]
-pub(crate) fn create(
-    path: &Bound<'_, PyAny>,
-    size: Option<u64>,
-    args: &Bound<'_, PyDict>,
-) -> PyResult<()> {
+pub(crate) fn create(path: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<()> {
+    let size: Option<u64> = argument(args, "size")?;
     let NewVolume {
         args,
         options,

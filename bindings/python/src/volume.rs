@@ -10,7 +10,7 @@ use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
 
 use crate::{
-    args::{NewSecretArgs, PbkdfArgs, UnlockArgs},
+    args::{NewSecretArgs, PbkdfArgs, UnlockArgs, argument},
     context::context,
     error::outcome,
     interrupt::wait_for,
@@ -130,12 +130,8 @@ impl Volume {
     }
 
     /// Adds a keyslot with this number, or the first free one. Returns its number.
-    fn add_key(
-        &self,
-        py: Python<'_>,
-        number: Option<u32>,
-        args: &Bound<'_, PyDict>,
-    ) -> PyResult<u32> {
+    fn add_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let number: Option<u32> = argument(args, "number")?;
         let (secret, new, options) = self.for_new_keyslot(args)?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.add_key(number, &secret, || Ok(new), &options, context)
@@ -151,7 +147,8 @@ impl Volume {
     }
 
     /// Removes the keyslot that the secret opens. Returns its number.
-    fn remove_key(&self, py: Python<'_>, last: bool, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+    fn remove_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let last: bool = argument(args, "last")?;
         let args: UnlockArgs = args.extract()?;
         let (secret, unlock) = (args.secret(py)?, args.options());
         self.with(py, Role::Change, move |mut volume, context| {
@@ -160,20 +157,23 @@ impl Volume {
     }
 
     /// Removes the keyslot with this number, without a secret.
-    fn remove_keyslot(&self, py: Python<'_>, number: u32, last: bool) -> PyResult<()> {
+    fn remove_keyslot(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
+        let (number, last) = (argument(args, "number")?, argument(args, "last")?);
         self.with(py, Role::Change, move |mut volume, context| {
             volume.remove_keyslot(number, None, last, &UnlockOptions::default(), context)
         })
     }
 
     /// Returns a token as JSON.
-    fn token_json(&self, py: Python<'_>, number: u32) -> PyResult<String> {
+    fn token_json(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<String> {
+        let number: u32 = argument(args, "number")?;
         let token = self.read(py, move |header| header.token_json(number))?;
         token.ok_or_else(|| PyKeyError::new_err(number))
     }
 
     /// Adds a token. Returns its number.
-    fn add_token(&self, py: Python<'_>, json: String, number: Option<u32>) -> PyResult<u32> {
+    fn add_token(&self, py: Python<'_>, json: String, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+        let number: Option<u32> = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.change(context, |header, storage| {
                 header.add_token(storage, &json, number)
@@ -181,7 +181,8 @@ impl Volume {
         })
     }
 
-    fn remove_token(&self, py: Python<'_>, number: u32) -> PyResult<()> {
+    fn remove_token(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
+        let number: u32 = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.change(context, |header, storage| {
                 header.remove_token(storage, number)

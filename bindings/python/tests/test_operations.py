@@ -101,6 +101,48 @@ def test_bad_options_are_refused_before_a_file_appears(tmp_path: Path, options: 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"engine": 5}, TypeError),
+        ({"threads": -1}, ValueError),
+        ({"threads": "2"}, TypeError),
+        ({"type": None}, TypeError),
+        ({"size": -1}, ValueError),
+        ({"size": 2**64}, ValueError),
+        ({"size": 1.5}, TypeError),
+        ({"force": 1}, TypeError),
+        ({"pbkdf_memory": 2**32}, ValueError),
+        ({"iter_time": "2"}, TypeError),
+        ({"iter_time": 10**400}, ValueError),
+    ],
+)
+def test_the_exception_names_the_argument(
+    tmp_path: Path, options: dict[str, Any], kind: type[Exception]
+) -> None:
+    (name,) = options
+    options = {"size": 1 << 20, "passphrase": "x", **options}
+    with pytest.raises(kind, match=rf"^{name}(:| is out of range)"):
+        luxor.create(tmp_path / "volume", **options)
+
+
+def test_the_exception_names_the_number(volume: Path) -> None:
+    keys = luxor.Volume(volume)
+    secrets: Any = {"passphrase": PASSPHRASE, "new_passphrase": "x", **CHEAP}
+    calls: list[Callable[[Any], object]] = [
+        lambda number: keys.add_key(number=number, **secrets),
+        lambda number: keys.remove_keyslot(number),
+        lambda number: keys.add_token({"type": "x", "keyslots": []}, number),
+        lambda number: keys.token(number),
+        lambda number: keys.remove_token(number),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match="^number is out of range"):
+            call(-1)
+        with pytest.raises(TypeError, match="^number: "):
+            call("1")
+
+
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"kept")
@@ -325,14 +367,14 @@ def test_a_key_file_may_be_a_pipe_of_another_thread(volume: Path, tmp_path: Path
     os.mkfifo(pipe)
     keys = luxor.Volume(volume)
 
-    def test_key() -> int:
+    def opens() -> int:
         return keys.test_key(key_file=pipe)
 
     writer = threading.Timer(0.1, lambda: pipe.write_text(PASSPHRASE))
     writer.start()
-    assert test_key() == 0
+    assert opens() == 0
     writer.join()
-    interrupt(test_key)
+    interrupt(opens)
     # The abandoned thread waits for a writer.
     pipe.write_text("")
     while is_working():

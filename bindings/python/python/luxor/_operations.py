@@ -104,7 +104,7 @@ def create(
     Without a size the volume fills the existing file or device. The data area is not written: it
     decrypts to noise. The other arguments are as in `encrypt`.
     """
-    _luxor.create(path, size, locals())
+    _luxor.create(path, locals())
 
 
 def restore_header(backup: Path, target: Path, *, force: bool = False) -> None:
@@ -189,7 +189,7 @@ class Volume:
         `passphrase` or `key_file` opens the volume. Returns the number of the new keyslot. The
         costs are as in `encrypt`.
         """
-        return self._volume.add_key(number, locals())
+        return self._volume.add_key(locals())
 
     def change_key(
         self,
@@ -223,24 +223,24 @@ class Volume:
 
         The last keyslot is removed only with `last`: nothing opens the volume afterwards.
         """
-        return self._volume.remove_key(last, locals())
+        return self._volume.remove_key(locals())
 
     def remove_keyslot(self, number: int, *, last: bool = False) -> None:
         """Remove keyslot `number` without a secret. `last` is as in `remove_key`."""
-        self._volume.remove_keyslot(number, last)
+        self._volume.remove_keyslot(locals())
 
     def token(self, number: int) -> dict[str, Any]:
         """Return token `number`, or raise `KeyError`."""
-        token: dict[str, Any] = json.loads(self._volume.token_json(number))
+        token: dict[str, Any] = json.loads(self._volume.token_json(locals()))
         return token
 
     def add_token(self, token: dict[str, Any], number: int | None = None) -> int:
         """Add a token as number `number`, or as the first free one. Return its number."""
-        return self._volume.add_token(json.dumps(token), number)
+        return self._volume.add_token(json.dumps(token), locals())
 
     def remove_token(self, number: int) -> None:
         """Remove token `number`."""
-        self._volume.remove_token(number)
+        self._volume.remove_token(locals())
 
     def back_up_header(self, file: Path, *, force: bool = False) -> int:
         """Copy the metadata and keyslots into a new file of mode 0400. Return its length.
