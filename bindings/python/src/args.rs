@@ -39,6 +39,18 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     })
 }
 
+/// A path: `str`, `bytes` or `os.PathLike`.
+pub(crate) struct PathArg(pub(crate) PathBuf);
+
+impl FromPyObject<'_, '_> for PathArg {
+    type Error = PyErr;
+
+    fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let os = path.py().import("os")?;
+        Ok(Self(os.call_method1("fsdecode", (path,))?.extract()?))
+    }
+}
+
 /// Defines a group of arguments, each a field with its name. The exceptions of `pyo3`'s derive would
 /// name the structure of Rust.
 macro_rules! arguments {
@@ -70,7 +82,7 @@ arguments! {
     /// What opens a volume. For a new volume only the secret is used.
     pub(crate) struct UnlockArgs {
         passphrase: Option<Py<PyAny>>,
-        key_file: Option<PathBuf>,
+        key_file: Option<PathArg>,
         volume_key: Option<Py<PyAny>>,
         header: Option<Py<PyAny>>,
         key_slot: Option<u32>,
@@ -123,7 +135,7 @@ arguments! {
     /// The secret of a new keyslot of an existing volume.
     pub(crate) struct NewSecretArgs {
         new_passphrase: Option<Py<PyAny>>,
-        new_key_file: Option<PathBuf>,
+        new_key_file: Option<PathArg>,
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the functions have in common: settings and secrets.
 
-use std::{ffi::CString, num::NonZeroUsize, path::PathBuf, sync::Arc};
+use std::{ffi::CString, num::NonZeroUsize, sync::Arc};
 
 use luxor::{Context, Events, KeyFile};
 use luxor_engine::SecretBytes;
@@ -12,6 +12,7 @@ use pyo3::{
 };
 
 use crate::{
+    args::PathArg,
     buffer::Bytes,
     error::{VolumeWarning, exception},
     interrupt::wait_for,
@@ -59,7 +60,7 @@ impl Events for Warnings {
 pub(crate) fn secret(
     py: Python<'_>,
     passphrase: Option<&Py<PyAny>>,
-    key_file: Option<&PathBuf>,
+    key_file: Option<&PathArg>,
     names: [&str; 2],
 ) -> PyResult<SecretBytes> {
     match (passphrase.map(|passphrase| passphrase.bind(py)), key_file) {
@@ -70,7 +71,7 @@ pub(crate) fn secret(
             )),
         },
         (None, Some(path)) => {
-            let file = KeyFile::whole(path);
+            let file = KeyFile::whole(&path.0);
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
             read.map_err(|error| exception(&error.into()))
         }
@@ -86,7 +87,7 @@ pub(crate) fn secret(
 pub(crate) fn new_secret(
     py: Python<'_>,
     passphrase: Option<&Py<PyAny>>,
-    key_file: Option<&PathBuf>,
+    key_file: Option<&PathArg>,
     names: [&str; 2],
 ) -> PyResult<SecretBytes> {
     let secret = secret(py, passphrase, key_file, names)?;

@@ -2,7 +2,7 @@
 //! `luxor.encrypt`, `luxor.decrypt` and `luxor.create`.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -17,7 +17,7 @@ use luxor_sector::SectorSize;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
-    args::{EngineArgs, PbkdfArgs, UnlockArgs, argument, arguments},
+    args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
     error::outcome,
     interrupt::wait_for,
     storage::FileArg,
@@ -98,7 +98,7 @@ fn copy(
 arguments! {
     /// The arguments of [`encrypt`] and [`create`] alone.
     struct NewVolumeArgs {
-        header: Option<PathBuf>,
+        header: Option<PathArg>,
         force: bool,
         r#type: String,
         sector_size: Option<u32>,
@@ -225,7 +225,7 @@ fn source_and_target(
 fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
     NewFiles {
         volume,
-        header: args.header.as_deref(),
+        header: args.header.as_ref().map(|header| &*header.0),
         force: args.force,
         needed: &[],
     }
@@ -265,7 +265,9 @@ pub(crate) fn decrypt(
 
 /// Makes an empty volume for `size` bytes in the file `path`.
 #[pyfunction]
-pub(crate) fn create(path: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<()> {
+pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
+    let py = args.py();
+    let path: PathArg = argument(args, "path")?;
     let size: Option<u64> = argument(args, "size")?;
     let NewVolume {
         args,
@@ -273,13 +275,10 @@ pub(crate) fn create(path: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyRes
         secret,
         context,
     } = NewVolume::of(args)?;
-    let FileArg::Path(volume) = FileArg::of(path)? else {
-        return Err(PyValueError::new_err("create needs a path"));
-    };
     let cancel = Arc::clone(&context.cancel);
-    let made = wait_for(path.py(), &cancel, &mut |_| Ok(()), move || {
-        let files = new_files(&volume, &args);
+    let made = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+        let files = new_files(&path.0, &args);
         luxor::format(&files, size, &options, || Ok(secret), &context)
     })?;
-    outcome(path.py(), made)
+    outcome(py, made)
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.Volume`: the metadata and keys of a volume.
 
-use std::{path::PathBuf, sync::Arc};
+use std::sync::Arc;
 
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::Role;
+use luxor_files::{Input, Role};
 use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
 use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
 
 use crate::{
-    args::{NewSecretArgs, PbkdfArgs, UnlockArgs, argument},
+    args::{NewSecretArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
     context::context,
     error::outcome,
     interrupt::wait_for,
@@ -191,11 +191,18 @@ impl Volume {
     }
 
     /// Copies the header into a new file. Returns its length in bytes.
-    fn back_up_header(&self, py: Python<'_>, file: PathBuf, force: bool) -> PyResult<u64> {
+    fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
+        let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
         let context = context(None, None)?;
         let (volume, cancel) = (self.0.clone(), Arc::clone(&context.cancel));
         let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-            back_up_header(&volume.input(Role::Metadata)?, &file, force, &[], &context)
+            back_up_header(
+                &volume.input(Role::Metadata)?,
+                &file.0,
+                force,
+                &[],
+                &context,
+            )
         })?;
         outcome(py, result)
     }
@@ -203,17 +210,16 @@ impl Volume {
 
 /// Writes a header backup to the file or device `target`.
 #[pyfunction]
-pub(crate) fn restore_header(
-    py: Python<'_>,
-    backup: PathBuf,
-    target: PathBuf,
-    force: bool,
-) -> PyResult<()> {
+pub(crate) fn restore_header(args: &Bound<'_, PyDict>) -> PyResult<()> {
+    let py = args.py();
+    let backup: PathArg = argument(args, "backup")?;
+    let target: PathArg = argument(args, "target")?;
+    let force: bool = argument(args, "force")?;
     let context = context(None, None)?;
-    let (backup, cancel) = (FileArg::Path(backup), Arc::clone(&context.cancel));
+    let cancel = Arc::clone(&context.cancel);
     let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-        let backup = backup.input(Role::Metadata)?;
-        HeaderRestore::plan(&backup, &target, force, &context)?.write(&context)
+        let backup = Input::open(&backup.0, Role::Metadata)?;
+        HeaderRestore::plan(&backup, &target.0, force, &context)?.write(&context)
     })?;
     outcome(py, result)
 }

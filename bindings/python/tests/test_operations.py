@@ -143,6 +143,26 @@ def test_the_exception_names_the_number(volume: Path) -> None:
             call("1")
 
 
+@pytest.mark.parametrize("kind", [str, os.fsencode, Path])
+def test_a_path_may_have_any_type(tmp_path: Path, kind: Callable[[Path], Any]) -> None:
+    names = ("empty", "volume", "header", "key", "new", "backup", "plain")
+    empty, volume, header, key, new, backup, plain = (kind(tmp_path / name) for name in names)
+    for name in ("key", "new", "plain"):
+        (tmp_path / name).write_text(name)
+    luxor.create(empty, 1 << 20, key_file=key, header=header, **CHEAP)
+    os.remove(header)
+    luxor.encrypt(plain, volume, key_file=key, header=header, **CHEAP)
+    keys = luxor.Volume(header)
+    assert keys.change_key(key_file=key, new_key_file=new, **CHEAP) == 0
+    keys.back_up_header(backup)
+    keys.remove_keyslot(0, last=True)
+    luxor.restore_header(backup, header)
+    luxor.decrypt(volume, plain, key_file=new, header=header, force=True)
+    assert (tmp_path / "plain").read_text() == "plain"
+    with luxor.open(volume, key_file=new, header=header) as file:
+        assert file.read(5) == b"plain"
+
+
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"kept")

@@ -104,7 +104,7 @@ def create(
     Without a size the volume fills the existing file or device. The data area is not written: it
     decrypts to noise. The other arguments are as in `encrypt`.
     """
-    _luxor.create(path, locals())
+    _luxor.create(locals())
 
 
 def restore_header(backup: Path, target: Path, *, force: bool = False) -> None:
@@ -112,7 +112,7 @@ def restore_header(backup: Path, target: Path, *, force: bool = False) -> None:
 
     Without `force` this fails if data could be lost.
     """
-    _luxor.restore_header(backup, target, force)
+    _luxor.restore_header(locals())
 
 
 class Volume:
@@ -247,4 +247,4 @@ class Volume:
 
         The backup and a secret that was valid at the time open the volume, also later.
         """
-        return self._volume.back_up_header(file, force)
+        return self._volume.back_up_header(locals())
