@@ -212,7 +212,7 @@ luxor_code luxor_options_set_warning(luxor_options *options,
 
 /**
  * Sets the file with the detached header of the volume. NULL, the default, means that the volume
- * has its header.
+ * has its header. "-" is a file of that name, not standard input.
  */
 luxor_code luxor_options_set_header(luxor_options *options,
                                     const char *header,
@@ -282,7 +282,8 @@ void luxor_xts_free(luxor_xts *xts);
 
 /**
  * Opens the LUKS1 or LUKS2 volume in the file or on the block device at `path`, and reads its
- * metadata. `access` is `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
+ * metadata. `path` may be any path: "-" is a file of that name, not standard input. `access` is
+ * `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
  *
  * The data stay locked against other programs until the volume is closed: with the locks of qemu
  * and Luxor, and a block device also against being mounted.

@@ -76,14 +76,18 @@ pub(crate) unsafe fn options(pointer: *const luxor_options) -> Options {
         .unwrap_or_default()
 }
 
-/// Returns a path as the system has it: bytes in any encoding.
+/// Returns a path as the system has it: bytes in any encoding. Also `-` is a path: it does not stand
+/// for standard input, as it does for the command.
 ///
 /// # Safety
 /// That of [`pointers::text`].
 pub(crate) unsafe fn path<'a>(pointer: *const c_char, name: &str) -> Result<&'a Path, Error> {
     // SAFETY: guaranteed by the caller.
     let text = unsafe { pointers::text(pointer, name) }?;
-    Ok(Path::new(OsStr::from_bytes(text.to_bytes())))
+    Ok(Path::new(match text.to_bytes() {
+        b"-" => OsStr::new("./-"),
+        bytes => OsStr::from_bytes(bytes),
+    }))
 }
 
 /// Changes the options at `pointer`.
@@ -180,7 +184,7 @@ pub unsafe extern "C" fn luxor_options_set_warning(
 }
 
 /// Sets the file with the detached header of the volume. NULL, the default, means that the volume
-/// has its header.
+/// has its header. "-" is a file of that name, not standard input.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_options_set_header(
     options: *mut luxor_options,

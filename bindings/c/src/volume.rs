@@ -82,7 +82,8 @@ impl State {
 }
 
 /// Opens the LUKS1 or LUKS2 volume in the file or on the block device at `path`, and reads its
-/// metadata. `access` is `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
+/// metadata. `path` may be any path: "-" is a file of that name, not standard input. `access` is
+/// `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
 ///
 /// The data stay locked against other programs until the volume is closed: with the locks of qemu
 /// and Luxor, and a block device also against being mounted.

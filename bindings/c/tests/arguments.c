@@ -89,6 +89,8 @@ static void volumes(void) {
          luxor_volume_open("/dev/null", 2, NULL, &volume, &error));
   EXPECT(LUXOR_MISSING, "/no/such/volume",
          luxor_volume_open("/no/such/volume", LUXOR_READ_ONLY, NULL, &volume, &error));
+  EXPECT(LUXOR_MISSING, "./- does not exist",
+         luxor_volume_open("-", LUXOR_READ_ONLY, NULL, &volume, &error));
   EXPECT(LUXOR_FAILURE, "/dev/null",
          luxor_volume_open("/dev/null", LUXOR_READ_ONLY, NULL, &volume, &error));
   CHECK(volume == NULL);

@@ -130,6 +130,9 @@ static void options_of_volumes(void) {
   SUCCEEDS(luxor_options_set_header(options, "/no/such/header", &error));
   EXPECT(LUXOR_MISSING, "/no/such/header",
          luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_header(options, "-", &error));
+  EXPECT(LUXOR_MISSING, "./- does not exist",
+         luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
   SUCCEEDS(luxor_options_set_header(options, NULL, &error));
   SUCCEEDS(luxor_options_set_engine(options, "steam", &error));
   SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
