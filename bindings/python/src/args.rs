@@ -2,7 +2,10 @@
 //! The arguments of functions. Each function receives all its arguments in one dict, and extracts
 //! from it single arguments, or the groups that it shares with others.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use luxor::{Context, Secrets, VolumeKeySecret};
 use luxor_engine::SecretBytes;
@@ -39,7 +42,8 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     })
 }
 
-/// A path: `str`, `bytes` or `os.PathLike`.
+/// A path: `str`, `bytes` or `os.PathLike`. Also `-` is a path: it does not stand for standard input
+/// or output, as it does for the command.
 pub(crate) struct PathArg(pub(crate) PathBuf);
 
 impl FromPyObject<'_, '_> for PathArg {
@@ -47,7 +51,12 @@ impl FromPyObject<'_, '_> for PathArg {
 
     fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let os = path.py().import("os")?;
-        Ok(Self(os.call_method1("fsdecode", (path,))?.extract()?))
+        let path: PathBuf = os.call_method1("fsdecode", (path,))?.extract()?;
+        Ok(Self(if path == Path::new("-") {
+            Path::new(".").join(path)
+        } else {
+            path
+        }))
     }
 }
 

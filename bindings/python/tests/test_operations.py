@@ -163,6 +163,22 @@ def test_a_path_may_have_any_type(tmp_path: Path, kind: Callable[[Path], Any]) -
         assert file.read(5) == b"plain"
 
 
+def test_a_dash_is_a_path(tmp_path: Path) -> None:
+    """The fixture of all tests has changed into `tmp_path`."""
+    dash = tmp_path / "-"
+    dash.write_text("key")
+    luxor.create("volume", 1 << 20, key_file="-", **CHEAP)
+    with luxor.open("volume", passphrase="key") as file:
+        assert len(file) == 1 << 20
+    dash.unlink()
+    keys = luxor.Volume("volume")
+    assert keys.back_up_header("-") == dash.stat().st_size
+    luxor.restore_header("-", "volume", force=True)
+    dash.unlink()
+    luxor.create("-", 1 << 20, passphrase="x", **CHEAP)
+    assert luxor.Volume(dash).keyslots == [0]
+
+
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"kept")
