@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the functions have in common: settings and secrets.
 
-use std::{ffi::CString, num::NonZeroUsize, sync::Arc};
+use std::{
+    ffi::CString,
+    num::NonZeroUsize,
+    sync::{
+        Arc,
+        atomic::Ordering,
+        mpsc::{self, Sender},
+    },
+};
 
-use luxor::{Context, Events, KeyFile};
+use luxor::{Context, Events, KeyFile, Progress};
 use luxor_engine::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -18,7 +26,7 @@ use crate::{
     interrupt::wait_for,
 };
 
-/// Makes the settings for one operation. Warnings of the library become warnings of Python.
+/// Makes the settings for one operation, which [`operate`] runs.
 pub(crate) fn context(engine: Option<&str>, threads: Option<usize>) -> PyResult<Context> {
     let threads = match threads.map(NonZeroUsize::new) {
         None => None,
@@ -33,23 +41,85 @@ pub(crate) fn context(engine: Option<&str>, threads: Option<usize>) -> PyResult<
     })
 }
 
-/// Passes warnings on to Python's module `warnings`.
+/// Passes warnings on to Python's module `warnings`, for calls that do not [`operate`].
 struct Warnings;
 
 impl Events for Warnings {
     fn warning(&self, text: &str) {
-        let text = CString::new(text.replace('\0', "\\0")).expect("zero bytes were replaced");
-        let warn = |py: Python<'_>| {
-            let category = py.get_type::<VolumeWarning>();
-            if let Err(error) = PyErr::warn(py, &category, &text, 1) {
+        let shown = |py: Python<'_>| {
+            if let Err(error) = warn(py, text, 1) {
                 error.write_unraisable(py, None);
             }
         };
         // Nothing is shown any more while the interpreter shuts down.
-        let _ = Python::try_attach(warn);
+        let _ = Python::try_attach(shown);
     }
 
     fn note(&self, _: &str) {}
+}
+
+/// Issues a warning that names the line of the caller `level` frames of Python up from here.
+fn warn(py: Python<'_>, text: &str, level: i32) -> PyResult<()> {
+    let text = CString::new(text.replace('\0', "\\0")).expect("zero bytes were replaced");
+    PyErr::warn(py, &py.get_type::<VolumeWarning>(), &text, level)
+}
+
+/// A warning, and what is dropped when it has been issued.
+type Pending = (String, Sender<()>);
+
+/// Passes warnings on to the thread that called [`operate`]. When the operation has ended, they go
+/// to `inner`, as everything else does.
+struct WarningSender {
+    warnings: Sender<Pending>,
+    inner: Arc<dyn Events>,
+}
+
+impl Events for WarningSender {
+    /// Returns when the warning has been issued, so that the operation does not go on before an
+    /// exception has cancelled it.
+    fn warning(&self, text: &str) {
+        let (issued, is_issued) = mpsc::channel();
+        if self.warnings.send((text.to_owned(), issued)).is_err() {
+            self.inner.warning(text);
+        }
+        // An error, because nothing is ever sent.
+        let _ = is_issued.recv();
+    }
+
+    fn note(&self, text: &str) {
+        self.inner.note(text);
+    }
+
+    fn bytes(&self, what: &'static str, name: String, total: Option<u64>) -> Box<dyn Progress> {
+        self.inner.bytes(what, name, total)
+    }
+}
+
+/// Runs an operation of the library as [`wait_for`] does. The calling thread issues its warnings,
+/// which name the line that called `python/luxor`. If a filter makes an exception of a warning, the
+/// operation is cancelled.
+pub(crate) fn operate<T: Send + 'static>(
+    py: Python<'_>,
+    mut context: Context,
+    tick: &mut dyn FnMut(Python<'_>) -> PyResult<()>,
+    work: impl FnOnce(&Context) -> T + Send + 'static,
+) -> PyResult<T> {
+    let (sender, warnings) = mpsc::channel::<Pending>();
+    let cancel = Arc::clone(&context.cancel);
+    context.events = Arc::new(WarningSender {
+        warnings: sender,
+        inner: context.events,
+    });
+    let issue = || {
+        warnings.try_iter().try_for_each(|(text, _issued)| {
+            // 1 would be the line in `python/luxor`.
+            warn(py, &text, 2).inspect_err(|_| cancel.store(true, Ordering::Relaxed))
+        })
+    };
+    let mut tick = |py: Python<'_>| issue().and_then(|()| tick(py));
+    let done = wait_for(py, &cancel, &mut tick, move || work(&context))?;
+    issue()?;
+    Ok(done)
 }
 
 /// Returns a secret from `passphrase`, which is text (encoded as UTF-8) or bytes, or from the file

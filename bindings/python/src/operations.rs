@@ -18,8 +18,8 @@ use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
     args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
+    context::operate,
     error::outcome,
-    interrupt::wait_for,
     storage::FileArg,
 };
 
@@ -89,8 +89,7 @@ fn copy(
         }
         Ok(())
     };
-    let cancel = Arc::clone(&context.cancel);
-    let result = wait_for(py, &cancel, &mut tick, move || work(&context))?;
+    let result = operate(py, context, &mut tick, work)?;
     outcome(py, result)?;
     tick(py)
 }
@@ -275,10 +274,9 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
         secret,
         context,
     } = NewVolume::of(args)?;
-    let cancel = Arc::clone(&context.cancel);
-    let made = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+    let made = operate(py, context, &mut |_| Ok(()), move |context| {
         let files = new_files(&path.0, &args);
-        luxor::format(&files, size, &options, || Ok(secret), &context)
+        luxor::format(&files, size, &options, || Ok(secret), context)
     })?;
     outcome(py, made)
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.Volume`: the metadata and keys of a volume.
 
-use std::sync::Arc;
-
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{Input, Role};
@@ -11,9 +9,8 @@ use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
 
 use crate::{
     args::{NewSecretArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
-    context::context,
+    context::{context, operate},
     error::outcome,
-    interrupt::wait_for,
     storage::FileArg,
 };
 
@@ -30,11 +27,10 @@ impl Volume {
         role: Role,
         work: impl FnOnce(luxor::Volume, &Context) -> luxor::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let context = context(None, None)?;
-        let (file, cancel) = (self.0.clone(), Arc::clone(&context.cancel));
-        let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-            let volume = luxor::Volume::open(file.input(role)?, &context)?;
-            work(volume, &context)
+        let file = self.0.clone();
+        let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
+            let volume = luxor::Volume::open(file.input(role)?, context)?;
+            work(volume, context)
         })?;
         outcome(py, result)
     }
@@ -193,16 +189,9 @@ impl Volume {
     /// Copies the header into a new file. Returns its length in bytes.
     fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
-        let context = context(None, None)?;
-        let (volume, cancel) = (self.0.clone(), Arc::clone(&context.cancel));
-        let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
-            back_up_header(
-                &volume.input(Role::Metadata)?,
-                &file.0,
-                force,
-                &[],
-                &context,
-            )
+        let volume = self.0.clone();
+        let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
+            back_up_header(&volume.input(Role::Metadata)?, &file.0, force, &[], context)
         })?;
         outcome(py, result)
     }
@@ -215,11 +204,9 @@ pub(crate) fn restore_header(args: &Bound<'_, PyDict>) -> PyResult<()> {
     let backup: PathArg = argument(args, "backup")?;
     let target: PathArg = argument(args, "target")?;
     let force: bool = argument(args, "force")?;
-    let context = context(None, None)?;
-    let cancel = Arc::clone(&context.cancel);
-    let result = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+    let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
         let backup = Input::open(&backup.0, Role::Metadata)?;
-        HeaderRestore::plan(&backup, &target.0, force, &context)?.write(&context)
+        HeaderRestore::plan(&backup, &target.0, force, context)?.write(context)
     })?;
     outcome(py, result)
 }

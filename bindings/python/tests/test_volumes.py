@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, assert_type
@@ -295,6 +296,30 @@ def test_damage_of_one_copy_is_a_warning(volume: Path) -> None:
         assert file.read(4) == bytes(4)
     with pytest.warns(luxor.VolumeWarning, match="primary"):
         assert len(luxor.Volume(volume).check()) == 1
+
+
+def test_a_warning_has_the_place_of_the_caller_and_may_be_an_exception(volume: Path) -> None:
+    keys = luxor.Volume(volume)
+    with open(volume, "r+b") as file:
+        file.write(b"damaged")
+    calls: list[Callable[[], object]] = [
+        lambda: luxor.Volume(volume),
+        lambda: keys.keyslots,
+        lambda: keys.back_up_header("backup"),
+        lambda: luxor.decrypt(volume, "plain", passphrase=PASSPHRASE),
+        lambda: keys.add_key(passphrase=PASSPHRASE, new_passphrase="x", **CHEAP),
+    ]
+    before = volume.read_bytes()
+    for call in calls:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(luxor.VolumeWarning, match="primary"):
+                call()
+        assert volume.read_bytes() == before
+        with pytest.warns(luxor.VolumeWarning, match="primary") as warned:
+            call()
+        assert warned[0].filename == __file__
+    assert keys.keyslots == [0, 1]
 
 
 class Object:
