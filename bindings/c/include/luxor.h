@@ -59,7 +59,7 @@ typedef enum {
    */
   LUXOR_FAILURE = 1,
   /**
-   * No keyslot accepts the secret.
+   * No keyslot accepts the secret, or the volume has another volume key.
    */
   LUXOR_NO_KEY = 2,
   /**
@@ -79,8 +79,8 @@ typedef enum {
    */
   LUXOR_CANCELLED = 6,
   /**
-   * An argument is invalid: NULL, a wrong length, overlapping buffers, a key of the wrong size or
-   * with equal halves, a range beyond the end of the volume. Nothing was done.
+   * An argument is invalid: NULL, a wrong length, overlapping buffers, an XTS key of the wrong
+   * size or with equal halves, a range beyond the end of the volume. Nothing was done.
    */
   LUXOR_INVALID_ARGUMENT = 7,
   /**
@@ -154,8 +154,10 @@ const char *luxor_error_hint(const luxor_error *error);
 
 /**
  * The number of data units that `luxor_xts_encrypt` or `luxor_xts_decrypt` finished before it
- * failed. The data units after them hold their original input, unless the message says that their
- * contents are undefined, which can happen when a device fails. 0 for the errors of other functions.
+ * failed. If input and output are the same buffer, the data units after them hold their original
+ * input, unless the message says that their contents are undefined, which can happen when a device
+ * fails. In a separate output buffer their contents are always undefined. 0 for the errors of other
+ * functions.
  */
 size_t luxor_error_units_done(const luxor_error *error);
 
@@ -299,8 +301,8 @@ luxor_code luxor_volume_open(const char *path,
  * is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
  * of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
  *
- * Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret. After any other
- * error close the volume.
+ * Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret, and
+ * `LUXOR_INVALID_ARGUMENT` leaves the volume as it was. After any other error close the volume.
  */
 luxor_code luxor_volume_unlock(const luxor_volume *volume,
                                const void *secret,
@@ -309,7 +311,7 @@ luxor_code luxor_volume_unlock(const luxor_volume *volume,
 
 /**
  * As `luxor_volume_unlock`, with the volume key in place of a secret: 32 or 64 bytes for XTS. No
- * keyslot is needed.
+ * keyslot is needed. Another key, also one of another size, is `LUXOR_NO_KEY`.
  */
 luxor_code luxor_volume_unlock_with_volume_key(const luxor_volume *volume,
                                                const void *key,

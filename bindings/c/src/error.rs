@@ -28,7 +28,7 @@ pub enum luxor_code {
     /// The file is not a volume, its metadata are damaged, an engine is not available, input or
     /// output failed, or another failure that has no class of its own.
     LUXOR_FAILURE = 1,
-    /// No keyslot accepts the secret.
+    /// No keyslot accepts the secret, or the volume has another volume key.
     LUXOR_NO_KEY = 2,
     /// The system has too little memory, or less than the volume's Argon2 needs.
     LUXOR_OUT_OF_MEMORY = 3,
@@ -38,8 +38,8 @@ pub enum luxor_code {
     LUXOR_BUSY = 5,
     /// The operation was cancelled. No function of this version returns this code.
     LUXOR_CANCELLED = 6,
-    /// An argument is invalid: NULL, a wrong length, overlapping buffers, a key of the wrong size or
-    /// with equal halves, a range beyond the end of the volume. Nothing was done.
+    /// An argument is invalid: NULL, a wrong length, overlapping buffers, an XTS key of the wrong
+    /// size or with equal halves, a range beyond the end of the volume. Nothing was done.
     LUXOR_INVALID_ARGUMENT = 7,
     /// This process is a fork of the process that made the handle, and the system wiped its keys.
     LUXOR_KEY_LOST_IN_FORK = 8,
@@ -184,8 +184,10 @@ pub unsafe extern "C" fn luxor_error_hint(error: *const luxor_error) -> *const c
 }
 
 /// The number of data units that `luxor_xts_encrypt` or `luxor_xts_decrypt` finished before it
-/// failed. The data units after them hold their original input, unless the message says that their
-/// contents are undefined, which can happen when a device fails. 0 for the errors of other functions.
+/// failed. If input and output are the same buffer, the data units after them hold their original
+/// input, unless the message says that their contents are undefined, which can happen when a device
+/// fails. In a separate output buffer their contents are always undefined. 0 for the errors of other
+/// functions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_error_units_done(error: *const luxor_error) -> usize {
     // SAFETY: `error` is NULL or a live error, by the caller's contract.

@@ -138,8 +138,8 @@ pub unsafe extern "C" fn luxor_volume_open(
 /// is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
 /// of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
 ///
-/// Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret. After any other
-/// error close the volume.
+/// Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret, and
+/// `LUXOR_INVALID_ARGUMENT` leaves the volume as it was. After any other error close the volume.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_unlock(
     volume: *const luxor_volume,
@@ -158,7 +158,7 @@ pub unsafe extern "C" fn luxor_volume_unlock(
 }
 
 /// As `luxor_volume_unlock`, with the volume key in place of a secret: 32 or 64 bytes for XTS. No
-/// keyslot is needed.
+/// keyslot is needed. Another key, also one of another size, is `LUXOR_NO_KEY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_unlock_with_volume_key(
     volume: *const luxor_volume,

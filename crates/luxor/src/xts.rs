@@ -61,7 +61,7 @@ impl Xts {
     /// # Errors
     /// [`RunError`](luxor_engine::RunError) if `unit` is out of range or the length of the data is not a multiple of it,
     /// before any work. Otherwise [`CryptError`](luxor_engine::CryptError), which tells how many
-    /// data units are finished. The others then hold their original input.
+    /// data units are finished. In place, the others then hold their original input.
     pub fn crypt<'a>(
         &self,
         direction: Direction,
