@@ -3,13 +3,12 @@
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
-    mem::ManuallyDrop,
-    ops::Deref,
     panic::{AssertUnwindSafe, catch_unwind},
-    process, slice,
+    slice,
 };
 
 use luxor_engine::InOut;
+use luxor_files::OfProcess;
 
 use crate::error::{Error, luxor_code};
 
@@ -49,6 +48,22 @@ pub(crate) unsafe fn handle<'a, H: Handle>(
 ) -> Result<&'a H::Value, Error> {
     // SAFETY: guaranteed by the caller.
     unsafe { value(pointer) }.ok_or_else(|| is_null(name))
+}
+
+/// As [`handle`], unless this process is a fork of the one that made the value.
+///
+/// # Safety
+/// That of [`value`].
+pub(crate) unsafe fn here<'a, T: 'a, H: Handle<Value = OfProcess<T>>>(
+    pointer: *const H,
+    name: &str,
+) -> Result<&'a T, Error> {
+    // SAFETY: guaranteed by the caller.
+    let value = unsafe { handle(pointer, name) }?;
+    value.here().ok_or_else(|| {
+        let message = "the key was lost when this process was forked";
+        Error::new(luxor_code::LUXOR_KEY_LOST_IN_FORK, message)
+    })
 }
 
 /// Returns the text at `pointer`.
@@ -158,51 +173,4 @@ pub(crate) unsafe fn free<H: Handle>(pointer: *mut H) {
     let value = unsafe { Box::from_raw(pointer.cast::<H::Value>()) };
     // A panic cannot be reported from here.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
-}
-
-/// A value with keys or threads, which a forked child does not have. The child does not drop the
-/// value either: that would join threads which exist in the parent only, and POSIX does not define
-/// what happens then.
-pub(crate) struct OfProcess<T> {
-    process: u32,
-    value: ManuallyDrop<T>,
-}
-
-impl<T> OfProcess<T> {
-    pub(crate) fn new(value: T) -> Self {
-        Self {
-            process: process::id(),
-            value: ManuallyDrop::new(value),
-        }
-    }
-
-    /// Returns the value, unless this process is a fork of the one that made it. [`Deref`] does not
-    /// check that.
-    pub(crate) fn here(&self) -> Result<&T, Error> {
-        if self.process == process::id() {
-            Ok(self)
-        } else {
-            Err(Error::new(
-                luxor_code::LUXOR_KEY_LOST_IN_FORK,
-                "the key was lost when this process was forked",
-            ))
-        }
-    }
-}
-
-impl<T> Deref for OfProcess<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.value
-    }
-}
-
-impl<T> Drop for OfProcess<T> {
-    fn drop(&mut self) {
-        if self.process == process::id() {
-            // SAFETY: the value is dropped here and never used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.value) };
-        }
-    }
 }

@@ -9,12 +9,12 @@ use std::{
 
 use luxor::{Engine, Export, ExportOptions, Secrets, Volume, VolumeKeySecret};
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{DataFile, Input, Role};
+use luxor_files::{DataFile, Input, OfProcess, Role};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
     options::{Options, luxor_options, options, path},
-    pointers::{self, Handle, OfProcess},
+    pointers::{self, Handle},
 };
 
 /// Open a volume for reading only. Other programs may read it at the same time.
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn luxor_volume_unlock(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let state = pointers::handle(volume, "volume")?.here()?;
+            let state = pointers::here(volume, "volume")?;
             let secret = pointers::bytes(secret, secret_len, "secret")?;
             state.unlock(&SecretBytes::copy_of(secret))
         })
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn luxor_volume_unlock_with_volume_key(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let state = pointers::handle(volume, "volume")?.here()?;
+            let state = pointers::here(volume, "volume")?;
             let key = pointers::bytes(key, key_len, "key")?;
             state.unlock(&VolumeKeySecret(SecretBytes::copy_of(key)))
         })
@@ -215,7 +215,7 @@ unsafe fn tell<T: Copy>(
     // SAFETY: guaranteed by the caller, and `place` is checked before the write.
     unsafe {
         call(error, || {
-            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let export = pointers::here(volume, "volume")?.export()?;
             if place.is_null() {
                 return Err(pointers::is_null(name));
             }
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn luxor_volume_read_at(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let export = pointers::here(volume, "volume")?.export()?;
             let buffer = pointers::bytes_mut(buffer, len, "buffer")?;
             check_range(export, len, offset)?;
             let read = export.disk.read(buffer, offset);
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn luxor_volume_write_at(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let export = pointers::here(volume, "volume")?.export()?;
             let buffer = pointers::bytes(buffer, len, "buffer")?;
             check_range(export, len, offset)?;
             if export.disk.is_read_only() {
@@ -286,7 +286,7 @@ pub unsafe extern "C" fn luxor_volume_flush(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::handle(volume, "volume")?.here()?.export()?;
+            let export = pointers::here(volume, "volume")?.export()?;
             let flushed = export.disk.flush();
             flushed.map_err(|error| {
                 let what = format!("{}: cannot make the writes durable", export.name);

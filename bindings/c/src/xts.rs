@@ -5,11 +5,12 @@ use std::ffi::c_void;
 
 use luxor::Xts;
 use luxor_engine::{DataUnitNumber, Direction, InOut};
+use luxor_files::OfProcess;
 
 use crate::{
     error::{call, luxor_code, luxor_error, make},
     options::{luxor_options, options},
-    pointers::{self, Handle, OfProcess},
+    pointers::{self, Handle},
 };
 
 /// An XTS key, ready for use. Any number of threads may use it at once.

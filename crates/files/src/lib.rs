@@ -10,6 +10,7 @@
 //! | keep a file or block device open as the storage of a disk | [`DataFile`] |
 //! | change metadata in place, under the locks that cryptsetup and Luxor share | [`MetadataChange`] |
 //! | read a header from a pipe | [`PipedHeader`] |
+//! | keep a forked child from using or releasing what its parent has | [`OfProcess`] |
 //! | compare two files, or find what uses a device | [`is_same_file`], [`FileIdentity`] |
 //! | describe what a file or device contains | [`recognised`] |
 //! | detect a standard stream that was closed | [`standard_streams`] |
@@ -44,6 +45,7 @@ mod error_class;
 mod input;
 pub mod locks;
 mod metadata_change;
+mod of_process;
 mod output;
 mod piped_header;
 mod same_file;
@@ -59,6 +61,7 @@ pub use display::{Escaped, io_words, path_name};
 pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};
+pub use of_process::OfProcess;
 pub use output::{Needed, Output, OutputError, OutputOptions, check_not_needed};
 pub use piped_header::PipedHeader;
 pub use same_file::is_same_file;

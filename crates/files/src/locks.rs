@@ -19,7 +19,7 @@ use nix::{
     sys::stat::{major, minor},
 };
 
-use crate::{block_device::FileIdentity, io_words};
+use crate::{OfProcess, block_device::FileIdentity, io_words};
 
 /// What is done with a file's data while it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +137,7 @@ fn range(kind: i32, start: i64, len: i64) -> libc::flock {
 #[derive(Debug)]
 pub struct MetadataLock {
     _node: Option<Flock<File>>,
-    _named: Option<NamedLock>,
+    _named: Option<OfProcess<NamedLock>>,
 }
 
 /// Why metadata could not be locked.
@@ -299,12 +299,13 @@ fn lock_stand_in(
     name: &str,
     how: FlockArg,
     wait: Wait<'_>,
-) -> Result<NamedLock, LockError> {
+) -> Result<OfProcess<NamedLock>, LockError> {
     let missing = |source| LockError::Missing {
         what: folder.join(name).display().to_string(),
         source,
     };
-    patiently(|| lock_named(folder, name, how), wait, missing)
+    let lock = || lock_named(folder, name, how).map(OfProcess::new);
+    patiently(lock, wait, missing)
 }
 
 /// Retries while another program has the lock, until the wait ends.
@@ -342,7 +343,7 @@ const MOMENT: Wait<'static> = Wait {
 /// dropped. cryptsetup holds it exclusively while it re-encrypts, and does not wait for it.
 #[derive(Debug)]
 pub struct ReencryptionLock {
-    _held: Option<NamedLock>,
+    _held: Option<OfProcess<NamedLock>>,
 }
 
 impl ReencryptionLock {
@@ -452,6 +453,11 @@ mod tests {
         io::{BufRead, BufReader},
         process::{Command, Stdio},
         sync::mpsc,
+    };
+
+    use nix::{
+        sys::wait::waitpid,
+        unistd::{ForkResult, fork},
     };
 
     use super::*;
@@ -651,6 +657,27 @@ mod tests {
         // This is not the name of a file elsewhere.
         ReencryptionLock::within(folder.path(), "../../elsewhere").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "a fork in a program with threads is unsafe")]
+    fn a_forked_child_does_not_release_the_lock_of_its_parent() {
+        let _alone = alone();
+        let folder = tempfile::tempdir().unwrap();
+        let lock = ReencryptionLock::within(folder.path(), "1").unwrap();
+        let path = folder.path().join("LN_LUKS2-reencryption-1");
+        // SAFETY: the child only drops the lock, which allocates nothing, and exits.
+        match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                drop(lock);
+                // SAFETY: this takes no pointer and runs no code of the parent.
+                unsafe { libc::_exit(0) }
+            }
+            ForkResult::Parent { child } => waitpid(child, None).unwrap(),
+        };
+        assert!(opened(&path).try_lock().is_err());
+        drop(lock);
+        assert!(!path.exists());
     }
 
     /// A reader that releases the lock holds it exclusively for a moment.
