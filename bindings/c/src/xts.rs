@@ -123,9 +123,12 @@ unsafe fn crypt(
     // SAFETY: guaranteed by the caller.
     unsafe {
         call(error, || {
-            let xts = pointers::handle(xts, "xts")?;
-            // The engine itself notices a fork, without a system call.
-            Ok(work(xts, pointers::in_out(input, output, len)?)?)
+            let mut key: &Xts = pointers::handle(xts, "xts")?;
+            // The CPU's engines notice a fork themselves, without a system call.
+            if key.uses_device() {
+                key = pointers::here(xts, "xts")?;
+            }
+            Ok(work(key, pointers::in_out(input, output, len)?)?)
         })
     }
 }

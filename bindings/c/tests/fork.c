@@ -11,8 +11,21 @@
 
 enum { LEN = 4 << 20, UNIT = 4096 };
 
-static void in_the_child(luxor_xts *xts, luxor_volume *volume, luxor_volume *locked,
-                         unsigned char *bytes) {
+/* Returns a key on a device, which does not notice a fork itself, or NULL where there is none. */
+static luxor_xts *key_on_a_device(unsigned char *bytes, unsigned char *output) {
+  luxor_options *options = options_of_test();
+  luxor_xts *xts;
+  luxor_error *error;
+  unsigned char key[64] = {1};
+  SUCCEEDS(luxor_options_set_engine(options, "opencl", &error));
+  if (luxor_xts_new(key, sizeof key, options, &xts, NULL) == LUXOR_OK)
+    SUCCEEDS(luxor_xts_encrypt(xts, bytes, output, LEN, UNIT, number(0), 8, &error));
+  luxor_options_free(options);
+  return xts;
+}
+
+static void in_the_child(luxor_xts *xts, luxor_xts *on_device, luxor_volume *volume,
+                         luxor_volume *locked, unsigned char *bytes) {
   luxor_error *error;
   uint64_t size;
   /* So that a call that waits for ever fails the test. */
@@ -24,6 +37,9 @@ static void in_the_child(luxor_xts *xts, luxor_volume *volume, luxor_volume *loc
     EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked",
            luxor_xts_decrypt(xts, bytes, bytes, len, UNIT, number(0), 8, &error));
   }
+  if (on_device != NULL)
+    EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked",
+           luxor_xts_encrypt(on_device, bytes, bytes, LEN, UNIT, number(0), 8, &error));
   for (size_t i = 0; i < LEN; i++)
     CHECK(bytes[i] == 7);
   EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_size(volume, &size, &error));
@@ -32,6 +48,7 @@ static void in_the_child(luxor_xts *xts, luxor_volume *volume, luxor_volume *loc
   EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_flush(volume, &error));
   EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_unlock(locked, "x", 1, &error));
   luxor_xts_free(xts);
+  luxor_xts_free(on_device);
   luxor_volume_close(volume);
   luxor_volume_close(locked);
 
@@ -52,13 +69,14 @@ int main(int argc, char **argv) {
   SUCCEEDS(luxor_volume_open(argv[1], LUXOR_READ_ONLY, options, &volume, &error));
   SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
   SUCCEEDS(luxor_volume_open(argv[1], LUXOR_READ_ONLY, options, &locked, &error));
+  luxor_xts *on_device = key_on_a_device(bytes, expected);
   /* A long call, so that the key has threads. */
   SUCCEEDS(luxor_xts_encrypt(xts, bytes, expected, LEN, UNIT, number(0), 8, &error));
 
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    in_the_child(xts, volume, locked, bytes);
+    in_the_child(xts, on_device, volume, locked, bytes);
     _exit(0);
   }
   int status;
@@ -73,6 +91,7 @@ int main(int argc, char **argv) {
   EXPECT(LUXOR_BUSY, argv[1],
          luxor_volume_open(argv[1], LUXOR_READ_WRITE, options, &second, &error));
   luxor_xts_free(xts);
+  luxor_xts_free(on_device);
   luxor_volume_close(volume);
   luxor_volume_close(locked);
   luxor_options_free(options);

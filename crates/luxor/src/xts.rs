@@ -53,6 +53,13 @@ impl Xts {
         self.engine.backend.info().name
     }
 
+    /// Whether calls may use a device. Unlike the CPU's engines, a device does not notice that this
+    /// process is a fork of the one that loaded the key.
+    #[must_use]
+    pub fn uses_device(&self) -> bool {
+        self.engine.device().is_some()
+    }
+
     /// Encrypts or decrypts `data`, whole data units of `unit` bytes. The first one has the number
     /// `first`, and each following one a number higher by `stride` (modulo 2¹²⁸). `unit` is 16 to
     /// 2²⁴; if it is not a multiple of 16, ciphertext stealing is used. Several threads may call
