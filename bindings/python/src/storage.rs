@@ -18,6 +18,7 @@ use pyo3::{
 };
 
 use crate::{
+    args::PathArg,
     buffer::Bytes,
     error::{Raised, ends_program},
 };
@@ -46,11 +47,7 @@ impl FileArg {
             || object.is_instance_of::<PyBytes>()
             || object.hasattr("__fspath__")?;
         if is_path {
-            let path = object
-                .py()
-                .import("os")?
-                .call_method1("fsdecode", (object,))?;
-            return Ok(Self::Path(path.extract()?));
+            return Ok(Self::Path(object.extract::<PathArg>()?.0));
         }
         Ok(Self::Object(Object::of(object, from_position)?))
     }

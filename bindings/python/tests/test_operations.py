@@ -176,7 +176,11 @@ def test_a_dash_is_a_path(tmp_path: Path) -> None:
     luxor.restore_header("-", "volume", force=True)
     dash.unlink()
     luxor.create("-", 1 << 20, passphrase="x", **CHEAP)
-    assert luxor.Volume(dash).keyslots == [0]
+    assert luxor.Volume("-").keyslots == [0]
+    luxor.decrypt("-", "plain", passphrase="x")
+    luxor.encrypt("plain", "-", passphrase="x", force=True, **CHEAP)
+    with luxor.open(b"-", passphrase="x") as file:
+        assert len(file) == 1 << 20
 
 
 def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
