@@ -14,8 +14,8 @@ use pyo3::{
 use crate::{
     args::{EngineArgs, UnlockArgs},
     buffer::Bytes,
+    context::operate,
     error::{disk_exception, outcome},
-    interrupt::wait_for,
     storage::FileArg,
 };
 
@@ -46,13 +46,12 @@ pub(crate) fn open(
         ..ExportOptions::default()
     };
     let unlock = unlock.options();
-    let cancel = Arc::clone(&context.cancel);
-    let opened = wait_for(py, &cancel, &mut |_| Ok(()), move || {
+    let opened = operate(py, context, &mut |_| Ok(()), move |context| {
         let data = file.data_file(&options)?;
         let input = data.input()?;
         let header = header.map(|header| header.input(Role::Metadata));
-        let volume = Volume::open_with_header(input, header.transpose()?, &context)?;
-        Export::open(volume, data, &*secrets, &unlock, &options, &context)
+        let volume = Volume::open_with_header(input, header.transpose()?, context)?;
+        Export::open(volume, data, &*secrets, &unlock, &options, context)
     })?;
     let export = outcome(py, opened)?;
     Ok(Disk {

@@ -263,6 +263,8 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
     for file, options in wrong:
         with pytest.raises(TypeError):
             luxor.open(file, **options)
+    with pytest.raises(TypeError, match="^allow_discards: "):
+        opened(volume, allow_discards="no")
     with pytest.raises(ValueError, match="invalid mode"):
         opened(volume, "w")
     with pytest.raises(luxor.Error, match="key file"):
@@ -305,6 +307,7 @@ def test_a_warning_has_the_place_of_the_caller_and_may_be_an_exception(volume: P
     calls: list[Callable[[], object]] = [
         lambda: luxor.Volume(volume),
         lambda: keys.keyslots,
+        lambda: opened(volume).close(),
         lambda: keys.back_up_header("backup"),
         lambda: luxor.decrypt(volume, "plain", passphrase=PASSPHRASE),
         lambda: keys.add_key(passphrase=PASSPHRASE, new_passphrase="x", **CHEAP),
