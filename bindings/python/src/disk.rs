@@ -4,7 +4,8 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use luxor::{Export, ExportOptions, Volume};
-use luxor_files::Role;
+use luxor_engine::CryptErrorKind;
+use luxor_files::{OfProcess, Role};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -15,7 +16,7 @@ use crate::{
     args::{EngineArgs, UnlockArgs},
     buffer::Bytes,
     context::operate,
-    error::{disk_exception, outcome},
+    error::{KeyLostInFork, disk_exception, outcome},
     storage::FileArg,
 };
 
@@ -26,7 +27,7 @@ const PIECE: usize = 16 << 20;
 #[pyclass(frozen, module = "luxor._luxor")]
 pub(crate) struct Disk {
     /// `None` once it is closed. Transfers that are under way keep it open until they end.
-    export: RwLock<Option<Arc<Export>>>,
+    export: RwLock<Option<Arc<OfProcess<Export>>>>,
 }
 
 /// Opens the volume in `file`.
@@ -55,7 +56,7 @@ pub(crate) fn open(
     })?;
     let export = outcome(py, opened)?;
     Ok(Disk {
-        export: RwLock::new(Some(Arc::new(export))),
+        export: RwLock::new(Some(Arc::new(OfProcess::new(export)))),
     })
 }
 
@@ -133,10 +134,16 @@ impl Disk {
 }
 
 impl Disk {
-    fn export(&self) -> PyResult<Arc<Export>> {
+    fn export(&self) -> PyResult<Arc<OfProcess<Export>>> {
         let export = self.export.read().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyValueError::new_err("I/O operation on a closed volume");
-        export.clone().ok_or_else(closed)
+        let export = export.clone().ok_or_else(closed)?;
+        match export.here() {
+            Some(_) => Ok(export),
+            None => Err(KeyLostInFork::new_err(
+                CryptErrorKind::KeyLostInFork.to_string(),
+            )),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import io
 import os
 import shutil
@@ -580,6 +581,32 @@ last.write(b"lost")
     assert "OSError: full" in done.stderr and "detached" in done.stderr
     with opened(path) as outer, opened(outer) as inner:
         assert inner.read(4) == b"kept"
+
+
+def test_a_forked_child_cannot_use_the_volume(volume: Path) -> None:
+    file = opened(volume, "r+b")
+    # A long call, so that the disk has threads.
+    assert file.raw.read_at(SIZE, 0) == bytes(SIZE)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            calls = (lambda: file.raw.read_at(1, 0), lambda: file.raw.write_at(b"x", 0), file.close)
+            for call in calls:
+                with pytest.raises(luxor.KeyLostInFork):
+                    call()
+            del file
+            gc.collect()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    with pytest.raises(luxor.BusyError):
+        opened(volume)
+    file.write(b"kept")
+    file.close()
+    with opened(volume) as file:
+        assert file.read(4) == b"kept"
 
 
 def test_shutil_copies_a_volume(volume: Path, tmp_path: Path) -> None:
