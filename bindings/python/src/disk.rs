@@ -4,7 +4,6 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use luxor::{Export, ExportOptions, Volume};
-use luxor_engine::CryptErrorKind;
 use luxor_files::{OfProcess, Role};
 use pyo3::{
     exceptions::PyValueError,
@@ -16,7 +15,7 @@ use crate::{
     args::{EngineArgs, UnlockArgs},
     buffer::Bytes,
     context::operate,
-    error::{KeyLostInFork, disk_exception, outcome},
+    error::{disk_exception, key_lost_in_fork, outcome},
     storage::FileArg,
 };
 
@@ -138,12 +137,10 @@ impl Disk {
         let export = self.export.read().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyValueError::new_err("I/O operation on a closed volume");
         let export = export.clone().ok_or_else(closed)?;
-        match export.here() {
-            Some(_) => Ok(export),
-            None => Err(KeyLostInFork::new_err(
-                CryptErrorKind::KeyLostInFork.to_string(),
-            )),
+        if export.here().is_none() {
+            return Err(key_lost_in_fork());
         }
+        Ok(export)
     }
 }
 

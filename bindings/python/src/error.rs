@@ -59,6 +59,11 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
     }
 }
 
+/// Returns the exception for a key that was loaded in the process of which this one is a fork.
+pub(crate) fn key_lost_in_fork() -> PyErr {
+    KeyLostInFork::new_err(CryptErrorKind::KeyLostInFork.to_string())
+}
+
 /// Returns the result of an operation. An error of the library is raised as caused by what an
 /// object of Python raised.
 pub(crate) fn outcome<T>(py: Python<'_>, result: luxor::Result<T>) -> PyResult<T> {

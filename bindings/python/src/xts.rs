@@ -8,13 +8,20 @@ use std::{
 
 use luxor::engines::{EngineReport, SelfTest, registry};
 use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, XtsKey};
+use luxor_files::OfProcess;
 use pyo3::{
     exceptions::{PyOverflowError, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict, PyList},
 };
 
-use crate::{buffer::Bytes, context::context, dlpack::Tensor, error::exception, gpu::Gpus};
+use crate::{
+    buffer::Bytes,
+    context::context,
+    dlpack::Tensor,
+    error::{exception, key_lost_in_fork},
+    gpu::Gpus,
+};
 
 /// Calls with fewer bytes keep the GIL, because releasing it takes as long as encrypting a few
 /// kilobytes.
@@ -36,7 +43,10 @@ const PIECE_TIME: Duration = Duration::from_millis(20);
 /// object with the buffer protocol, contiguous, and a multiple of `unit` long. Several threads may
 /// use one object at once.
 #[pyclass(frozen, name = "XTS", module = "luxor")]
-pub(crate) struct Xts {
+pub(crate) struct Xts(OfProcess<Loaded>);
+
+/// The key on the engine, and on the GPUs.
+struct Loaded {
     xts: luxor::Xts,
     /// For the GPUs, which load it at the first call with a tensor.
     key: KeySpec,
@@ -51,11 +61,11 @@ impl Xts {
         let key = Bytes::readable(key)?;
         let context = context(engine, threads)?;
         let refused = |error: luxor::Error| exception(&error);
-        Ok(Self {
+        Ok(Self(OfProcess::new(Loaded {
             xts: luxor::Xts::new(key.as_slice(), &context).map_err(refused)?,
             key: KeySpec::Xts(XtsKey::new(key.as_slice()).map_err(|e| refused(e.into()))?),
             gpus: OnceLock::new(),
-        })
+        })))
     }
 
     /// Encrypt `data`, and return the result.
@@ -152,7 +162,7 @@ impl Xts {
     /// The name of the engine.
     #[getter]
     fn engine(&self) -> &'static str {
-        self.xts.engine()
+        self.0.xts.engine()
     }
 
     fn __repr__(&self) -> String {
@@ -223,11 +233,12 @@ impl Xts {
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
         let py = data.py();
-        let gpus = match self.gpus.get() {
+        let loaded = self.0.here().ok_or_else(key_lost_in_fork)?;
+        let gpus = match loaded.gpus.get() {
             Some(gpus) => gpus,
             None => {
-                let loaded = py.detach(|| Gpus::load(&self.key))?;
-                self.gpus.get_or_init(|| loaded)
+                let gpus = py.detach(|| Gpus::load(&loaded.key))?;
+                loaded.gpus.get_or_init(|| gpus)
             }
         };
         let stream = match stream {
@@ -262,9 +273,14 @@ impl Xts {
         mut data: InOut<'_>,
     ) -> PyResult<()> {
         let Units { len, first, stride } = *units;
+        let xts = &self.0.xts;
+        // The CPU's engines notice a fork themselves, faster.
+        if xts.uses_device() && self.0.here().is_none() {
+            return Err(key_lost_in_fork());
+        }
         let call = |direction, number, data: InOut<'_>| {
             let short = data.len() < RELEASE;
-            let crypt = || self.xts.crypt(direction, len, number, stride, data);
+            let crypt = || xts.crypt(direction, len, number, stride, data);
             let done = if short { crypt() } else { py.detach(crypt) };
             done.map_err(|error| exception(&error))
         };

@@ -269,6 +269,26 @@ def test_the_input_may_be_read_only_if_there_is_an_output() -> None:
     assert target.memory.read() == xts.encrypt(bytes(512))
 
 
+def test_a_fork_has_lost_the_key() -> None:
+    xts = luxor.XTS(KEYS[0])
+    array = Array(bytes(512))
+    xts.encrypt_cuda(array)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            xts.encrypt_cuda(array)
+        except luxor.KeyLostInFork:
+            del xts
+            gc.collect()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    xts.decrypt_cuda(array)
+    assert array.memory.read() == bytes(512)
+
+
 def test_several_threads_use_one_object() -> None:
     xts = luxor.XTS(KEYS[0])
     arrays = [Array(bytes([n]) * 1024) for n in range(4)]

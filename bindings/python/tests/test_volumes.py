@@ -264,8 +264,8 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
     for file, options in wrong:
         with pytest.raises(TypeError):
             luxor.open(file, **options)
-    with pytest.raises(TypeError, match="^allow_discards: "):
-        opened(volume, allow_discards="no")
+    with pytest.raises(TypeError, match="^key_slot: "):
+        opened(volume, key_slot="no")
     with pytest.raises(ValueError, match="invalid mode"):
         opened(volume, "w")
     with pytest.raises(luxor.Error, match="key file"):

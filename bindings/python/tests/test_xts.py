@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import array
+import gc
 import mmap
 import os
 import threading
@@ -213,6 +214,8 @@ def test_a_fork_has_lost_the_key() -> None:
             # A key that the fork loads itself works.
             if not code and luxor.XTS(KEYS[1]).encrypt(bytes(512)) == bytes(512):
                 code = 4
+            del xts
+            gc.collect()
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
