@@ -77,22 +77,12 @@ impl Bytes {
     /// Returns `self` as the input and `output`, which was made by [`Bytes::writable`], as the
     /// output of a call. They may be the same memory; other overlaps are refused.
     pub(crate) fn with_output<'a>(&'a self, output: &'a Self) -> PyResult<InOut<'a>> {
-        let (len, output_len) = (self.len(), output.len());
-        if len != output_len {
-            return Err(PyValueError::new_err(format!(
-                "the input has {len} bytes, the output {output_len}"
-            )));
-        }
-        let (from, to) = (self.ptr() as usize, output.ptr() as usize);
-        if from != to && from.abs_diff(to) < len {
-            return Err(PyValueError::new_err(
-                "the output overlaps the input without being the same memory",
-            ));
-        }
+        let place = |bytes: &Self| (bytes.ptr() as u64, bytes.len());
+        let is_in_place = is_in_place(place(self), place(output))?;
         // SAFETY: `output` is writable. If the memory is the same, the result has this slice alone,
         // otherwise the two slices do not overlap.
         let bytes = unsafe { output.as_mut_slice() };
-        Ok(if from == to {
+        Ok(if is_in_place {
             InOut::InPlace(bytes)
         } else {
             InOut::Separate {
@@ -101,4 +91,21 @@ impl Bytes {
             }
         })
     }
+}
+
+/// Returns whether an input and an output, each an address and a length in bytes, are the same
+/// memory. Refuses different lengths and other overlaps.
+pub(crate) fn is_in_place(input: (u64, usize), output: (u64, usize)) -> PyResult<bool> {
+    let ((from, len), (to, output_len)) = (input, output);
+    if len != output_len {
+        return Err(PyValueError::new_err(format!(
+            "the input has {len} bytes, the output {output_len}"
+        )));
+    }
+    if from != to && from.abs_diff(to) < len as u64 {
+        return Err(PyValueError::new_err(
+            "the output overlaps the input without being the same memory",
+        ));
+    }
+    Ok(from == to)
 }

@@ -8,7 +8,7 @@ use luxor_engine_cuda::{Cuda, CudaMemory, Library, keeping_context};
 use luxor_engine_gpu::{GpuBackend, GpuKey, Resident, ResidentRun};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-use crate::{dlpack::Tensor, error::Error, xts::Units};
+use crate::{buffer::is_in_place, dlpack::Tensor, error::Error, xts::Units};
 
 /// Kernels read and write whole blocks at such addresses.
 const ALIGNMENT: usize = 16;
@@ -63,18 +63,10 @@ impl Gpus {
             return Err(refused(RunError::PartUnit { len, unit_len }));
         }
         let to = output.unwrap_or(data);
-        if to.len != len {
-            let (input, output) = (len, to.len);
-            return Err(refused(RunError::OutputLen { input, output }));
-        }
         if to.device != data.device {
             return value_error("the output is on another GPU than the input".to_owned());
         }
-        let apart = to.address.abs_diff(data.address);
-        if apart != 0 && apart < len as u64 {
-            let message = "the output overlaps the input without being the same memory";
-            return value_error(message.to_owned());
-        }
+        let is_in_place = is_in_place((data.address, len), (to.address, to.len))?;
         for address in [data.address, to.address] {
             if !address.is_multiple_of(ALIGNMENT as u64) {
                 return value_error(format!(
@@ -104,7 +96,7 @@ impl Gpus {
         let memory =
             |at: &Tensor| unsafe { CudaMemory::of_caller(device, at.address, len, stream) };
         let (input, mut output) = (memory(data), memory(to));
-        let resident = if apart == 0 {
+        let resident = if is_in_place {
             Resident::InPlace(&mut output)
         } else {
             Resident::Separate {
