@@ -156,13 +156,10 @@ fn packages(area: &str) -> Option<&'static str> {
 }
 
 fn test(steps: &mut Steps) {
-    // Most benches wait for one simulation, so they run beside the tests.
-    steps.run_beside("RTL: benches", rtl::benches, |steps| {
-        rust_tests(steps, None);
-    });
-    bindings_c::steps(steps, None);
-    bindings_python::steps(steps, None);
+    workspace_tests(steps);
     with_a_page(steps, |steps| {
+        bindings_c::steps(steps, None);
+        bindings_python::steps(steps, None);
         kernels::tests(steps);
         rtl::whole_and_proofs(steps);
     });
@@ -197,14 +194,12 @@ fn ci(steps: &mut Steps) {
         let mut doc = process::cargo_workspace("doc");
         process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
-    steps.run_beside("RTL: benches", rtl::benches, |steps| {
-        if rust_tests(steps, None) {
-            engines_as_built(steps);
-        }
-    });
-    bindings_c::steps(steps, None);
-    bindings_python::steps(steps, None);
+    if workspace_tests(steps) {
+        engines_as_built(steps);
+    }
     with_a_page(steps, |steps| {
+        bindings_c::steps(steps, None);
+        bindings_python::steps(steps, None);
         kernels::steps(steps);
         rtl::all_but_benches(steps);
     });
@@ -242,6 +237,22 @@ fn engines_as_built(steps: &mut Steps) {
                 .args(UNOPTIMISED),
         )
     });
+}
+
+/// Builds and runs all tests of the workspace, and the benches of the FPGA core. Returns whether the
+/// tests were built.
+fn workspace_tests(steps: &mut Steps) -> bool {
+    let is_built = steps.run("tests: build", || {
+        process::run(process::cargo_workspace("test").arg("--no-run"))
+    });
+    // The build uses all cores. Many tests wait for a process or a disk, and the benches need the
+    // cores that these leave idle.
+    steps.run_beside("RTL: benches", rtl::benches, |steps| {
+        if is_built {
+            rust_tests(steps, None);
+        }
+    });
+    is_built
 }
 
 /// Runs the tests of these packages, or of the whole workspace. Returns whether they ran.
