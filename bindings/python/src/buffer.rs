@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of Python objects with the buffer protocol.
 
-use std::slice;
+use std::{mem::MaybeUninit, slice};
 
 use luxor_engine::InOut;
 use pyo3::{
     buffer::PyUntypedBuffer,
     exceptions::{PyBufferError, PyValueError},
+    ffi,
     prelude::*,
 };
 
@@ -15,37 +16,57 @@ use pyo3::{
 /// Another thread of Python may write to them at any time, as to those of any function that works
 /// without the GIL. The functions here only ever encrypt or copy such bytes: they never decide
 /// anything by them.
-pub(crate) struct Bytes(PyUntypedBuffer);
+pub(crate) struct Bytes<'py> {
+    /// Without a shape, so that it needs no allocation and can be moved.
+    view: ffi::Py_buffer,
+    /// Releasing the view needs the interpreter.
+    _py: Python<'py>,
+}
 
-impl Bytes {
+impl<'py> Bytes<'py> {
     /// Borrows the memory of `object` for reading. A tensor of torch has no buffer protocol, but its
     /// method `numpy` returns an array over the same memory.
-    pub(crate) fn readable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let buffer = match PyUntypedBuffer::get(object) {
-            Err(_) if object.hasattr("numpy")? => {
-                PyUntypedBuffer::get(&object.call_method0("numpy")?)
-            }
-            buffer => buffer,
-        }?;
-        if buffer.is_c_contiguous() {
-            Ok(Self(buffer))
-        } else {
+    pub(crate) fn readable(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let error = match Self::get(object) {
+            Ok(bytes) => return Ok(bytes),
+            Err(error) => error,
+        };
+        if PyUntypedBuffer::get(object).is_ok() {
             let message = "the buffer is not contiguous: copy it first";
             Err(PyBufferError::new_err(message))
+        } else if object.hasattr("numpy")? {
+            Self::get(&object.call_method0("numpy")?)
+        } else {
+            Err(error)
         }
     }
 
+    fn get(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let mut view = MaybeUninit::uninit();
+        // SAFETY: `object` is alive, and `view` has room for the result.
+        let result = unsafe {
+            ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_SIMPLE)
+        };
+        if result != 0 {
+            return Err(PyErr::fetch(py));
+        }
+        // SAFETY: the call succeeded, so it has filled `view`.
+        let view = unsafe { view.assume_init() };
+        Ok(Self { view, _py: py })
+    }
+
     /// Borrows the memory of `object` for reading and writing.
-    pub(crate) fn writable(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn writable(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let bytes = Self::readable(object)?;
-        if bytes.0.readonly() {
+        if bytes.view.readonly != 0 {
             return Err(PyBufferError::new_err("the output is read-only"));
         }
         Ok(bytes)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.0.len_bytes()
+        self.view.len.unsigned_abs()
     }
 
     fn ptr(&self) -> *mut u8 {
@@ -53,14 +74,14 @@ impl Bytes {
         if self.len() == 0 {
             std::ptr::dangling_mut()
         } else {
-            self.0.buf_ptr().cast()
+            self.view.buf.cast()
         }
     }
 
     /// The bytes, for reading.
     pub(crate) fn as_slice(&self) -> &[u8] {
-        // SAFETY: the buffer protocol keeps `len` contiguous bytes at `ptr` alive until `self.0` is
-        // released.
+        // SAFETY: the buffer protocol keeps `len` contiguous bytes at `ptr` alive until the view
+        // is released.
         unsafe { slice::from_raw_parts(self.ptr(), self.len()) }
     }
 
@@ -90,6 +111,13 @@ impl Bytes {
                 output: bytes,
             }
         })
+    }
+}
+
+impl Drop for Bytes<'_> {
+    fn drop(&mut self) {
+        // SAFETY: `get` filled the view, and nothing else releases it.
+        unsafe { ffi::PyBuffer_Release(&raw mut self.view) };
     }
 }
 
