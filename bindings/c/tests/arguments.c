@@ -58,10 +58,10 @@ static void buffers(void) {
   REFUSES("output is NULL", NULL, NULL, 512, 512);
   REFUSES("not a whole number of data units", bytes, bytes, 513, 512);
   REFUSES("not a whole number of data units", bytes, bytes, 511, 512);
-  REFUSES("a data unit cannot have 0 bytes", bytes, bytes, 512, 0);
-  REFUSES("a data unit cannot have 0 bytes", NULL, NULL, 0, 0);
+  REFUSES("16 bytes or more, not 0", bytes, bytes, 512, 0);
+  REFUSES("16 bytes or more, not 0", NULL, NULL, 0, 0);
   REFUSES("16777217 bytes", bytes, bytes, 0, (1 << 24) + 1);
-  REFUSES("data units of 15 bytes", bytes, bytes, 15, 15);
+  REFUSES("16 bytes or more, not 15", bytes, bytes, 15, 15);
   REFUSES("address space", bytes, bytes, SIZE_MAX, 512);
 #undef REFUSES
 

@@ -37,7 +37,7 @@ pub struct ResidentRun {
 #[non_exhaustive]
 pub enum ResidentError {
     /// The mode does not accept data units of this length. Nothing was done.
-    #[error("{mode} cannot process data units of {unit_len} bytes")]
+    #[error("a data unit of {mode} has {}, not {unit_len}", mode.accepted_unit_lens())]
     UnitLen {
         /// The key's mode.
         mode: Mode,

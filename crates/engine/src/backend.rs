@@ -133,7 +133,7 @@ pub enum BackendError {
         backend: &'static str,
     },
     /// This process is a fork of the one that made the key, and the system wiped the key.
-    #[error("the key was lost when this process was forked")]
+    #[error("the key was lost when this process was forked: load it after the fork")]
     KeyLostInFork,
     /// The device refused the request or failed.
     #[error("the engine {backend} failed: {message}")]
@@ -166,7 +166,10 @@ impl CryptError {
 
 impl fmt::Display for CryptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (after {} data units)", self.kind, self.done)
+        match self.done {
+            0 => write!(f, "{}", self.kind),
+            done => write!(f, "{} (after {done} data units)", self.kind),
+        }
     }
 }
 
@@ -181,7 +184,7 @@ impl core::error::Error for CryptError {
 #[non_exhaustive]
 pub enum CryptErrorKind {
     /// The mode does not accept data units of this length.
-    #[error("{mode} cannot process data units of {unit_len} bytes")]
+    #[error("a data unit of {mode} has {}, not {unit_len}", mode.accepted_unit_lens())]
     UnitLen {
         /// The key's mode.
         mode: Mode,
@@ -190,7 +193,7 @@ pub enum CryptErrorKind {
     },
     /// This process is a fork of the one that loaded the key, and the system wiped the key
     /// schedule.
-    #[error("the key was lost when this process was forked")]
+    #[error("the key was lost when this process was forked: load it after the fork")]
     KeyLostInFork,
     /// The device refused the request or failed.
     #[error("the engine {backend} failed: {message}")]

@@ -433,6 +433,16 @@ impl Mode {
         }
     }
 
+    /// The unit lengths that [`Mode::accepts_unit_len`] accepts, for messages.
+    #[must_use]
+    pub const fn accepted_unit_lens(self) -> &'static str {
+        match self {
+            Self::Xts => "16 bytes or more",
+            Self::Ecb | Self::Cbc => "a multiple of 16 bytes",
+            Self::Ctr | Self::Ofb | Self::OfbXex | Self::OfbXe => "1 byte or more",
+        }
+    }
+
     /// Whether the mode can process data units of `len` bytes: at least 16 for XTS, multiples of 16
     /// for ECB and CBC, any length for the others. No mode accepts 0.
     #[must_use]

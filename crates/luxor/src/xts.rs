@@ -2,8 +2,8 @@
 //! XTS over data units in memory.
 
 use luxor_engine::{
-    DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec, LoadedKey, Mode, Run, XtsKey,
-    with_key_stack,
+    CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec,
+    LoadedKey, Mode, Run, XtsKey, with_key_stack,
 };
 
 use crate::{Context, Engine, Result};
@@ -66,9 +66,10 @@ impl Xts {
     /// this at once.
     ///
     /// # Errors
-    /// [`RunError`](luxor_engine::RunError) if `unit` is out of range or the length of the data is not a multiple of it,
-    /// before any work. Otherwise [`CryptError`](luxor_engine::CryptError), which tells how many
-    /// data units are finished. In place, the others then hold their original input.
+    /// [`CryptErrorKind::UnitLen`] or [`RunError`](luxor_engine::RunError) if `unit` is out of range
+    /// or the length of the data is not a multiple of it, before any work. Otherwise
+    /// [`CryptError`], which tells how many data units are finished. In place, the others then hold
+    /// their original input.
     pub fn crypt<'a>(
         &self,
         direction: Direction,
@@ -77,6 +78,11 @@ impl Xts {
         stride: u64,
         data: impl Into<InOut<'a>>,
     ) -> Result<()> {
+        let mode = Mode::Xts;
+        if !mode.accepts_unit_len(unit) {
+            let unit_len = unit;
+            return Err(CryptError::new(0, CryptErrorKind::UnitLen { mode, unit_len }).into());
+        }
         let run = Run::new(first, stride, DataUnitLen::new(unit)?, data)?;
         let mut runs = [run];
         let crypt = || self.executor.crypt(&*self.key, direction, &mut runs);
