@@ -80,7 +80,8 @@ typedef enum {
   LUXOR_CANCELLED = 6,
   /**
    * An argument is invalid: NULL, a wrong length, overlapping buffers, an XTS key of the wrong
-   * size or with equal halves, a range beyond the end of the volume. Nothing was done.
+   * size or with equal halves, a range beyond the end of the volume. Or the volume is in the wrong
+   * state: not unlocked, unlocked already, or open for reading only. Nothing was done.
    */
   LUXOR_INVALID_ARGUMENT = 7,
   /**
@@ -287,8 +288,9 @@ void luxor_xts_free(luxor_xts *xts);
  * metadata. `path` may be any path: "-" is a file of that name, not standard input. `access` is
  * `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
  *
- * The data stay locked against other programs until the volume is closed: with the locks of qemu
- * and Luxor, and a block device also against being mounted.
+ * The data stay locked until the volume is closed: with the locks of qemu and Luxor, and a block
+ * device also against being mounted. Opening the volume a second time is `LUXOR_BUSY`, in this
+ * program too, unless both are `LUXOR_READ_ONLY`.
  */
 luxor_code luxor_volume_open(const char *path,
                              uint32_t access,
@@ -301,8 +303,10 @@ luxor_code luxor_volume_open(const char *path,
  * is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
  * of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
  *
- * Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret, and
- * `LUXOR_INVALID_ARGUMENT` leaves the volume as it was. After any other error close the volume.
+ * Deriving the key takes seconds. A volume is unlocked once: the functions below, except
+ * `luxor_volume_close`, are for an unlocked volume, and this one is for one that is not. After
+ * `LUXOR_NO_KEY` you can try another secret, and `LUXOR_INVALID_ARGUMENT` leaves the volume as it
+ * was. After any other error close the volume and open it again.
  */
 luxor_code luxor_volume_unlock(const luxor_volume *volume,
                                const void *secret,
@@ -344,8 +348,8 @@ luxor_code luxor_volume_read_at(const luxor_volume *volume,
 
 /**
  * Writes `len` bytes of plaintext from `buffer` to byte `offset` on. The bytes are durable after
- * the next `luxor_volume_flush`. After an error some of the bytes may have been written. `buffer`
- * may be NULL if `len` is 0.
+ * the next `luxor_volume_flush`. After an error some of the bytes may have been written, and the
+ * volume can still be used. `buffer` may be NULL if `len` is 0.
  */
 luxor_code luxor_volume_write_at(const luxor_volume *volume,
                                  const void *buffer,

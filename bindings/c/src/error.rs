@@ -39,7 +39,8 @@ pub enum luxor_code {
     /// The operation was cancelled. No function of this version returns this code.
     LUXOR_CANCELLED = 6,
     /// An argument is invalid: NULL, a wrong length, overlapping buffers, an XTS key of the wrong
-    /// size or with equal halves, a range beyond the end of the volume. Nothing was done.
+    /// size or with equal halves, a range beyond the end of the volume. Or the volume is in the wrong
+    /// state: not unlocked, unlocked already, or open for reading only. Nothing was done.
     LUXOR_INVALID_ARGUMENT = 7,
     /// This process is a fork of the process that made the handle, and the system wiped its keys.
     LUXOR_KEY_LOST_IN_FORK = 8,

@@ -61,7 +61,7 @@ pub(crate) unsafe fn here<'a, T: 'a, H: Handle<Value = OfProcess<T>>>(
     // SAFETY: guaranteed by the caller.
     let value = unsafe { handle(pointer, name) }?;
     value.here().ok_or_else(|| {
-        let message = "the key was lost when this process was forked";
+        let message = "the key was lost when this process was forked: load it after the fork";
         Error::new(luxor_code::LUXOR_KEY_LOST_IN_FORK, message)
     })
 }
@@ -124,7 +124,7 @@ pub(crate) unsafe fn in_out<'a>(
     // NULL is refused below; empty buffers overlap nothing.
     if (1..len).contains(&distance) && !input.is_null() && !output.is_null() {
         return Err(Error::invalid(format!(
-            "input and output overlap: {len} bytes each, {distance} bytes apart; they must be the \
+            "input and output overlap: their length is {len}, their distance {distance}; they must be the \
              same buffer or have no byte in common"
         )));
     }

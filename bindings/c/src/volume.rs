@@ -85,8 +85,9 @@ impl State {
 /// metadata. `path` may be any path: "-" is a file of that name, not standard input. `access` is
 /// `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
 ///
-/// The data stay locked against other programs until the volume is closed: with the locks of qemu
-/// and Luxor, and a block device also against being mounted.
+/// The data stay locked until the volume is closed: with the locks of qemu and Luxor, and a block
+/// device also against being mounted. Opening the volume a second time is `LUXOR_BUSY`, in this
+/// program too, unless both are `LUXOR_READ_ONLY`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_open(
     path: *const c_char,
@@ -138,8 +139,10 @@ pub unsafe extern "C" fn luxor_volume_open(
 /// is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
 /// of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
 ///
-/// Deriving the key takes seconds. After `LUXOR_NO_KEY` you can try another secret, and
-/// `LUXOR_INVALID_ARGUMENT` leaves the volume as it was. After any other error close the volume.
+/// Deriving the key takes seconds. A volume is unlocked once: the functions below, except
+/// `luxor_volume_close`, are for an unlocked volume, and this one is for one that is not. After
+/// `LUXOR_NO_KEY` you can try another secret, and `LUXOR_INVALID_ARGUMENT` leaves the volume as it
+/// was. After any other error close the volume and open it again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_unlock(
     volume: *const luxor_volume,
@@ -248,8 +251,8 @@ pub unsafe extern "C" fn luxor_volume_read_at(
 }
 
 /// Writes `len` bytes of plaintext from `buffer` to byte `offset` on. The bytes are durable after
-/// the next `luxor_volume_flush`. After an error some of the bytes may have been written. `buffer`
-/// may be NULL if `len` is 0.
+/// the next `luxor_volume_flush`. After an error some of the bytes may have been written, and the
+/// volume can still be used. `buffer` may be NULL if `len` is 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_write_at(
     volume: *const luxor_volume,
@@ -309,7 +312,7 @@ fn check_range(export: &Export, len: usize, offset: u64) -> Result<(), Error> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= size => Ok(()),
         _ => Err(Error::invalid(format!(
-            "{}: {len} bytes at byte {offset} end beyond the volume, which has {size} bytes",
+            "{}: a length of {len} at byte {offset} ends beyond the volume, which has {size} bytes",
             export.name
         ))),
     }
