@@ -42,6 +42,46 @@ pub(crate) fn argument<'py, T: FromPyObjectOwned<'py>>(
     })
 }
 
+/// Defines the types of integer arguments, with the message for a number that is out of range.
+macro_rules! integers {
+    ($($(#[$doc:meta])* $Name:ident($integer:ty): $message:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Default)]
+            pub(crate) struct $Name(pub(crate) $integer);
+
+            impl FromPyObject<'_, '_> for $Name {
+                type Error = PyErr;
+
+                fn extract(number: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+                    number.extract().map(Self).map_err(|error: PyErr| {
+                        if error.is_instance_of::<PyOverflowError>(number.py()) {
+                            PyValueError::new_err($message)
+                        } else {
+                            error
+                        }
+                    })
+                }
+            }
+        )*
+    };
+}
+
+integers! {
+    /// The length of a data unit in bytes.
+    UnitLen(usize): "unit must be 16 to 2**24";
+    /// The number of a data unit.
+    UnitNumber(u128): "number must be 0 to 2**128 - 1";
+    /// The distance of the numbers of neighbouring data units.
+    Stride(u64): "stride must be 0 to 2**64 - 1";
+    /// The largest number of threads.
+    Threads(usize): "threads must be at least 1";
+    /// A place in a volume, in bytes.
+    Offset(u64): "the offset must be 0 to 2**64 - 1";
+    /// A number of bytes.
+    Size(usize): "the size must be 0 to 2**64 - 1";
+}
+
 /// A path: `str`, `bytes` or `os.PathLike`. Also `-` is a path: it does not stand for standard input
 /// or output, as it does for the command.
 pub(crate) struct PathArg(pub(crate) PathBuf);

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of Python objects with the buffer protocol.
 
-use std::{mem::MaybeUninit, slice};
+use std::{
+    ffi::{CStr, c_int},
+    mem::MaybeUninit,
+    slice,
+};
 
 use luxor_engine::InOut;
 use pyo3::{
     buffer::PyUntypedBuffer,
-    exceptions::{PyBufferError, PyValueError},
+    exceptions::{PyBufferError, PyTypeError, PyValueError},
     ffi,
     prelude::*,
 };
+
+/// What is asked of an object: elements of any type, all in one piece.
+const CONTIGUOUS: c_int = ffi::PyBUF_FORMAT | ffi::PyBUF_ND;
 
 /// The bytes of an object, in one piece. While this exists the object cannot move or shrink them.
 ///
@@ -17,7 +24,7 @@ use pyo3::{
 /// without the GIL. The functions here only ever encrypt or copy such bytes: they never decide
 /// anything by them.
 pub(crate) struct Bytes<'py> {
-    /// Without a shape, so that it needs no allocation and can be moved.
+    /// Not pinned: a moved view keeps all but its shape, which is not used.
     view: ffi::Py_buffer,
     /// Releasing the view needs the interpreter.
     _py: Python<'py>,
@@ -31,13 +38,13 @@ impl<'py> Bytes<'py> {
             Ok(bytes) => return Ok(bytes),
             Err(error) => error,
         };
-        if PyUntypedBuffer::get(object).is_ok() {
-            let message = "the buffer is not contiguous: copy it first";
-            Err(PyBufferError::new_err(message))
-        } else if object.hasattr("numpy")? {
-            Self::get(&object.call_method0("numpy")?)
-        } else {
-            Err(error)
+        match PyUntypedBuffer::get(object) {
+            Ok(buffer) if !buffer.is_c_contiguous() => {
+                let message = "the buffer is not contiguous: copy it first";
+                Err(PyBufferError::new_err(message))
+            }
+            Err(_) if object.hasattr("numpy")? => Self::get(&object.call_method0("numpy")?),
+            _ => Err(error),
         }
     }
 
@@ -45,15 +52,32 @@ impl<'py> Bytes<'py> {
         let py = object.py();
         let mut view = MaybeUninit::uninit();
         // SAFETY: `object` is alive, and `view` has room for the result.
-        let result = unsafe {
-            ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), ffi::PyBUF_SIMPLE)
-        };
+        let result =
+            unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), view.as_mut_ptr(), CONTIGUOUS) };
         if result != 0 {
             return Err(PyErr::fetch(py));
         }
         // SAFETY: the call succeeded, so it has filled `view`.
         let view = unsafe { view.assume_init() };
-        Ok(Self { view, _py: py })
+        let bytes = Self { view, _py: py };
+        if bytes.holds_objects() {
+            return Err(PyTypeError::new_err(
+                "the buffer holds Python objects, not numbers",
+            ));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether the bytes are pointers to objects, as in an array of numpy with the type `object`.
+    fn holds_objects(&self) -> bool {
+        if self.view.format.is_null() {
+            return false;
+        }
+        // SAFETY: the format is a C string that lives as long as the view.
+        let format = unsafe { CStr::from_ptr(self.view.format) }.to_bytes();
+        // Names of fields stand between colons.
+        let mut types = format.split(|&byte| byte == b':').step_by(2);
+        types.any(|types| types.contains(&b'O'))
     }
 
     /// Borrows the memory of `object` for reading and writing.

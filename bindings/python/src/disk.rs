@@ -12,7 +12,7 @@ use pyo3::{
 };
 
 use crate::{
-    args::{EngineArgs, UnlockArgs},
+    args::{EngineArgs, Offset, Size, UnlockArgs},
     buffer::Bytes,
     context::operate,
     error::{disk_exception, key_lost_in_fork, outcome},
@@ -62,10 +62,11 @@ pub(crate) fn open(
 #[pymethods]
 impl Disk {
     /// Fills `buffer` with the bytes from `offset` on, up to the end. Returns their number.
-    fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: u64) -> PyResult<usize> {
+    fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: Offset) -> PyResult<usize> {
         let py = buffer.py();
         let export = self.export()?;
         let buffer = Bytes::writable(buffer)?;
+        let Offset(offset) = offset;
         let len = len_within(&export, buffer.len(), offset);
         // SAFETY: `buffer` is writable, and this is the only slice of it.
         let bytes = unsafe { buffer.as_mut_slice() };
@@ -77,16 +78,18 @@ impl Disk {
     fn read_at<'py>(
         &self,
         py: Python<'py>,
-        size: usize,
-        offset: u64,
+        size: Size,
+        offset: Offset,
     ) -> PyResult<Bound<'py, PyBytes>> {
+        let (Size(size), Offset(offset)) = (size, offset);
         let export = self.export()?;
         let len = len_within(&export, size, offset);
         PyBytes::new_with(py, len, |bytes| read(py, &export, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.
-    fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: u64) -> PyResult<()> {
+    fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<()> {
+        let Offset(offset) = offset;
         let export = self.export()?;
         let data = Bytes::readable(data)?;
         for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {

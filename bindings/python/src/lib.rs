@@ -18,6 +18,10 @@ mod xts;
 #[pyo3::pymodule(gil_used = false)]
 mod _luxor {
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name is Python's")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
     use crate::{
         disk::{Disk, open},
         operations::{create, decrypt, encrypt},

@@ -14,7 +14,11 @@ use luxor_engine::{KeySize, SecretBytes};
 use luxor_files::Role;
 use luxor_luks::{LuksVersion, NewVolumeOptions};
 use luxor_sector::SectorSize;
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::PyDict,
+};
 
 use crate::{
     args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
@@ -70,6 +74,9 @@ fn copy(
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Context) -> luxor::Result<()> + Send + 'static,
 ) -> PyResult<()> {
+    if progress.is_some_and(|progress| !progress.is_callable()) {
+        return Err(PyTypeError::new_err("progress is not callable"));
+    }
     let counter = Arc::new(Counter::default());
     counter.total.store(UNKNOWN, Ordering::Relaxed);
     context.events = Arc::new(Counted {

@@ -10,12 +10,12 @@ use luxor::engines::{EngineReport, SelfTest, registry};
 use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, XtsKey};
 use luxor_files::OfProcess;
 use pyo3::{
-    exceptions::{PyOverflowError, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict, PyList},
 };
 
 use crate::{
+    args::{Stride, Threads, UnitLen, UnitNumber},
     buffer::Bytes,
     context::context,
     dlpack::Tensor,
@@ -39,9 +39,9 @@ const PIECE_TIME: Duration = Duration::from_millis(20);
 /// `threads` limits the threads of long calls.
 ///
 /// The methods take data units of `unit` bytes, 16 to 2**24. The first one has the number `number`,
-/// 0 to 2**128 - 1, and each following one a number higher by `stride` (modulo 2**128). Data are any
-/// object with the buffer protocol, contiguous, and a multiple of `unit` long. Several threads may
-/// use one object at once.
+/// 0 to 2**128 - 1, and each following one a number higher by `stride`, 0 to 2**64 - 1 (modulo
+/// 2**128). Data are any object with the buffer protocol, contiguous, and a multiple of `unit` long.
+/// Several threads may use one object at once.
 #[pyclass(frozen, name = "XTS", module = "luxor")]
 pub(crate) struct Xts(OfProcess<Loaded>);
 
@@ -57,9 +57,13 @@ struct Loaded {
 impl Xts {
     #[new]
     #[pyo3(signature = (key, *, engine=None, threads=None))]
-    fn new(key: &Bound<'_, PyAny>, engine: Option<&str>, threads: Option<usize>) -> PyResult<Self> {
+    fn new(
+        key: &Bound<'_, PyAny>,
+        engine: Option<&str>,
+        threads: Option<Threads>,
+    ) -> PyResult<Self> {
         let key = Bytes::readable(key)?;
-        let context = context(engine, threads)?;
+        let context = context(engine, threads.map(|threads| threads.0))?;
         let refused = |error: luxor::Error| exception(&error);
         Ok(Self(OfProcess::new(Loaded {
             xts: luxor::Xts::new(key.as_slice(), &context).map_err(refused)?,
@@ -69,58 +73,58 @@ impl Xts {
     }
 
     /// Encrypt `data`, and return the result.
-    #[pyo3(signature = (data, unit=512, number=None, stride=1), text_signature = "($self, data, unit=512, number=0, stride=1)")]
+    #[pyo3(signature = (data, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1)), text_signature = "($self, data, unit=512, number=0, stride=1)")]
     fn encrypt<'py>(
         &self,
         data: &Bound<'py, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'py, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.to_bytes(Direction::Encrypt, data, &units)
     }
 
     /// Decrypt `data`, and return the result.
-    #[pyo3(signature = (data, unit=512, number=None, stride=1), text_signature = "($self, data, unit=512, number=0, stride=1)")]
+    #[pyo3(signature = (data, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1)), text_signature = "($self, data, unit=512, number=0, stride=1)")]
     fn decrypt<'py>(
         &self,
         data: &Bound<'py, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'py, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.to_bytes(Direction::Decrypt, data, &units)
     }
 
     /// Encrypt `data` into `out`, which has the same length. They may be the same memory, but must not
     /// overlap in another way. After Ctrl-C during a call in place, `out` holds what it held before.
-    #[pyo3(signature = (data, out, unit=512, number=None, stride=1), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
+    #[pyo3(signature = (data, out, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1)), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
     fn encrypt_into(
         &self,
         data: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'_, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
     ) -> PyResult<()> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.to_output(Direction::Encrypt, data, out, &units)
     }
 
     /// Decrypt `data` into `out`, which has the same length. They may be the same memory, but must not
     /// overlap in another way. After Ctrl-C during a call in place, `out` holds what it held before.
-    #[pyo3(signature = (data, out, unit=512, number=None, stride=1), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
+    #[pyo3(signature = (data, out, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1)), text_signature = "($self, data, out, unit=512, number=0, stride=1)")]
     fn decrypt_into(
         &self,
         data: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'_, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
     ) -> PyResult<()> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.to_output(Direction::Decrypt, data, out, &units)
     }
 
@@ -130,32 +134,32 @@ impl Xts {
     /// `__cuda_stream__`, or the stream's address as in `torch.cuda.current_stream().cuda_stream`;
     /// by default the default stream. The result is there when the method returns. `engine` and
     /// `threads` have no influence.
-    #[pyo3(signature = (tensor, unit=512, number=None, stride=1, *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
+    #[pyo3(signature = (tensor, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1), *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
     fn encrypt_cuda(
         &self,
         tensor: &Bound<'_, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'_, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
         out: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.on_gpu(Direction::Encrypt, tensor, out, &units, stream)
     }
 
     /// Decrypt a tensor on an NVIDIA GPU, as `encrypt_cuda` encrypts it.
-    #[pyo3(signature = (tensor, unit=512, number=None, stride=1, *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
+    #[pyo3(signature = (tensor, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1), *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
     fn decrypt_cuda(
         &self,
         tensor: &Bound<'_, PyAny>,
-        unit: usize,
-        number: Option<&Bound<'_, PyAny>>,
-        stride: u64,
+        unit: UnitLen,
+        number: UnitNumber,
+        stride: Stride,
         out: Option<&Bound<'_, PyAny>>,
         stream: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        let units = Units::new(unit, number, stride)?;
+        let units = Units::new(unit, number, stride);
         self.on_gpu(Direction::Decrypt, tensor, out, &units, stream)
     }
 
@@ -179,22 +183,12 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    fn new(len: usize, number: Option<&Bound<'_, PyAny>>, stride: u64) -> PyResult<Self> {
-        let first = match number {
-            None => 0,
-            Some(number) => number.extract::<u128>().map_err(|error| {
-                if error.is_instance_of::<PyOverflowError>(number.py()) {
-                    PyValueError::new_err("number must be 0 to 2**128 - 1")
-                } else {
-                    error
-                }
-            })?,
-        };
-        Ok(Self {
-            len,
-            first: DataUnitNumber::new(first),
-            stride,
-        })
+    fn new(len: UnitLen, first: UnitNumber, stride: Stride) -> Self {
+        Self {
+            len: len.0,
+            first: DataUnitNumber::new(first.0),
+            stride: stride.0,
+        }
     }
 }
 

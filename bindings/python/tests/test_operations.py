@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import luxor
 import pytest
@@ -276,6 +276,13 @@ def test_a_write_may_be_short() -> None:
     luxor.encrypt(io.BytesIO(plain), target, passphrase="x", **CHEAP)
     with luxor.open(target, passphrase="x") as file:
         assert file.read() == plain
+
+
+def test_progress_must_be_callable(tmp_path: Path) -> None:
+    path, wrong = tmp_path / "volume", cast(Any, 5)
+    with pytest.raises(TypeError, match="not callable"):
+        luxor.encrypt(io.BytesIO(b"x"), path, passphrase="x", progress=wrong)
+    assert not path.exists()
 
 
 def test_progress_is_told_and_may_cancel(tmp_path: Path) -> None:

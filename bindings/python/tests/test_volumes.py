@@ -105,6 +105,10 @@ def test_the_end_of_a_volume_is_fixed(volume: Path) -> None:
         assert file.read_at(10, SIZE + 5) == b""
         with pytest.raises(ValueError):
             file.read_at(1, -1)
+        with pytest.raises(ValueError):
+            file.read_at(-1, 0)
+        with pytest.raises(TypeError):
+            file.read_at("1", 0)
     assert file.closed
 
 

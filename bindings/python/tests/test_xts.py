@@ -120,9 +120,14 @@ def test_a_call_of_several_pieces_is_one_run() -> None:
         (lambda: luxor.XTS(bytes(64)), "equal"),
         (lambda: luxor.XTS(KEYS[0], engine="quantum"), "quantum"),
         (lambda: luxor.XTS(KEYS[0], threads=0), "threads"),
+        (lambda: luxor.XTS(KEYS[0], threads=-1), "threads"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), -1), "unit must be 16"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), 2**70), "unit must be 16"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), stride=-1), "stride must be"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), stride=2**64), "stride must be"),
         (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(513)), "513 bytes"),
-        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), 0), "0 bytes"),
-        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(15), 15), "15 bytes"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), 0), "16 bytes or more, not 0"),
+        (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(15), 15), "not 15"),
         (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(1 << 25), 1 << 25), "33554432"),
         (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), number=-1), "2\\*\\*128"),
         (lambda: luxor.XTS(KEYS[0]).encrypt(bytes(512), number=2**128), "2\\*\\*128"),
@@ -140,6 +145,11 @@ def test_objects_of_the_wrong_kind_are_refused() -> None:
         xts.encrypt("text")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         xts.encrypt(bytes(512), number=1.5)  # type: ignore[arg-type]
+    objects = np.array([object()] * 64, dtype=object)
+    with pytest.raises(TypeError, match="Python objects"):
+        xts.encrypt_into(objects, objects)
+    fields = np.zeros(64, dtype=[("Offset", np.uint64)])
+    assert xts.decrypt(xts.encrypt(fields)) == bytes(512)
     with pytest.raises(BufferError, match="read-only"):
         xts.encrypt_into(bytes(512), bytes(512))
     with pytest.raises(BufferError, match="contiguous"):

@@ -17,7 +17,7 @@ from ._exceptions import (
     WrongPassphrase,
 )
 from ._files import VolumeFile, VolumeReader, VolumeWriter, open
-from ._luxor import XTS, engines
+from ._luxor import XTS, __version__, engines
 from ._operations import Volume, create, decrypt, encrypt, restore_header
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "VolumeWarning",
     "VolumeWriter",
     "WrongPassphrase",
+    "__version__",
     "create",
     "decrypt",
     "encrypt",

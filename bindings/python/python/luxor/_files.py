@@ -59,14 +59,10 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
 
     def read_at(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from byte `offset` on, or those up to the end, like `os.pread`."""
-        _check_offset(offset)
-        if size < 0:
-            raise ValueError("the size must not be negative")
         return self._disk.read_at(size, offset)
 
     def read_into_at(self, buffer: Buffer, offset: int) -> int:
         """Fill `buffer` from byte `offset` on, up to the end. Return the number of bytes."""
-        _check_offset(offset)
         return self._disk.read_into(buffer, offset)
 
     def write_at(self, data: Buffer, offset: int) -> int:
@@ -75,7 +71,6 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
         If they would not end within the volume, this raises `OSError` and writes nothing.
         """
         self._check_writable()
-        _check_offset(offset)
         view = memoryview(data)
         if view.nbytes and offset + view.nbytes > self._disk.size:
             raise _end(self._disk.size)
@@ -219,11 +214,6 @@ def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
 
 def _end(size: int) -> OSError:
     return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
-
-
-def _check_offset(offset: int) -> None:
-    if not 0 <= offset < 1 << 63:
-        raise ValueError("the offset must be 0 to 2**63 - 1")
 
 
 @overload

@@ -3,6 +3,8 @@ from typing import Any, TypeAlias, TypedDict, final
 
 from ._types import Array, Buffer, CudaStream, FileLike, GpuTensor, Path, Progress
 
+__version__: str
+
 Data: TypeAlias = Buffer | Array
 
 class Engine(TypedDict):

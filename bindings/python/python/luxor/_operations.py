@@ -51,7 +51,8 @@ def encrypt(
     the measurement of `iter_time`. The defaults are those of cryptsetup.
 
     `progress(done, total)` is called several times a second with numbers of bytes; `total` is None
-    while the length is unknown. An exception that it raises ends the operation.
+    while the length is unknown. An exception that it raises ends the operation; one of its last
+    call, when all is done, leaves the finished files.
     """
     _luxor.encrypt(source, target, locals(), progress)
 
