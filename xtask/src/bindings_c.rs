@@ -58,18 +58,16 @@ const VOLUME_KEY_FILE: &str = "volume-key";
 
 /// Builds and tests the library. `packages` are those of the chore's other tests, or `None` for the
 /// whole workspace.
-pub fn steps(steps: &mut Steps, packages: Option<&str>) {
-    steps.run("library for C", || {
-        process::build_libraries(packages)?;
-        let archive = process::beside_this_program("libluxor_c.a")?;
-        // The whole workspace has the engine `fpga`, whose simulated core is C++.
-        let private = match packages {
-            None => format!("{PRIVATE} -lstdc++"),
-            Some(_) => PRIVATE.to_owned(),
-        };
-        let installed = Installed::new(&archive, &folder()?.join("prefix"), &private, &[])?;
-        jobs::run(installed.jobs()?)
-    });
+pub fn test(packages: Option<&str>) -> Result<String, String> {
+    process::build_libraries(packages)?;
+    let archive = process::beside_this_program("libluxor_c.a")?;
+    // The whole workspace has the engine `fpga`, whose simulated core is C++.
+    let private = match packages {
+        None => format!("{PRIVATE} -lstdc++"),
+        Some(_) => PRIVATE.to_owned(),
+    };
+    let installed = Installed::new(&archive, &folder()?.join("prefix"), &private, &[])?;
+    jobs::run(installed.jobs()?)
 }
 
 /// Builds the library as its users need it, and installs it into the folder `prefix`.

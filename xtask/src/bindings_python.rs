@@ -11,7 +11,6 @@ use std::{
 use crate::{
     process::{self, command},
     setup,
-    steps::Steps,
 };
 
 const FOLDER: &str = "bindings/python";
@@ -24,29 +23,27 @@ const PYTEST: &[&str] = &["pytest", "-q", "-c", CONFIG, "--rootdir", "."];
 
 /// Builds and tests the module. `packages` are those of the chore's other tests, or `None` for the
 /// whole workspace.
-pub fn steps(steps: &mut Steps, packages: Option<&str>) {
-    steps.run("Python module", || {
-        let folder = process::root().join("target/bindings-python");
-        let python = python(&folder)?;
-        process::build_libraries(packages)?;
-        let path = folder.join("path");
-        put_together(&path)?;
-        let driver = emulated_driver(&folder)?;
-        let run = |args: &[&str]| {
-            let mut run = command(&python);
-            run.args(["-B", "-m"]).args(args);
-            // The type checker finds the module in the same place.
-            run.env("PYTHONPATH", &path).env("MYPYPATH", &path);
-            process::run(run.env("LD_LIBRARY_PATH", &driver))
-        };
-        let cache = folder.join("mypy");
-        let cache = cache.to_string_lossy();
-        let mypy = ["mypy", "--config-file", CONFIG, "--cache-dir", &cache];
-        run(&[&mypy[..], &["--package", "luxor"]].concat())?;
-        run(&[&mypy[..], &[FIXTURES, TESTS]].concat())?;
-        run(&["pyright", &path.join("luxor").to_string_lossy()])?;
-        run(&[PYTEST, &[TESTS, DOCUMENT]].concat())
-    });
+pub fn test(packages: Option<&str>) -> Result<String, String> {
+    let folder = process::root().join("target/bindings-python");
+    let python = python(&folder)?;
+    process::build_libraries(packages)?;
+    let path = folder.join("path");
+    put_together(&path)?;
+    let driver = emulated_driver(&folder)?;
+    let run = |args: &[&str]| {
+        let mut run = command(&python);
+        run.args(["-B", "-m"]).args(args);
+        // The type checker finds the module in the same place.
+        run.env("PYTHONPATH", &path).env("MYPYPATH", &path);
+        process::run(run.env("LD_LIBRARY_PATH", &driver))
+    };
+    let cache = folder.join("mypy");
+    let cache = cache.to_string_lossy();
+    let mypy = ["mypy", "--config-file", CONFIG, "--cache-dir", &cache];
+    run(&[&mypy[..], &["--package", "luxor"]].concat())?;
+    run(&[&mypy[..], &[FIXTURES, TESTS]].concat())?;
+    run(&["pyright", &path.join("luxor").to_string_lossy()])?;
+    run(&[PYTEST, &[TESTS, DOCUMENT]].concat())
 }
 
 /// The systems for which wheels are built: a target of Rust, and the oldest C library on which the

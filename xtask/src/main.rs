@@ -35,7 +35,7 @@ use engines::Engines;
 use jobs::Job;
 use process::cargo;
 use setup::{Need, Root};
-use steps::Steps;
+use steps::{Steps, Work};
 
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
@@ -81,6 +81,9 @@ const UNOPTIMISED: [&str; 4] = [
     "profile.dev.package.luxor-engine.opt-level=0",
 ];
 
+const LIBRARY_FOR_C: &str = "library for C";
+const PYTHON_MODULE: &str = "Python module";
+
 /// How long a fuzz target runs. In CI that is enough for the committed inputs and a few more.
 const FUZZ_SECONDS: u32 = 60;
 const FUZZ_SECONDS_IN_CI: u32 = 20;
@@ -96,11 +99,12 @@ fn main() -> ExitCode {
         ["test"] | ["test", "--long"] => part("test", &needs_of_tests(), test),
         ["test", "c"] => part("c", &Need::for_c(), |s| {
             if rust_tests(s, Some("luxor-c")) {
-                bindings_c::steps(s, Some("luxor-c"));
+                s.run(LIBRARY_FOR_C, || bindings_c::test(Some("luxor-c")));
             }
         }),
         ["test", "python"] => part("python", &Need::for_tests(), |s| {
-            bindings_python::steps(s, Some("luxor-python luxor-ptx-driver"));
+            let packages = Some("luxor-python luxor-ptx-driver");
+            s.run(PYTHON_MODULE, || bindings_python::test(packages));
         }),
         ["c", "--write"] => part("c", &Need::for_c(), bindings_c::write),
         ["c", "--install", prefix] => {
@@ -158,8 +162,6 @@ fn packages(area: &str) -> Option<&'static str> {
 fn test(steps: &mut Steps) {
     workspace_tests(steps);
     with_a_page(steps, |steps| {
-        bindings_c::steps(steps, None);
-        bindings_python::steps(steps, None);
         kernels::tests(steps);
         rtl::whole_and_proofs(steps);
     });
@@ -172,7 +174,7 @@ fn test(steps: &mut Steps) {
 /// recorded, so it does not matter that the other steps disturb them. The others must not build the
 /// programs that make the report.
 fn with_a_page(steps: &mut Steps, others: impl FnOnce(&mut Steps)) {
-    if steps.run_beside(page::MAKE, page::make, others) {
+    if steps.run_beside(vec![(page::MAKE, Box::new(page::make))], others) {
         page::look_at_it(steps);
     }
 }
@@ -198,8 +200,6 @@ fn ci(steps: &mut Steps) {
         engines_as_built(steps);
     }
     with_a_page(steps, |steps| {
-        bindings_c::steps(steps, None);
-        bindings_python::steps(steps, None);
         kernels::steps(steps);
         rtl::all_but_benches(steps);
     });
@@ -239,19 +239,25 @@ fn engines_as_built(steps: &mut Steps) {
     });
 }
 
-/// Builds and runs all tests of the workspace, and the benches of the FPGA core. Returns whether the
-/// tests were built.
+/// Builds and runs all tests of the workspace, those of the libraries for other languages, and the
+/// benches of the FPGA core. Returns whether they were built.
 fn workspace_tests(steps: &mut Steps) -> bool {
     let is_built = steps.run("tests: build", || {
-        process::run(process::cargo_workspace("test").arg("--no-run"))
+        process::run(process::cargo_workspace("test").arg("--no-run"))?;
+        process::build_libraries(None)
     });
-    // The build uses all cores. Many tests wait for a process or a disk, and the benches need the
-    // cores that these leave idle.
-    steps.run_beside("RTL: benches", rtl::benches, |steps| {
-        if is_built {
+    if is_built {
+        // The build uses all cores. Many tests wait for a process or a disk, so other tests use the
+        // cores that these leave idle.
+        let beside: [(_, Work<'_>); 3] = [
+            ("RTL: benches", Box::new(rtl::benches)),
+            (LIBRARY_FOR_C, Box::new(|| bindings_c::test(None))),
+            (PYTHON_MODULE, Box::new(|| bindings_python::test(None))),
+        ];
+        steps.run_beside(beside.into(), |steps| {
             rust_tests(steps, None);
-        }
-    });
+        });
+    }
     is_built
 }
 

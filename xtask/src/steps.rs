@@ -5,6 +5,7 @@ use std::{
     fmt,
     io::{BufRead, BufReader, Write},
     mem,
+    panic::{self, AssertUnwindSafe},
     process::{Command, ExitCode, Stdio},
     thread,
     time::{Duration, Instant},
@@ -20,6 +21,9 @@ pub struct Steps {
     tests: Counts,
     failures: Failures,
 }
+
+/// What a step does.
+pub type Work<'a> = Box<dyn FnOnce() -> Result<String, String> + Send + 'a>;
 
 struct Step {
     name: String,
@@ -46,24 +50,32 @@ impl Steps {
         self.add(name, begun.elapsed(), outcome)
     }
 
-    /// Runs a step on its own thread, while `others` runs other steps. Returns whether the step
-    /// passed.
+    /// Runs the steps `beside` one after the other on their own thread, while `others` runs other
+    /// steps. Returns whether those `beside` passed.
     pub fn run_beside(
         &mut self,
-        name: &str,
-        work: impl FnOnce() -> Result<String, String> + Send,
+        beside: Vec<(&str, Work<'_>)>,
         others: impl FnOnce(&mut Self),
     ) -> bool {
-        println!("\n=== {name}, in parallel with the next steps");
-        let begun = Instant::now();
-        let (outcome, time) = thread::scope(|scope| {
-            let beside = scope.spawn(|| (work(), begun.elapsed()));
+        let names: Vec<_> = beside.iter().map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        println!("\n=== {names}, in parallel with the next steps");
+        let run = |(name, work): (_, Work<'_>)| {
+            let begun = Instant::now();
+            let outcome = panic::catch_unwind(AssertUnwindSafe(work));
+            let outcome = outcome.unwrap_or_else(|_| Err("the step panicked".to_owned()));
+            (name, begun.elapsed(), outcome)
+        };
+        let done: Vec<_> = thread::scope(|scope| {
+            let beside = scope.spawn(move || beside.into_iter().map(run).collect());
             others(self);
-            println!("\n=== {name}: waiting for it to finish");
-            let panicked = |_| (Err("the step panicked".to_owned()), begun.elapsed());
-            beside.join().unwrap_or_else(panicked)
+            println!("\n=== {names}: waiting for the end");
+            beside.join().expect("panics are caught")
         });
-        self.add(name, time, outcome)
+        done.into_iter()
+            .fold(true, |passed, (name, time, outcome)| {
+                self.add(name, time, outcome) && passed
+            })
     }
 
     fn add(&mut self, name: &str, time: Duration, outcome: Result<String, String>) -> bool {
@@ -304,14 +316,17 @@ mod tests {
     fn a_failed_parallel_step_is_reported() {
         let mut steps = Steps::new("example");
         let mut passed = false;
-        steps.run_beside(
-            "bad",
-            || Err("broken".to_owned()),
-            |steps| {
-                passed = steps.run("good", || Ok(String::new()));
-            },
-        );
+        let beside: [(_, Work<'_>); 3] = [
+            ("bad", Box::new(|| Err("broken".to_owned()))),
+            ("worse", Box::new(|| panic!("a panic"))),
+            ("good", Box::new(|| Ok(String::new()))),
+        ];
+        assert!(!steps.run_beside(beside.into(), |steps| {
+            passed = steps.run("good", || Ok(String::new()));
+        }));
         assert!(passed);
+        let passed: Vec<_> = steps.done.iter().map(|step| step.outcome.is_ok()).collect();
+        assert_eq!(passed, [true, false, false, true]);
         assert_eq!(
             format!("{:?}", steps.finish()),
             format!("{:?}", ExitCode::FAILURE)
