@@ -55,6 +55,10 @@ const WHEELS: [(&str, &str); 4] = [
     ("aarch64-unknown-linux-musl", "musllinux_1_2"),
 ];
 
+/// The interpreters for which wheels are built: the stable ABI from this version on, and the
+/// free-threaded build, which has no stable ABI in this version.
+const INTERPRETERS: [&str; 2] = ["python3.11", "python3.14t"];
+
 /// Builds the wheels for all systems into `target/dist`. Zig links for those that this one is not.
 pub fn dist() -> Result<String, String> {
     let folder = crate::folder("target", "dist")?;
@@ -66,9 +70,11 @@ pub fn dist() -> Result<String, String> {
     for (target, system) in WHEELS {
         setup::ensure_target(target)?;
         let mut build = maturin(&python, &folder);
-        process::run(build.args(["--zig", "--target", target, "--compatibility", system]))?;
+        build.args(["--zig", "--target", target, "--compatibility", system]);
+        process::run(build.arg("--interpreter").args(INTERPRETERS))?;
     }
-    Ok(format!("{} wheels in {}", WHEELS.len(), folder.display()))
+    let count = WHEELS.len() * INTERPRETERS.len();
+    Ok(format!("{count} wheels in {}", folder.display()))
 }
 
 /// Returns a command that builds a wheel into `folder`.
