@@ -55,7 +55,11 @@ macro_rules! integers {
 
                 fn extract(number: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
                     number.extract().map(Self).map_err(|error: PyErr| {
-                        if error.is_instance_of::<PyOverflowError>(number.py()) {
+                        // Without the stable ABI a negative `u128` is a `ValueError`.
+                        let py = number.py();
+                        if error.is_instance_of::<PyOverflowError>(py)
+                            || error.is_instance_of::<PyValueError>(py)
+                        {
                             PyValueError::new_err($message)
                         } else {
                             error
