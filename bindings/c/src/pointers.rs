@@ -7,7 +7,7 @@ use std::{
     slice,
 };
 
-use luxor_engine::InOut;
+use luxor_engine::{CryptErrorKind, InOut};
 use luxor_files::OfProcess;
 
 use crate::error::{Error, luxor_code};
@@ -61,8 +61,8 @@ pub(crate) unsafe fn here<'a, T: 'a, H: Handle<Value = OfProcess<T>>>(
     // SAFETY: guaranteed by the caller.
     let value = unsafe { handle(pointer, name) }?;
     value.here().ok_or_else(|| {
-        let message = "the key was lost when this process was forked: load it after the fork";
-        Error::new(luxor_code::LUXOR_KEY_LOST_IN_FORK, message)
+        let message = CryptErrorKind::KeyLostInFork.to_string();
+        Error::new(luxor_code::LUXOR_KEY_LOST_IN_FORK, &message)
     })
 }
 
@@ -124,8 +124,8 @@ pub(crate) unsafe fn in_out<'a>(
     // NULL is refused below; empty buffers overlap nothing.
     if (1..len).contains(&distance) && !input.is_null() && !output.is_null() {
         return Err(Error::invalid(format!(
-            "input and output overlap: their length is {len}, their distance {distance}; they must be the \
-             same buffer or have no byte in common"
+            "input and output overlap: their length is {len}, their distance {distance}; they must \
+             be the same buffer or have no byte in common"
         )));
     }
     // SAFETY: the caller guarantees the bytes. Input and output are both borrowed only if they are

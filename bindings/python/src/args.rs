@@ -47,7 +47,7 @@ macro_rules! integers {
     ($($(#[$doc:meta])* $Name:ident($integer:ty): $message:literal;)*) => {
         $(
             $(#[$doc])*
-            #[derive(Clone, Copy, Default)]
+            #[derive(Clone, Copy)]
             pub(crate) struct $Name(pub(crate) $integer);
 
             impl FromPyObject<'_, '_> for $Name {
