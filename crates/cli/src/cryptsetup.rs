@@ -7,7 +7,6 @@
 //! option with the same meaning here. An option with no counterpart is refused. It is dropped only
 //! if Luxor always does what it asks for. A name that both programs have (`config`, `token`, …) is
 //! taken as cryptsetup's if the whole line is valid there, and as Luxor's otherwise.
-//! the whole line is one of its, and as ours otherwise.
 
 use std::{
     collections::BTreeMap,
