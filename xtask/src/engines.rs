@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engines that tests on this machine must find: OpenCL, which `setup` installs, and every CPU
-//! kernel that the CPU's instructions permit.
+//! The engines that tests on this machine must find: OpenCL, which `setup` installs, every CPU
+//! kernel that the CPU's instructions permit, and `cuda` if there is an NVIDIA GPU.
 //!
-//! They are derived from the Linux kernel's list of CPU features, not from the engine's own
-//! detection, because the tests must check that detection.
+//! They are derived from what the Linux kernel reports, not from the engine's own detection,
+//! because the tests must check that detection.
 
-use std::fs;
+use std::{fs, path::Path};
 
 /// The kernels for x86-64, with the names of their instructions in `/proc/cpuinfo`.
 const KERNELS: [(&str, &[&str]); 3] = [
@@ -28,27 +28,37 @@ const KERNELS: [(&str, &[&str]); 3] = [
     ),
 ];
 
+/// The first NVIDIA GPU of a machine with a working driver.
+const NVIDIA_GPU: &str = "/dev/nvidia0";
+
 /// The engines that this machine can run, and those that it cannot run.
 #[derive(Default)]
 pub struct Engines {
     required: Vec<&'static str>,
-    /// Kernels that cannot run, each with its first missing instruction.
-    absent: Vec<(&'static str, &'static str)>,
+    /// Engines that cannot run, each with what is missing.
+    absent: Vec<(&'static str, String)>,
 }
 
 impl Engines {
     pub fn of_this_machine() -> Result<Self, String> {
-        if cfg!(target_arch = "x86_64") {
+        let mut engines = if cfg!(target_arch = "x86_64") {
             let path = "/proc/cpuinfo";
             let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-            Self::of_flags(&text).ok_or(format!("{path} has no line \"flags\""))
+            Self::of_flags(&text).ok_or(format!("{path} has no line \"flags\""))?
         } else {
-            let absent = KERNELS.map(|(name, _)| (name, "x86-64")).to_vec();
-            Ok(Self {
+            let absent = KERNELS.map(|(name, _)| (name, "the CPU is no x86-64".to_owned()));
+            Self {
                 required: vec!["portable", "opencl"],
-                absent,
-            })
+                absent: absent.to_vec(),
+            }
+        };
+        if Path::new(NVIDIA_GPU).exists() {
+            engines.required.push("cuda");
+        } else {
+            let missing = format!("there is no {NVIDIA_GPU}");
+            engines.absent.push(("cuda", missing));
         }
+        Ok(engines)
     }
 
     /// Reads the text of `/proc/cpuinfo`.
@@ -62,7 +72,9 @@ impl Engines {
         for (name, instructions) in KERNELS {
             match instructions.iter().find(|flag| !flags.contains(flag)) {
                 None => engines.required.push(name),
-                Some(missing) => engines.absent.push((name, missing)),
+                Some(missing) => engines
+                    .absent
+                    .push((name, format!("the CPU lacks {missing}"))),
             }
         }
         Some(engines)
@@ -77,7 +89,7 @@ impl Engines {
     pub fn summary(&self) -> String {
         let mut text = format!("required: {}", self.required.join(", "));
         for (name, missing) in &self.absent {
-            text += &format!("; not run here: {name}, the CPU lacks {missing}");
+            text += &format!("; not run here: {name}, {missing}");
         }
         text
     }
