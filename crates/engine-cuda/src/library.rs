@@ -5,7 +5,7 @@
 //! newer than the enum, and a failing GPU is when a driver returns new ones. Such bindings also
 //! panic if the library or a function is missing.
 //!
-//! The 35 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
+//! The 36 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
 //! calls that fail.
 
 #![allow(unsafe_code, reason = "calls NVIDIA's library")]
@@ -15,6 +15,8 @@ use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr::{self, NonNull},
     sync::{Arc, OnceLock},
+    thread,
+    time::{Duration, Instant},
 };
 
 use crate::driver::{
@@ -37,6 +39,13 @@ const SUCCESS: u32 = 0;
 /// The results that callers handle by number.
 pub(crate) const OUT_OF_MEMORY: u32 = 2;
 pub(crate) const NO_DEVICE: u32 = 100;
+/// `cuEventQuery`: the event is not complete.
+const NOT_READY: u32 = 600;
+
+/// How long a wait asks again and again, and lets other threads run in between, before it sleeps.
+/// Waking a sleeping thread takes the driver longer than most batches.
+const POLLING: Duration = Duration::from_millis(5);
+
 /// Bytes of the buffer for the compiler's log.
 const LOG_LEN: usize = 8192;
 
@@ -99,6 +108,7 @@ calls! {
     cuDriverGetVersion(*mut c_int);
     cuEventCreate(*mut Handle, c_uint);
     cuEventDestroy_v2(Handle);
+    cuEventQuery(Handle);
     cuEventRecord(Handle, Handle);
     cuEventSynchronize(Handle);
     cuFuncSetAttribute(Handle, c_int, c_int);
@@ -551,11 +561,19 @@ impl Driver for Library {
 
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
         let event = handle(stream.event);
-        // Wait for an event: waiting for the stream itself would keep a core busy.
+        // Wait for an event: waiting for the stream itself would keep a core busy to the end.
         // SAFETY: the caller promises that `stream` is valid, here and below.
         let code = unsafe { (self.calls.cuEventRecord)(event, handle(stream.stream)) };
         let recorded = self.check("cuEventRecord", code);
         let waited = recorded.and_then(|()| {
+            let begun = Instant::now();
+            while begun.elapsed() < POLLING {
+                // SAFETY: as above.
+                match unsafe { (self.calls.cuEventQuery)(event) } {
+                    NOT_READY => thread::yield_now(),
+                    code => return self.check("cuEventQuery", code),
+                }
+            }
             // SAFETY: as above.
             let code = unsafe { (self.calls.cuEventSynchronize)(event) };
             self.check("cuEventSynchronize", code)

@@ -146,6 +146,7 @@ functions! { double:
         Ok(())
     };
     cuEventDestroy_v2(_event: usize) Ok(());
+    cuEventQuery(_event: usize) Ok(());
     cuEventRecord(_event: usize, _on: usize) Ok(());
     cuEventSynchronize(_event: usize) Ok(());
     cuGetErrorName(_code: u32, text: *mut *const c_char) {
