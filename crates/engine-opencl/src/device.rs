@@ -90,9 +90,20 @@ impl OpenCl {
     /// comparisons.
     ///
     /// # Errors
-    /// [`Failure`] if the kernels cannot be built in this layout.
-    pub fn in_layout(&self, layout: Layout) -> Result<Self, Failure> {
-        Self::open(&self.0.found, layout)
+    /// [`Unusable`] if the layout needs more than [`OpenCl::local_memory`], or if the kernels
+    /// cannot be built in it.
+    pub fn in_layout(&self, layout: Layout) -> Result<Self, Unusable> {
+        let found = &self.0.found;
+        if layout.local_memory() as u64 > self.local_memory() {
+            return Err(found.unusable("it has too little local memory"));
+        }
+        Ok(Self::open(found, layout)?)
+    }
+
+    /// Returns the bytes of local memory of a work-group.
+    #[must_use]
+    pub fn local_memory(&self) -> u64 {
+        self.0.found.facts.local_memory
     }
 
     /// Returns the layout of the kernels.

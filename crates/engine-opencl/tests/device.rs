@@ -67,6 +67,10 @@ fn the_layouts_of_gpus_agree_with_the_reference() {
             tables,
             threads: 64,
         };
+        if layout.local_memory() as u64 > device.local_memory() {
+            assert!(device.in_layout(layout).is_err(), "{layout:?}");
+            continue;
+        }
         let device = device.in_layout(layout).unwrap();
         assert_eq!((device.layout(), device.tables()), (layout, tables));
         check(&GpuBackend::new(vec![device], Tuning::default()), 32);
@@ -91,7 +95,10 @@ fn too_large_a_queue_is_reported_as_out_of_memory() {
     };
     let error = device.queue(sizes).map(drop).unwrap_err();
     assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error}");
-    assert!(error.to_string().contains("clCreateBuffer"), "{error}");
+    // NVIDIA's library allocates at the first use.
+    let calls = ["clCreateBuffer", "clEnqueueFillBuffer"];
+    let text = error.to_string();
+    assert!(calls.iter().any(|call| text.contains(call)), "{text}");
     assert!(device.alloc(1 << 60).is_none());
     // The device still works.
     device.queue(SIZES).map(drop).unwrap();
