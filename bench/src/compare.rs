@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The names of ratios in a result, and whether more is better. `of_rival`, the latencies and
 /// `times` may hold several ratios, named for what they compare with.
@@ -25,7 +25,7 @@ const RATIOS: [(&str, bool); 12] = [
 ];
 
 /// The fields that distinguish rows.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 23] = [
     "what",
     "engine",
     "name",
@@ -42,6 +42,7 @@ const NAMES: [&str; 22] = [
     "threads",
     "sector_bytes",
     "unit_bytes",
+    "block_bytes",
     "call_bytes",
     "array_bytes",
     "request_bytes",
@@ -183,7 +184,7 @@ fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
             }
         }
         // The rivals' own speed is not compared.
-        Value::Object(fields) if fields.get("rival") != Some(&Value::Bool(true)) => {
+        Value::Object(fields) if !is_rival(fields) => {
             let mut names = names.to_vec();
             let about = fields.get("about").and_then(|about| about.get("name"));
             names.extend(about.map(|name| words("name", name)));
@@ -218,6 +219,11 @@ fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
         }
         _ => {}
     }
+}
+
+fn is_rival(fields: &Map<String, Value>) -> bool {
+    fields.get("rival") == Some(&Value::Bool(true))
+        || fields.get("whose").and_then(Value::as_str) == Some("rival")
 }
 
 /// Returns a field that distinguishes rows, in words.
