@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{REQUESTS, Requests};
 use crate::{
     cipher::{crypt, direction_name},
-    coprocessor::{BLOCK, powers},
+    coprocessor::{BLOCK, powers, xor},
     disk::KEY,
     plaintext::Pattern,
     stats::{self, Summary},
@@ -207,11 +207,12 @@ impl Work {
             }
             Part::FirstXor => {
                 for at in steps {
-                    let end = at + self.request;
-                    let from = self.input[at..end].iter().zip(&self.tweaks[at..end]);
-                    for (to, (from, tweak)) in self.output[at..end].iter_mut().zip(from) {
-                        *to = from ^ tweak;
-                    }
+                    let range = at..at + self.request;
+                    let blocks = InOut::Separate {
+                        input: &self.input[range.clone()],
+                        output: &mut self.output[range.clone()],
+                    };
+                    xor(blocks, &self.tweaks[range]);
                     black_box(&mut self.output);
                 }
             }
@@ -223,10 +224,9 @@ impl Work {
             }
             Part::SecondXor => {
                 for at in steps {
-                    let end = at + self.request;
-                    for (to, tweak) in self.output[at..end].iter_mut().zip(&self.tweaks[at..end]) {
-                        *to ^= tweak;
-                    }
+                    let range = at..at + self.request;
+                    let blocks = InOut::InPlace(&mut self.output[range.clone()]);
+                    xor(blocks, &self.tweaks[range]);
                     black_box(&mut self.output);
                 }
             }
