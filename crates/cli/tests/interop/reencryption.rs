@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Volumes that `cryptsetup reencrypt` has half encrypted, read by the command.
-//! `crates/luks/tests/reencryption.rs` tests all other kinds.
+//! `crates/luks/tests/luks/reencryption.rs` tests all other kinds.
 
 use std::{
     fs,

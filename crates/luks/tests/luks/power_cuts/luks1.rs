@@ -13,7 +13,7 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
 
-use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
+use super::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
 /// The secrets of keyslots 0, 6 and 7, which are in the first sector of the header, in both, and in
 /// the second.

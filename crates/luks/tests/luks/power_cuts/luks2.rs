@@ -15,7 +15,7 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, Killed, Operation, PowerCuts},
 };
 
-use crate::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
+use super::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
 
 const HEADER: usize = 16 << 10;
 /// The length of the area of a keyslot with a key of 32 bytes, in whole pages.

@@ -5,7 +5,7 @@ use luxor_luks::{Luks2Header, PbkdfKind, UnlockOptions};
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
-use crate::support::{
+use super::support::{
     Changes, SECRET, SIZE, attempt, backend, changed, json_text, volume, with_json,
 };
 

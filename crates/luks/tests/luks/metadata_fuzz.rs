@@ -25,7 +25,7 @@ use luxor_luks::VolumeHeader;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::changes::{mutated, mutated_luks1, mutated_text};
+use changes::{mutated, mutated_luks1, mutated_text};
 
 /// The length of a copy of the header, and the offset of its JSON area.
 const SIZE: usize = 16 << 10;

@@ -5,7 +5,7 @@ use luxor_luks::{CopyKind, Luks2Header, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::json;
 
-use crate::support::{AREA_END, SIZE, attempt, changed, json_text, seal, unlock, volume};
+use super::support::{AREA_END, SIZE, attempt, changed, json_text, seal, unlock, volume};
 
 #[test]
 fn a_truncated_header_is_reported() {

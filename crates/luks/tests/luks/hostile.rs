@@ -10,7 +10,7 @@ mod support;
 use luxor_luks::PbkdfKind;
 use serde_json::Value;
 
-use crate::support::{attempt, changed, json_text, volume, with_json};
+use support::{attempt, changed, json_text, volume, with_json};
 
 #[test]
 fn json_of_every_wrong_type_is_an_error_or_a_volume() {

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The crate as its users see it, beside cryptsetup, on damaged metadata, and through power cuts.
+//! One program, because each further one would be compiled and linked by itself.
+
+mod backup;
+mod changes;
+mod cryptsetup;
+mod hostile;
+mod luks1;
+mod luks1_changes;
+mod luks1_convert;
+mod luks1_create;
+mod luks1_interrupted;
+mod luks1_repair;
+mod meanwhile;
+mod metadata_fuzz;
+mod policy;
+mod power_cuts;
+mod reencryption;
