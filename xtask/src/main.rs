@@ -161,21 +161,10 @@ fn packages(area: &str) -> Option<&'static str> {
 
 fn test(steps: &mut Steps) {
     workspace_tests(steps);
-    with_a_page(steps, |steps| {
-        kernels::tests(steps);
-        rtl::whole_and_proofs(steps);
-    });
+    kernels::tests(steps);
+    rtl::whole_core(steps);
     if process::is_long() && emulate::is_needed() {
         emulate::steps(steps);
-    }
-}
-
-/// Runs these steps while a report is made, and then looks at its page. The page's numbers are not
-/// recorded, so it does not matter that the other steps disturb them. The others must not build the
-/// programs that make the report.
-fn with_a_page(steps: &mut Steps, others: impl FnOnce(&mut Steps)) {
-    if steps.run_beside(vec![(page::MAKE, Box::new(page::make))], others) {
-        page::look_at_it(steps);
     }
 }
 
@@ -199,10 +188,8 @@ fn ci(steps: &mut Steps) {
     if workspace_tests(steps) {
         engines_as_built(steps);
     }
-    with_a_page(steps, |steps| {
-        kernels::steps(steps);
-        rtl::all_but_benches(steps);
-    });
+    kernels::steps(steps);
+    rtl::all_but_benches(steps);
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
     steps.run("Python wheel", bindings_python::wheel);
@@ -240,7 +227,7 @@ fn engines_as_built(steps: &mut Steps) {
 }
 
 /// Builds and runs all tests of the workspace, those of the libraries for other languages, and the
-/// benches of the FPGA core. Returns whether they were built.
+/// benches of the FPGA core, and checks the page of a report. Returns whether the tests were built.
 fn workspace_tests(steps: &mut Steps) -> bool {
     let is_built = steps.run("tests: build", || {
         process::run(process::cargo_workspace("test").arg("--no-run"))?;
@@ -248,15 +235,19 @@ fn workspace_tests(steps: &mut Steps) -> bool {
     });
     if is_built {
         // The build uses all cores. Many tests wait for a process or a disk, so other tests use the
-        // cores that these leave idle.
-        let beside: [(_, Work<'_>); 3] = [
+        // cores that these leave idle. They disturb the report's numbers, which are not recorded.
+        let beside: [(_, Work<'_>); 4] = [
             ("RTL: benches", Box::new(rtl::benches)),
             (LIBRARY_FOR_C, Box::new(|| bindings_c::test(None))),
             (PYTHON_MODULE, Box::new(|| bindings_python::test(None))),
+            (page::MAKE, Box::new(page::make)),
         ];
-        steps.run_beside(beside.into(), |steps| {
+        let passed = steps.run_beside(beside.into(), |steps| {
             rust_tests(steps, None);
         });
+        if passed {
+            page::look_at_it(steps);
+        }
     }
     is_built
 }

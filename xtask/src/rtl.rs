@@ -69,9 +69,13 @@ pub fn all_but_benches(steps: &mut Steps) {
     );
 }
 
-/// The steps that show what the core does, except the benches.
-pub fn whole_and_proofs(steps: &mut Steps) {
-    together(steps, "RTL: the whole core, proofs", &[whole, proofs]);
+/// Runs the tests of the whole core; in the long form also the proofs.
+pub fn whole_core(steps: &mut Steps) {
+    if process::is_long() {
+        together(steps, "RTL: the whole core, proofs", &[whole, proofs]);
+    } else {
+        together(steps, "RTL: the whole core", &[whole]);
+    }
 }
 
 /// Runs the jobs of these parts as one step. The long ones come first, so that all cores have work
