@@ -160,7 +160,7 @@ fn packages(area: &str) -> Option<&'static str> {
 }
 
 fn test(steps: &mut Steps) {
-    workspace_tests(steps);
+    workspace_tests(steps, process::is_long());
     kernels::tests(steps);
     rtl::whole_core(steps);
     if process::is_long() && emulate::is_needed() {
@@ -185,7 +185,7 @@ fn ci(steps: &mut Steps) {
         let mut doc = process::cargo_workspace("doc");
         process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
-    if workspace_tests(steps) {
+    if workspace_tests(steps, true) {
         engines_as_built(steps);
     }
     kernels::steps(steps);
@@ -227,8 +227,9 @@ fn engines_as_built(steps: &mut Steps) {
 }
 
 /// Builds and runs all tests of the workspace, those of the libraries for other languages, and the
-/// benches of the FPGA core, and checks the page of a report. Returns whether the tests were built.
-fn workspace_tests(steps: &mut Steps) -> bool {
+/// benches of the FPGA core. `with_page` also makes a report and checks its page. Returns whether the
+/// tests were built.
+fn workspace_tests(steps: &mut Steps, with_page: bool) -> bool {
     let is_built = steps.run("tests: build", || {
         process::run(process::cargo_workspace("test").arg("--no-run"))?;
         process::build_libraries(None)
@@ -236,16 +237,18 @@ fn workspace_tests(steps: &mut Steps) -> bool {
     if is_built {
         // The build uses all cores. Many tests wait for a process or a disk, so other tests use the
         // cores that these leave idle. They disturb the report's numbers, which are not recorded.
-        let beside: [(_, Work<'_>); 4] = [
+        let mut beside: Vec<(_, Work<'_>)> = vec![
             ("RTL: benches", Box::new(rtl::benches)),
             (LIBRARY_FOR_C, Box::new(|| bindings_c::test(None))),
             (PYTHON_MODULE, Box::new(|| bindings_python::test(None))),
-            (page::MAKE, Box::new(page::make)),
         ];
-        let passed = steps.run_beside(beside.into(), |steps| {
+        if with_page {
+            beside.push((page::MAKE, Box::new(page::make)));
+        }
+        let passed = steps.run_beside(beside, |steps| {
             rust_tests(steps, None);
         });
-        if passed {
+        if passed && with_page {
             page::look_at_it(steps);
         }
     }

@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    env,
     fs::{self, File, OpenOptions},
     hash::{Hash, Hasher},
     path::PathBuf,
@@ -23,10 +22,7 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, ImageHasher, PowerCuts},
 };
 
-/// Whether all cases run. `cargo xtask test --long` sets the variable.
-fn is_long() -> bool {
-    env::var_os("LUXOR_TEST_LONG").is_some()
-}
+use crate::is_long;
 
 fn backend() -> Arc<dyn Backend> {
     Registry::cpu().best(Mode::Xts).unwrap()

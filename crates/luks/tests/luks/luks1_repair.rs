@@ -19,6 +19,8 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, PowerCuts},
 };
 
+use crate::is_long;
+
 const LEN: usize = 592;
 /// The keyslots in use. The secret of each is its number as text.
 const USED: [usize; 3] = [0, 3, 7];
@@ -321,6 +323,7 @@ fn repair_agrees_with_cryptsetup_or_restores_the_original() {
             Refused,
         ),
     ];
+    let mut seen = Vec::new();
     for (name, damage, ours, theirs) in cases {
         let damaged = scratch.damaged(damage);
         let outcome = match repair(&damaged, Overwrite::Damaged) {
@@ -349,6 +352,12 @@ fn repair_agrees_with_cryptsetup_or_restores_the_original() {
             }
         };
         assert_eq!(outcome, *ours, "{name}");
+        // `cryptsetup repair` takes a second, so the short form has one case for each difference.
+        let is_new = !seen.contains(&(ours, theirs));
+        seen.push((ours, theirs));
+        if !is_new && !is_long() {
+            continue;
+        }
         let outcome = match scratch.repaired_by_cryptsetup(&damaged) {
             None => Refused,
             Some(bytes) if bytes == scratch.good => Whole,

@@ -17,3 +17,8 @@ mod metadata_fuzz;
 mod policy;
 mod power_cuts;
 mod reencryption;
+
+/// Whether all cases run. `cargo xtask test --long` sets the variable.
+fn is_long() -> bool {
+    std::env::var_os("LUXOR_TEST_LONG").is_some()
+}
