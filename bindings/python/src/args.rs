@@ -226,8 +226,10 @@ impl PbkdfArgs {
             memory_kib: self.pbkdf_memory,
             parallel: self.pbkdf_parallel,
             force_iterations: self.pbkdf_force_iterations,
-            iter_time: Duration::try_from_secs_f64(self.iter_time)
-                .map_err(|error| PyValueError::new_err(format!("iter_time: {error}")))?,
+            iter_time: Duration::try_from_secs_f64(self.iter_time).map_err(|_| {
+                let given = self.iter_time;
+                PyValueError::new_err(format!("iter_time: {given} is no number of seconds"))
+            })?,
         };
         options
             .check()

@@ -3,6 +3,7 @@
 
 use std::{
     ffi::CString,
+    io::ErrorKind,
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
     },
 };
 
-use luxor::{Context, Events, KeyFile, Progress};
+use luxor::{Context, Events, KeyFile, KeyFileError, Progress};
 use luxor_engine::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -22,7 +23,7 @@ use pyo3::{
 use crate::{
     args::PathArg,
     buffer::Bytes,
-    error::{VolumeWarning, exception},
+    error::{MissingError, VolumeWarning, exception},
     interrupt::wait_for,
 };
 
@@ -143,7 +144,12 @@ pub(crate) fn secret(
         (None, Some(path)) => {
             let file = KeyFile::whole(&path.0);
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
-            read.map_err(|error| exception(&error.into()))
+            read.map_err(|error| match &error {
+                KeyFileError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
+                    MissingError::new_err(error.to_string())
+                }
+                _ => exception(&error.into()),
+            })
         }
         _ => {
             let [passphrase, key_file] = names;

@@ -5,7 +5,7 @@ use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{Input, Role};
 use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
-use pyo3::{exceptions::PyKeyError, prelude::*, types::PyDict};
+use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     args::{NewSecretArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
@@ -163,8 +163,13 @@ impl Volume {
     /// Returns a token as JSON.
     fn token_json(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<String> {
         let number: u32 = argument(args, "number")?;
-        let token = self.read(py, move |header| header.token_json(number))?;
-        token.ok_or_else(|| PyKeyError::new_err(number))
+        self.with(py, Role::Metadata, move |volume, _| {
+            let token = volume.header.token_json(number);
+            token.ok_or_else(|| {
+                let name = volume.name();
+                luxor::Error::failure(format!("{name}: there is no token {number}"))
+            })
+        })
     }
 
     /// Adds a token. Returns its number.

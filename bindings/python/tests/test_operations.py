@@ -115,6 +115,7 @@ def test_bad_options_are_refused_before_a_file_appears(tmp_path: Path, options: 
         ({"pbkdf_memory": 2**32}, ValueError),
         ({"iter_time": "2"}, TypeError),
         ({"iter_time": 10**400}, ValueError),
+        ({"iter_time": -1.0}, ValueError),
     ],
 )
 def test_the_exception_names_the_argument(
@@ -435,8 +436,9 @@ def test_tokens_are_dicts(volume: Path) -> None:
     assert keys.add_token(token, 7) == 7
     assert keys.token(7) == token
     keys.remove_token(0)
-    with pytest.raises(KeyError):
-        keys.token(0)
+    for call in (keys.token, keys.remove_token):
+        with pytest.raises(luxor.Error, match="there is no token 0"):
+            call(0)
     with pytest.raises(luxor.Error):
         keys.add_token({"type": "example"})
     assert list(keys.dump()["tokens"]) == ["7"]
@@ -451,6 +453,10 @@ def test_a_header_comes_back(volume: Path, tmp_path: Path) -> None:
     keys.remove_keyslot(0, last=True)
     luxor.restore_header(backup, volume, force=True)
     assert keys.test_key(passphrase=PASSPHRASE) == 0
+    assert keys.check() == []
+    (tmp_path / "noise").write_bytes(bytes(5000))
+    with pytest.raises(luxor.NotAVolume):
+        luxor.restore_header(tmp_path / "noise", volume, force=True)
     assert keys.check() == []
 
 

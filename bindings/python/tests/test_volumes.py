@@ -150,6 +150,9 @@ def test_reading_does_not_write(volume: Path) -> None:
             file.write(b"x")
         with pytest.raises(io.UnsupportedOperation):
             file.raw.write_at(b"x", 0)
+        with pytest.raises(io.UnsupportedOperation):
+            file.write_at(b"x", 0)
+        file.sync()
         assert file.read() == bytes(SIZE)
     assert volume.read_bytes() == before
     assert isinstance(file, io.BufferedReader)
@@ -272,8 +275,10 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
         opened(volume, key_slot="no")
     with pytest.raises(ValueError, match="invalid mode"):
         opened(volume, "w")
-    with pytest.raises(luxor.Error, match="key file"):
+    with pytest.raises(luxor.MissingError, match="key file"):
         luxor.open(volume, key_file=tmp_path / "missing")
+    with pytest.raises(luxor.Error, match="folder"):
+        luxor.open(volume, key_file=tmp_path)
 
 
 @pytest.mark.parametrize("version", ["luks1", "luks2"])

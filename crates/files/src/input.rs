@@ -421,8 +421,8 @@ pub enum InputError {
         /// The path as the user gave it.
         path: PathBuf,
     },
-    /// Another program writes to it.
-    #[error("{} is locked: another program is writing to it", shown(path))]
+    /// Another program, or another opening in this one, writes to it.
+    #[error("{} is locked: it is open for writing elsewhere", shown(path))]
     Locked {
         /// The path as the user gave it.
         path: PathBuf,

@@ -120,7 +120,7 @@ impl<'a> MetadataChange<'a> {
         if lock_data(&file, Access::Write).map_err(Unusable::Io)? {
             Ok(Some(file))
         } else {
-            let user = "locked: another program is using it";
+            let user = "locked: it is in use elsewhere";
             Err(Unusable::InUse(user.to_owned()))
         }
     }

@@ -582,8 +582,8 @@ pub enum OutputError {
         /// The use, in words, such as `mounted at /srv`.
         user: String,
     },
-    /// Another program has locked its data.
-    #[error("{} is locked: another program is using it", shown(path))]
+    /// Another program, or another opening in this one, has locked its data.
+    #[error("{} is locked: it is in use elsewhere", shown(path))]
     Locked {
         /// The path as the user gave it.
         path: PathBuf,

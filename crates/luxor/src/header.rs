@@ -184,7 +184,11 @@ fn read(
 ) -> Result<HeaderBackup> {
     let _lock = lock_to_read(input, &context.cancel)?;
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
-    read(storage).map_err(|error| Error::failure(format!("{}: {error}", input.name())))
+    let name = input.name();
+    read(storage).map_err(|error| match error {
+        BackupError::Header(source) => VolumeError::Unreadable { name, source }.into(),
+        error => Error::failure(format!("{name}: {error}")),
+    })
 }
 
 fn is_no_header(misfit: &Misfit) -> bool {

@@ -165,7 +165,14 @@ class VolumeReader(_NeverFalse, io.BufferedReader):
 
         Several threads may call it at once. It does not use the position.
         """
-        return self.raw.read_at(size, offset)
+        return self.raw._disk.read_at(size, offset)
+
+    def write_at(self, data: Buffer, offset: int) -> int:
+        """Raise `io.UnsupportedOperation`, as `write` does."""
+        return self.raw.write_at(data, offset)
+
+    def sync(self) -> None:
+        """Do nothing: nothing was written."""
 
 
 class VolumeWriter(_NeverFalse, io.BufferedRandom):

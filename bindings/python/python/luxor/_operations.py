@@ -231,7 +231,7 @@ class Volume:
         self._volume.remove_keyslot(locals())
 
     def token(self, number: int) -> dict[str, Any]:
-        """Return token `number`, or raise `KeyError`."""
+        """Return token `number`."""
         token: dict[str, Any] = json.loads(self._volume.token_json(locals()))
         return token
 

@@ -190,7 +190,7 @@ fn writers_are_alone_and_readers_are_not() {
         refused(folder, &write, ErrorClass::Busy, "is using it");
         drop(disk);
         let writer = open(folder, &write).unwrap();
-        refused(folder, &read, ErrorClass::Busy, "is writing to it");
+        refused(folder, &read, ErrorClass::Busy, "is open for writing");
         refused(folder, &write, ErrorClass::Busy, "is using it");
         // The locks on the data do not cover the metadata.
         luxor(folder, "config --label name @volume");
