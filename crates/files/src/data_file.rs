@@ -223,8 +223,8 @@ pub enum DataFileError {
         /// The use, in words, such as `mounted at /srv`.
         user: String,
     },
-    /// Another program has locked its data.
-    #[error("{} is locked: another program is {}", path_name(path), user_words(*access))]
+    /// Another program, or another opening in this one, has locked its data.
+    #[error("{} is locked: it is {} elsewhere", path_name(path), user_words(*access))]
     Locked {
         /// The path as the user gave it.
         path: PathBuf,
@@ -270,10 +270,10 @@ impl DataFileError {
     }
 }
 
-/// Returns what the program that holds the data may be doing, given that `access` was refused.
+/// Returns how the data may be in use, given that `access` was refused.
 fn user_words(access: Access) -> &'static str {
     match access {
-        Access::Read => "writing to it",
-        Access::Write => "using it",
+        Access::Read => "open for writing",
+        Access::Write => "in use",
     }
 }

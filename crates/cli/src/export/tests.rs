@@ -182,16 +182,16 @@ fn writers_are_alone_and_readers_are_not() {
         let write = format!("{kind} --key-file {key} @volume");
         let reader = open(folder, &read).unwrap();
         let other = open(folder, &read).unwrap();
-        refused(folder, &write, ErrorClass::Busy, "is using it");
+        refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         drop(reader);
         refused(folder, &write, ErrorClass::Busy, "--read-only");
         let disk = other.disk.clone();
         drop(other);
-        refused(folder, &write, ErrorClass::Busy, "is using it");
+        refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         drop(disk);
         let writer = open(folder, &write).unwrap();
         refused(folder, &read, ErrorClass::Busy, "is open for writing");
-        refused(folder, &write, ErrorClass::Busy, "is using it");
+        refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         // The locks on the data do not cover the metadata.
         luxor(folder, "config --label name @volume");
         drop(writer);
