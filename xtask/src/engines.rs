@@ -2,10 +2,12 @@
 //! The engines that tests on this machine must find: OpenCL, which `setup` installs, every CPU
 //! kernel that the CPU's instructions permit, and `cuda` if there is an NVIDIA GPU.
 //!
-//! They are derived from what the Linux kernel reports, not from the engine's own detection,
-//! because the tests must check that detection.
+//! They are derived from what the Linux kernel and `nvidia-smi` report, not from the engine's own
+//! detection, because the tests must check that detection.
 
-use std::{fs, path::Path};
+use std::fs;
+
+use crate::process;
 
 /// The kernels for x86-64, with the names of their instructions in `/proc/cpuinfo`.
 const KERNELS: [(&str, &[&str]); 3] = [
@@ -28,8 +30,18 @@ const KERNELS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The first NVIDIA GPU of a machine with a working driver.
-const NVIDIA_GPU: &str = "/dev/nvidia0";
+/// The compute capability that `cuda` needs.
+const CUDA_FROM: f32 = 7.5;
+
+/// Whether `nvidia-smi` printed the compute capability of a GPU that `cuda` can use.
+fn has_gpu_for_cuda(capabilities: &str) -> bool {
+    let capabilities = capabilities
+        .lines()
+        .filter_map(|line| line.trim().parse().ok());
+    capabilities
+        .into_iter()
+        .any(|capability: f32| capability >= CUDA_FROM)
+}
 
 /// The engines that this machine can run, and those that it cannot run.
 #[derive(Default)]
@@ -46,16 +58,18 @@ impl Engines {
             let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
             Self::of_flags(&text).ok_or(format!("{path} has no line \"flags\""))?
         } else {
-            let absent = KERNELS.map(|(name, _)| (name, "the CPU is no x86-64".to_owned()));
+            let absent = KERNELS.map(|(name, _)| (name, "the CPU is not x86-64".to_owned()));
             Self {
                 required: vec!["portable", "opencl"],
                 absent: absent.to_vec(),
             }
         };
-        if Path::new(NVIDIA_GPU).exists() {
+        let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
+        let found = process::output(process::command("nvidia-smi").args(query));
+        if has_gpu_for_cuda(&found.unwrap_or_default()) {
             engines.required.push("cuda");
         } else {
-            let missing = format!("there is no {NVIDIA_GPU}");
+            let missing = format!("nvidia-smi finds no GPU of compute capability {CUDA_FROM}");
             engines.absent.push(("cuda", missing));
         }
         Ok(engines)
@@ -117,6 +131,8 @@ mod tests {
         let all = engines("sse4_1 aes pclmulqdq avx2 vaes vpclmulqdq avx512f avx512bw avx512vl");
         assert_eq!(all.names(), "portable,opencl,aesni,vaes256,vaes512");
         assert_eq!(engines("fpu sse2").names(), "portable,opencl");
+        assert!(has_gpu_for_cuda("6.1\n9.0\n") && !has_gpu_for_cuda("6.1\n"));
+        assert!(!has_gpu_for_cuda("") && !has_gpu_for_cuda("No devices were found\n"));
         assert!(Engines::of_flags("processor: 0\n").is_none());
     }
 }

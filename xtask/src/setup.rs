@@ -74,7 +74,6 @@ impl Need {
         .chain(Self::for_c())
         .chain(Self::for_kernels())
         .chain(Self::for_rtl())
-        .chain(Self::for_page())
         .collect()
     }
 
@@ -237,6 +236,7 @@ impl Need {
     /// Returns what `cargo xtask ci` needs. Some checks use Git to list files.
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
+        needs.extend(Self::for_page());
         needs.push(Self::programs(&["git"], Packages::same("git")));
         needs.extend(Self::for_guard());
         needs.extend(Self::for_fuzz());

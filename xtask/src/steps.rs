@@ -50,13 +50,15 @@ impl Steps {
         self.add(name, begun.elapsed(), outcome)
     }
 
+    /// Whether a step with this name ran and passed.
+    pub fn has_passed(&self, name: &str) -> bool {
+        let mut steps = self.done.iter();
+        steps.any(|step| step.name == name && step.outcome.is_ok())
+    }
+
     /// Runs the steps `beside` one after the other on their own thread, while `others` runs other
-    /// steps. Returns whether those `beside` passed.
-    pub fn run_beside(
-        &mut self,
-        beside: Vec<(&str, Work<'_>)>,
-        others: impl FnOnce(&mut Self),
-    ) -> bool {
+    /// steps.
+    pub fn run_beside(&mut self, beside: Vec<(&str, Work<'_>)>, others: impl FnOnce(&mut Self)) {
         let names: Vec<_> = beside.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
         println!("\n=== {names}, in parallel with the next steps");
@@ -72,10 +74,9 @@ impl Steps {
             println!("\n=== {names}: waiting for the end");
             beside.join().expect("panics are caught")
         });
-        done.into_iter()
-            .fold(true, |passed, (name, time, outcome)| {
-                self.add(name, time, outcome) && passed
-            })
+        for (name, time, outcome) in done {
+            self.add(name, time, outcome);
+        }
     }
 
     fn add(&mut self, name: &str, time: Duration, outcome: Result<String, String>) -> bool {
@@ -321,10 +322,11 @@ mod tests {
             ("worse", Box::new(|| panic!("a panic"))),
             ("good", Box::new(|| Ok(String::new()))),
         ];
-        assert!(!steps.run_beside(beside.into(), |steps| {
-            passed = steps.run("good", || Ok(String::new()));
-        }));
-        assert!(passed);
+        steps.run_beside(beside.into(), |steps| {
+            passed = steps.run("first", || Ok(String::new()));
+        });
+        assert!(passed && steps.has_passed("first") && steps.has_passed("good"));
+        assert!(!steps.has_passed("bad") && !steps.has_passed("none"));
         let passed: Vec<_> = steps.done.iter().map(|step| step.outcome.is_ok()).collect();
         assert_eq!(passed, [true, false, false, true]);
         assert_eq!(
