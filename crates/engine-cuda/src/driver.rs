@@ -317,7 +317,8 @@ pub trait Driver: Send + Sync + 'static {
     /// for the default stream, or 2 for the default stream of the calling thread.
     unsafe fn follow(&self, stream: Stream, callers: usize) -> Result<(), Failure>;
 
-    /// Waits until all commands on the stream are done. The thread sleeps meanwhile.
+    /// Waits until all commands on the stream are done. The thread asks for a few milliseconds, and
+    /// then sleeps.
     ///
     /// # Errors
     /// As [`Driver::upload`]. Callers assume that after an error, too, nothing of the stream is

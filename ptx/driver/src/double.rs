@@ -208,7 +208,7 @@ impl Double {
     }
 }
 
-fn failure(call: &'static str, code: u32) -> Failure {
+pub(crate) fn failure(call: &'static str, code: u32) -> Failure {
     Failure {
         call,
         code,

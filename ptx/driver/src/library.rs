@@ -11,7 +11,10 @@
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr::{self, NonNull},
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use luxor_engine_cuda::{
@@ -19,12 +22,18 @@ use luxor_engine_cuda::{
     driver::{Address, Argument, Attribute, Context, Function, Module, Start, Stream},
 };
 
-use crate::double::{Double, GPU};
+use crate::double::{Double, GPU, failure};
 
 static DOUBLE: LazyLock<Arc<Double>> = LazyLock::new(|| Double::new(&[GPU, GPU]));
 
 /// The handle of every event. Commands run at once, so nothing waits for one.
 const EVENT: usize = 1;
+
+/// Counts queries of events. Every other one says that the event is not complete.
+static QUERIES: AtomicUsize = AtomicUsize::new(0);
+
+/// `CUDA_ERROR_NOT_READY`.
+const NOT_READY: u32 = 600;
 
 /// The driver's numbers of the attributes that Luxor asks for.
 const ATTRIBUTES: [(c_int, Attribute); 4] = [
@@ -146,7 +155,14 @@ functions! { double:
         Ok(())
     };
     cuEventDestroy_v2(_event: usize) Ok(());
-    cuEventQuery(_event: usize) Ok(());
+    cuEventQuery(_event: usize) {
+        let queries = QUERIES.fetch_add(1, Ordering::Relaxed);
+        if queries % 2 == 0 {
+            Err(failure("cuEventQuery", NOT_READY))
+        } else {
+            Ok(())
+        }
+    };
     cuEventRecord(_event: usize, _on: usize) Ok(());
     cuEventSynchronize(_event: usize) Ok(());
     cuGetErrorName(_code: u32, text: *mut *const c_char) {
