@@ -228,7 +228,9 @@ impl PbkdfArgs {
             force_iterations: self.pbkdf_force_iterations,
             iter_time: Duration::try_from_secs_f64(self.iter_time).map_err(|_| {
                 let given = self.iter_time;
-                PyValueError::new_err(format!("iter_time: {given} is no number of seconds"))
+                PyValueError::new_err(format!(
+                    "iter_time: {given:?} seconds is negative, too large or not a number"
+                ))
             })?,
         };
         options
