@@ -157,7 +157,7 @@ functions! { double:
     cuEventDestroy_v2(_event: usize) Ok(());
     cuEventQuery(_event: usize) {
         let queries = QUERIES.fetch_add(1, Ordering::Relaxed);
-        if queries % 2 == 0 {
+        if queries.is_multiple_of(2) {
             Err(failure("cuEventQuery", NOT_READY))
         } else {
             Ok(())
