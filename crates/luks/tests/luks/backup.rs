@@ -5,13 +5,9 @@ use std::{
     fs::{self, File, OpenOptions},
     path::PathBuf,
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
-use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
     BackupError, CopyKind, HeaderBackup, Luks2Header, LuksVersion, Misfit, PbkdfKind, PbkdfOptions,
     ReadError, RestoreError, UnlockOptions, VolumeHeader, VolumeReadError, Warning,
@@ -22,6 +18,8 @@ use luxor_sector::{
 };
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::backend;
 
 const KEY: &[u8] = b"key";
 const OTHER: &[u8] = b"other";
@@ -92,10 +90,6 @@ const SMALL_LEN: usize = 288 << 10;
 const SAME_PLACE_LUKS2: &str =
     "--type luks2 --key-size 256 --luks2-keyslots-size 256k --offset 4096";
 const SAME_PLACE_LUKS1: &str = "--type luks1 --key-size 256 --offset 4096";
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
 
 fn backup(bytes: &[u8]) -> HeaderBackup {
     HeaderBackup::read(&MemoryStorage::new(bytes.to_vec())).unwrap()

@@ -6,15 +6,15 @@
 use std::{
     fs::{self, File, OpenOptions},
     process::{Command, Output},
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
     ActivationFlag, CopyKind, Luks2Header, NewKeyslot, Overwrite, PbkdfKind, PbkdfOptions,
     Priority, UnlockOptions, Unlocked, Uuid,
 };
 use luxor_sector::Storage;
+
+use crate::backend;
 
 const OLD: &str = "old secret";
 const NEW: &str = "new secret";
@@ -103,10 +103,6 @@ impl Scratch {
         let (file, mut header) = self.open(volume);
         change(&mut header, &file).unwrap()
     }
-}
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
 }
 
 fn unlock(header: &Luks2Header, storage: &dyn Storage, secret: &str) -> Option<Unlocked> {

@@ -5,16 +5,17 @@ use std::{
     fs::{self, File, OpenOptions},
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::Arc,
     time::Duration,
 };
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
     Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions,
     SegmentSize, UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
+
+use crate::backend;
 
 const SECRET: &[u8] = b"correct horse\nbattery\0staple";
 
@@ -71,10 +72,6 @@ impl Scratch {
         ));
         fs::read(out).unwrap()
     }
-}
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
 }
 
 fn open(path: &Path) -> File {

@@ -5,24 +5,20 @@ use std::{
     fs::{self, File},
     path::Path,
     process::Command,
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
     CostError, Encryption, HashAlgorithm, Kdf, KeyslotError, Luks1Error, Luks1Header, Luks2Header,
     ReadError, SegmentError, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
 };
 use luxor_sector::{IvMode, MemoryStorage, SectorSize};
 
+use crate::backend;
+
 const SECRET: &[u8] = b"secret";
 /// The length of the area of a keyslot with a key of 32 bytes.
 const AREA: usize = 32 * 4000;
 const LEN: usize = 592;
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
 
 fn cryptsetup(folder: &Path, arguments: &str) -> String {
     let output = Command::new("cryptsetup")

@@ -5,30 +5,18 @@ use std::{
     fs::{self, File, OpenOptions},
     path::PathBuf,
     process::{Command, Output},
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
     ActivationFlag, ChangeError, Luks1Header, Luks1Options, NewKeyslot, NewKeyslotError,
-    NewLuks1Volume, PbkdfKind, PbkdfOptions, Priority, UnlockError, UnlockOptions, Uuid,
-    VolumeHeader,
+    NewLuks1Volume, PbkdfOptions, Priority, UnlockError, UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{MemoryStorage, Storage};
 
+use crate::{backend, cheap};
+
 const AREA: usize = 128_000;
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
 
 fn volume(secret: &[u8]) -> MemoryStorage {
     let options = Luks1Options {

@@ -8,10 +8,9 @@ use std::{
     hash::{Hash, Hasher},
     path::PathBuf,
     process::Command,
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
     ChangeError, ConvertError, Encryption, HashAlgorithm, Keyslot, Luks1Header, Luks1Options,
     Luks2Header, Luks2Options, NewLuks1Volume, NewLuks2Volume, PbkdfKind, PbkdfOptions, Priority,
@@ -22,19 +21,7 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, ImageHasher, PowerCuts},
 };
 
-use crate::is_long;
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
+use crate::{backend, cheap, is_long};
 
 fn secret(number: u32) -> String {
     format!("of keyslot {number}")

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! New LUKS1 volumes: compared with those that `cryptsetup` creates, and when the power is cut.
 
-use std::{fs, fs::File, path::Path, process::Command, sync::Arc};
+use std::{fs, fs::File, path::Path, process::Command};
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
     CreateError, HashAlgorithm, Luks1Header, Luks1Options, NewLuks1Volume, PbkdfKind, PbkdfOptions,
     PbkdfOptionsError, UnlockOptions, VolumeHeader,
@@ -13,11 +13,9 @@ use luxor_sector::{
     faulty::{Cut, Faults, PowerCuts},
 };
 
-const SECRET: &[u8] = b"secret";
+use crate::backend;
 
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
+const SECRET: &[u8] = b"secret";
 
 fn options(hash: HashAlgorithm, key_size: KeySize, detached: bool) -> Luks1Options {
     let defaults = Luks1Options::default();

@@ -6,32 +6,20 @@ use std::{
     collections::HashSet,
     fs::{self, File},
     process::Command,
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
-    ConvertError, Luks1Options, LuksVersion, NewLuks1Volume, PbkdfKind, PbkdfOptions,
-    UnlockOptions, Uuid, VolumeHeader,
+    ConvertError, Luks1Options, LuksVersion, NewLuks1Volume, UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{
     MemoryStorage, Storage,
     faulty::{Cut, Faults, FaultyStorage, PowerCuts},
 };
 
+use crate::{backend, cheap};
+
 const SECTOR: usize = 512;
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
 
 fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
     match VolumeHeader::read(storage).unwrap() {

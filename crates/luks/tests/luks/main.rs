@@ -18,7 +18,25 @@ mod policy;
 mod power_cuts;
 mod reencryption;
 
+use std::sync::Arc;
+
+use luxor_engine::{Backend, Mode, Registry};
+use luxor_luks::{PbkdfKind, PbkdfOptions};
+
 /// Whether all cases run. `cargo xtask test --long` sets the variable.
 fn is_long() -> bool {
     std::env::var_os("LUXOR_TEST_LONG").is_some()
+}
+
+fn backend() -> Arc<dyn Backend> {
+    Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+/// The least costs of a keyslot.
+fn cheap() -> PbkdfOptions {
+    PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    }
 }

@@ -5,32 +5,22 @@
 use std::{
     io,
     sync::{
-        Arc, Mutex,
+        Mutex,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
-use luxor_engine::{Backend, KeySize, Mode, Registry};
+use luxor_engine::KeySize;
 use luxor_luks::{
-    ChangeError, Luks1Options, Luks2Options, NewLuks1Volume, NewLuks2Volume, PbkdfKind,
-    PbkdfOptions, UnlockOptions, VolumeHeader,
+    ChangeError, Luks1Options, Luks2Options, NewLuks1Volume, NewLuks2Volume, UnlockOptions,
+    VolumeHeader,
 };
 use luxor_sector::{MemoryStorage, Storage};
 
+use crate::{backend, cheap};
+
 const OLD: &[u8] = b"the old secret";
 const NEW: &[u8] = b"the new secret";
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
-    }
-}
 
 /// A storage to which another program writes while a sync is under way.
 struct Interrupted {

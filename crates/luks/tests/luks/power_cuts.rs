@@ -8,11 +8,8 @@ mod luks2;
 use std::{
     collections::HashMap,
     hash::{Hash, Hasher},
-    sync::Arc,
 };
 
-use luxor_engine::{Backend, Mode, Registry};
-use luxor_luks::{PbkdfKind, PbkdfOptions};
 use luxor_sector::faulty::{Faults, ImageHasher};
 
 /// Faults that every test must notice.
@@ -34,18 +31,6 @@ fn sync_fails(after: u64) -> Faults {
     Faults {
         fail_sync_after: Some(after),
         ..Faults::default()
-    }
-}
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
-
-fn cheap() -> PbkdfOptions {
-    PbkdfOptions {
-        kind: PbkdfKind::Pbkdf2,
-        force_iterations: Some(1000),
-        ..PbkdfOptions::default()
     }
 }
 

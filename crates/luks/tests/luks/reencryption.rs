@@ -6,12 +6,11 @@ use std::{
     fs::{self, File, OpenOptions},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
-    sync::Arc,
     thread,
     time::Duration,
 };
 
-use luxor_engine::{Backend, Direction, Mode, Registry};
+use luxor_engine::Direction;
 use luxor_luks::{
     CostError, KeyslotError, Luks2Header, ReencryptDirection, ReencryptMode, ReencryptionError,
     SegmentError, SegmentKind, SegmentRole, UnlockError, UnlockOptions, Unlocked,
@@ -19,6 +18,8 @@ use luxor_luks::{
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+use crate::backend;
 
 const SECRET: &[u8] = b"correct horse";
 const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
@@ -99,10 +100,6 @@ impl Drop for Guard {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
 }
 
 fn open(path: &Path) -> File {

@@ -9,7 +9,8 @@ use luxor_luks::{
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
-use super::support::{SECRET, attempt, backend, changed, cpu_time, json_text, volume, with_json};
+use super::support::{SECRET, attempt, changed, cpu_time, json_text, volume, with_json};
+use crate::backend;
 
 #[test]
 fn big_and_deep_json_is_read_or_refused_fast() {

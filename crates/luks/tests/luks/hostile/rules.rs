@@ -5,9 +5,8 @@ use luxor_luks::{Luks2Header, PbkdfKind, UnlockOptions};
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
-use super::support::{
-    Changes, SECRET, SIZE, attempt, backend, changed, json_text, volume, with_json,
-};
+use super::support::{Changes, SECRET, SIZE, attempt, changed, json_text, volume, with_json};
+use crate::backend;
 
 #[test]
 fn each_rule_is_named_with_its_place() {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Volumes for the tests, and ways to change them.
 
-use std::{fs, sync::Arc, time::Duration};
+use std::{fs, time::Duration};
 
-use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{
     Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
     Unlocked,
@@ -11,6 +10,8 @@ use luxor_luks::{
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+
+use crate::backend;
 
 pub const SECRET: &[u8] = b"secret";
 /// The length of a copy of the header.
@@ -20,10 +21,6 @@ pub const AREA_END: usize = 32768 + 256_000;
 
 /// Paths of members, such as `keyslots/0/area/offset`, and their new values.
 pub type Changes<'a> = Vec<(&'a str, Option<Value>)>;
-
-pub fn backend() -> Arc<dyn Backend> {
-    Registry::cpu().best(Mode::Xts).unwrap()
-}
 
 /// Returns a volume up to the end of its only keyslot.
 pub fn volume(kind: PbkdfKind) -> Vec<u8> {

@@ -13,7 +13,8 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
 
-use super::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
+use super::{Answers, sync_fails, without_syncs, write_fails};
+use crate::{backend, cheap};
 
 /// The secrets of keyslots 0, 6 and 7, which are in the first sector of the header, in both, and in
 /// the second.

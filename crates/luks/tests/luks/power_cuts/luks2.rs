@@ -15,7 +15,8 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, Killed, Operation, PowerCuts},
 };
 
-use super::{Answers, backend, cheap, sync_fails, without_syncs, write_fails};
+use super::{Answers, sync_fails, without_syncs, write_fails};
+use crate::{backend, cheap};
 
 const HEADER: usize = 16 << 10;
 /// The length of the area of a keyslot with a key of 32 bytes, in whole pages.
