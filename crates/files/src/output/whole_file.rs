@@ -16,11 +16,12 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, RenameFlags, openat, renameat, renameat2},
+    fcntl::{AtFlags, OFlag, openat, renameat},
     libc,
     sys::stat::{Mode, fstatat},
     unistd::{UnlinkatFlags, geteuid, linkat, unlinkat},
 };
+use rustix::fs::{RenameFlags, renameat_with};
 
 use super::{OutputError, OutputOptions, entry::DirectoryEntry};
 use crate::{
@@ -321,14 +322,9 @@ impl Folder {
 
     /// Renames a file, but never over an existing one.
     fn rename_to_new(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
-        match renameat2(
-            &self.file,
-            from,
-            &self.file,
-            to,
-            RenameFlags::RENAME_NOREPLACE,
-        ) {
-            Err(Errno::EINVAL | Errno::ENOSYS) => {}
+        // `nix` has this only for glibc.
+        match renameat_with(&self.file, from, &self.file, to, RenameFlags::NOREPLACE) {
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {}
             result => return Ok(result?),
         }
         // Network file systems do not support that, but they support links.
