@@ -17,9 +17,8 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, Killed, PowerCuts},
 };
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::backend;
+use crate::{backend, replace_json};
 
 const KEY: &[u8] = b"key";
 const OTHER: &[u8] = b"other";
@@ -515,11 +514,7 @@ fn with_json(volume: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
     }
     let text = json.to_string();
     for copy in bytes.chunks_mut(size).take(2) {
-        copy[4096..].fill(0);
-        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
-        copy[448..512].fill(0);
-        let sum = Sha256::digest(&*copy);
-        copy[448..480].copy_from_slice(&sum);
+        replace_json(copy, &text);
     }
     bytes
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use luxor_engine::{Backend, Mode, Registry};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
+use sha2::{Digest, Sha256};
 
 /// Whether all cases run. `cargo xtask test --long` sets the variable.
 fn is_long() -> bool {
@@ -30,6 +31,20 @@ fn is_long() -> bool {
 
 fn backend() -> Arc<dyn Backend> {
     Registry::cpu().best(Mode::Xts).unwrap()
+}
+
+/// Replaces the JSON and the checksum of a copy of a LUKS2 header.
+fn replace_json(copy: &mut [u8], text: &str) {
+    copy[4096..].fill(0);
+    copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+    seal(copy);
+}
+
+/// Replaces the checksum of a copy of a LUKS2 header by the right one.
+fn seal(copy: &mut [u8]) {
+    copy[448..512].fill(0);
+    let sum = Sha256::digest(&*copy);
+    copy[448..480].copy_from_slice(&sum);
 }
 
 /// The least costs of a keyslot.

@@ -23,9 +23,10 @@ use std::{
 
 use luxor_luks::VolumeHeader;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use changes::{mutated, mutated_luks1, mutated_text};
+
+use crate::seal;
 
 /// The length of a copy of the header, and the offset of its JSON area.
 const SIZE: usize = 16 << 10;
@@ -297,9 +298,7 @@ impl Base {
             copy.get_mut(JSON..JSON + text.len())
                 .filter(|area| area.len() < SIZE - JSON)?
                 .copy_from_slice(text);
-            copy[448..512].fill(0);
-            let sum = Sha256::digest(&*copy);
-            copy[448..480].copy_from_slice(&sum);
+            seal(copy);
         }
         Some(bytes)
     }

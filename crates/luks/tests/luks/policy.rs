@@ -8,6 +8,8 @@ use luxor_sector::MemoryStorage;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::replace_json;
+
 /// Returns a volume that cryptsetup created, with one keyslot.
 fn formatted(options: &str) -> Vec<u8> {
     changed(options, &[])
@@ -157,11 +159,7 @@ fn with(bytes: &[u8], changes: &[(&str, Value)]) -> Vec<u8> {
             *json.pointer_mut(path).unwrap() = value.clone();
         }
         let text = json.to_string();
-        copy[4096..].fill(0);
-        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
-        copy[448..512].fill(0);
-        let sum = Sha256::digest(&*copy);
-        copy[448..480].copy_from_slice(&sum);
+        replace_json(copy, &text);
     }
     bytes
 }

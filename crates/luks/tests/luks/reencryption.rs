@@ -17,9 +17,8 @@ use luxor_luks::{
 };
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::backend;
+use crate::{backend, replace_json};
 
 const SECRET: &[u8] = b"correct horse";
 const CHEAP: &str = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
@@ -233,13 +232,7 @@ fn with_json(storage: &dyn Storage, json: &Value) -> MemoryStorage {
         .len()
         .min(usize::try_from(storage.len().unwrap()).unwrap());
     storage.read_exact_at(&mut bytes[..there], 0).unwrap();
-    let copy = &mut bytes[..size];
-    copy[4096..].fill(0);
-    let text = json.to_string();
-    copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
-    copy[448..512].fill(0);
-    let sum = Sha256::digest(&*copy);
-    copy[448..480].copy_from_slice(&sum);
+    replace_json(&mut bytes[..size], &json.to_string());
     MemoryStorage::new(bytes)
 }
 

@@ -5,7 +5,8 @@ use luxor_luks::{CopyKind, Luks2Header, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::json;
 
-use super::support::{AREA_END, SIZE, attempt, changed, json_text, seal, unlock, volume};
+use super::support::{AREA_END, SIZE, attempt, changed, json_text, unlock, volume};
+use crate::seal;
 
 #[test]
 fn a_truncated_header_is_reported() {

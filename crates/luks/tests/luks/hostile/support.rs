@@ -9,9 +9,8 @@ use luxor_luks::{
 };
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
-use crate::backend;
+use crate::{backend, seal};
 
 pub const SECRET: &[u8] = b"secret";
 /// The length of a copy of the header.
@@ -72,12 +71,6 @@ pub fn with_json(volume: &[u8], json: &[u8]) -> Vec<u8> {
     }
     bytes.extend(&volume[2 * SIZE..]);
     bytes
-}
-
-pub fn seal(copy: &mut [u8]) {
-    copy[448..512].fill(0);
-    let sum = Sha256::digest(&*copy);
-    copy[448..480].copy_from_slice(&sum);
 }
 
 /// Returns the CPU time of this thread. Tests share CPUs with others, so wall-clock time says
