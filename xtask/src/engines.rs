@@ -35,11 +35,9 @@ const CUDA_FROM: f32 = 7.5;
 
 /// Whether `nvidia-smi` printed the compute capability of a GPU that `cuda` can use.
 fn has_gpu_for_cuda(capabilities: &str) -> bool {
-    let capabilities = capabilities
-        .lines()
-        .filter_map(|line| line.trim().parse().ok());
+    let capabilities = capabilities.lines().map(|line| line.trim().parse());
     capabilities
-        .into_iter()
+        .flatten()
         .any(|capability: f32| capability >= CUDA_FROM)
 }
 
