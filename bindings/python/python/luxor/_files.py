@@ -165,7 +165,7 @@ class VolumeReader(_NeverFalse, io.BufferedReader):
 
         Several threads may call it at once. It does not use the position.
         """
-        return self.raw._disk.read_at(size, offset)
+        return self.raw.read_at(size, offset)
 
     def write_at(self, data: Buffer, offset: int) -> int:
         """Raise `io.UnsupportedOperation`, as `write` does."""
