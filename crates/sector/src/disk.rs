@@ -2,7 +2,6 @@
 //! A volume's plaintext as a disk, with reads and writes at any byte.
 
 mod durability;
-mod error;
 mod plaintext;
 mod ranges;
 #[cfg(test)]
@@ -12,7 +11,6 @@ mod transfer;
 use std::{
     fmt, io,
     num::NonZeroUsize,
-    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -22,17 +20,15 @@ use std::{
 
 use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run, with_key_stack};
 
+pub use self::transfer::{Transfer, TransferData};
 use self::{
     durability::Durability, plaintext::Plaintext, ranges::Ranges, transfer::exclude_each_other,
 };
-pub use self::{
-    error::DiskError,
-    transfer::{Transfer, TransferData},
-};
 use crate::{
     buffers::Buffers,
-    geometry::Geometry,
-    storage::{ReadAt, Storage, WriteAt, ends_before},
+    disk_error::DiskError,
+    layout::{Layout, Part, PartRange},
+    storage::{ReadAt, Storage, WriteAt},
 };
 
 /// Longer requests are processed in pieces of this many bytes, each of which is encrypted while it
@@ -42,19 +38,6 @@ const PIECE: usize = 1 << 20;
 /// Zeros are encrypted in pieces of this many bytes. Their buffer is memory that the client did not
 /// send and a server does not account for, so it is small.
 const ZEROS: usize = 64 << 10;
-
-/// A range of the plaintext, and where its bytes are stored.
-#[derive(Clone)]
-pub struct Part {
-    /// Its first byte in the storage.
-    pub offset: u64,
-    /// The number of bytes of plaintext. Only the last part's may be no multiple of its sector
-    /// size. The rest of that sector is in the storage but not visible.
-    pub len: u64,
-    /// The key and how the sectors are numbered; the part's first byte is byte 0. `None` if the
-    /// plaintext is stored unencrypted.
-    pub crypt: Option<(Arc<dyn LoadedKey>, Geometry)>,
-}
 
 /// The permissions and settings of a [`Disk`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,30 +100,13 @@ pub struct DiskOptions {
 /// ```
 pub struct Disk {
     storage: Arc<dyn Storage>,
-    parts: Vec<Placed>,
-    len: u64,
+    layout: Layout,
     options: DiskOptions,
     executor: Executor,
     ranges: Ranges,
     durability: Durability,
     counters: Counters,
     staging: Buffers,
-}
-
-struct Placed {
-    /// Its first byte in the plaintext.
-    begin: u64,
-    part: Part,
-    /// The unit in which its bytes are read and written: the larger of its own sector size and the
-    /// storage's alignment. Both are powers of two.
-    sector: usize,
-}
-
-impl Part {
-    fn sector(&self) -> usize {
-        let crypt = self.crypt.as_ref();
-        crypt.map_or(1, |(_, geometry)| geometry.sector_size.bytes())
-    }
 }
 
 #[derive(Debug, Default)]
@@ -165,35 +131,6 @@ pub struct EngineTime {
 /// A transfer of whole sectors, and the range that it covers.
 type Together<'a, 't> = (PartRange<'a>, &'a mut Transfer<'t>);
 
-/// A range of the plaintext within a single part.
-struct PartRange<'a> {
-    placed: &'a Placed,
-    /// Its first byte, relative to the start of the part.
-    offset: u64,
-    len: usize,
-}
-
-impl PartRange<'_> {
-    fn is_whole_sectors(&self) -> bool {
-        let sector = self.placed.sector;
-        self.offset.is_multiple_of(sector as u64) && self.len.is_multiple_of(sector)
-    }
-
-    fn in_storage(&self) -> u64 {
-        self.placed.part.offset + self.offset
-    }
-
-    /// Returns an error if the storage ends, at byte `end`, before this range does.
-    fn check_before(&self, end: u64) -> io::Result<()> {
-        let begin = self.in_storage();
-        if begin + self.len as u64 <= end {
-            Ok(())
-        } else {
-            Err(ends_before(self.len, begin))
-        }
-    }
-}
-
 impl Disk {
     /// Makes a disk of the plaintext in `parts` of `storage`, one after the other. Its length is
     /// the sum of theirs, and never changes.
@@ -209,49 +146,14 @@ impl Disk {
         let found = storage
             .len()
             .map_err(|source| DiskError::Length { source })?;
-        let alignment = storage.alignment();
-        let mut begin = 0_u64;
-        let mut placed = Vec::with_capacity(parts.len());
-        let last = parts.len().saturating_sub(1);
-        for (number, part) in parts.into_iter().enumerate() {
-            let (offset, len) = (part.offset, part.len);
-            let sector = part.sector();
-            let stored = len.checked_next_multiple_of(sector as u64);
-            let needed = stored.and_then(|len| offset.checked_add(len));
-            let needed = needed.ok_or(DiskError::Overflow { offset, len })?;
-            if number != last && stored != Some(len) {
-                return Err(DiskError::PartSector { number, len });
-            }
-            // An empty run checks the geometry: it fails exactly if whole sectors would fail.
-            if let Some((_, geometry)) = &part.crypt {
-                let runs = geometry.runs(0, [].as_mut_slice());
-                runs.map_err(|source| DiskError::Geometry { number, source })?;
-            }
-            if needed > found {
-                return Err(DiskError::Short { needed, found });
-            }
-            // Transfers of whole aligned units must not touch bytes next to a part.
-            if !(offset | needed).is_multiple_of(alignment as u64) {
-                return Err(DiskError::Alignment {
-                    begin: offset,
-                    end: needed,
-                    alignment,
-                });
-            }
-            let next = Placed {
-                begin,
-                part,
-                sector: sector.max(alignment),
-            };
-            begin = begin
-                .checked_add(len)
-                .ok_or(DiskError::Overflow { offset, len })?;
-            placed.push(next);
+        let layout = Layout::new(parts, storage.alignment())?;
+        let needed = layout.storage_len();
+        if needed > found {
+            return Err(DiskError::Short { needed, found });
         }
         Ok(Self {
             storage,
-            parts: placed,
-            len: begin,
+            layout,
             options,
             executor: Executor::new(options.threads.unwrap_or(NonZeroUsize::MIN)),
             ranges: Ranges::default(),
@@ -264,13 +166,13 @@ impl Disk {
     /// The length of the plaintext in bytes. It need not be a whole number of sectors.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.len
+        self.layout.len()
     }
 
     /// Whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.layout.is_empty()
     }
 
     /// Whether all writes are refused.
@@ -289,11 +191,7 @@ impl Disk {
     /// of whole sectors of this size are fastest.
     #[must_use]
     pub fn sector_size(&self) -> usize {
-        self.parts
-            .iter()
-            .map(|placed| placed.sector)
-            .max()
-            .unwrap_or(1)
+        self.layout.sector_size()
     }
 
     /// What the engine has done so far.
@@ -314,8 +212,8 @@ impl Disk {
     /// [`io::ErrorKind::UnexpectedEof`] if the storage has become shorter, and the other errors of
     /// the storage and the engine. The content of `buf` is then unspecified.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let range = self.check(offset, buf.len() as u64)?;
-        let _claimed = self.ranges.claim(self.whole_sectors(range), false);
+        let range = self.layout.check(offset, buf.len() as u64)?;
+        let _claimed = self.ranges.claim(self.layout.whole_sectors(range), false);
         with_key_stack(|| self.read_claimed(buf, offset))
     }
 
@@ -348,11 +246,13 @@ impl Disk {
         let mut claims = Vec::with_capacity(batch.len());
         for transfer in &mut *batch {
             let write = transfer.data.is_write();
-            let range = self.check(transfer.offset, transfer.data.len() as u64);
+            let range = self
+                .layout
+                .check(transfer.offset, transfer.data.len() as u64);
             transfer.result = match range {
                 Ok(_) if write && self.options.read_only => Err(read_only()),
                 Ok(range) => {
-                    claims.push((self.whole_sectors(range), write));
+                    claims.push((self.layout.whole_sectors(range), write));
                     Ok(())
                 }
                 Err(error) => Err(error),
@@ -393,16 +293,18 @@ impl Disk {
     /// [`io::ErrorKind::Unsupported`] unless the options allow discards, otherwise as for
     /// [`Disk::write`]. Storage that does not support discards is not an error: nothing happens.
     pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.check(offset, len)?;
+        let range = self.layout.check(offset, len)?;
         if self.options.read_only {
             return Err(read_only());
         }
         if !self.options.allow_discards {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let _claimed = self.ranges.claim(self.whole_sectors(range.clone()), true);
+        let _claimed = self
+            .ranges
+            .claim(self.layout.whole_sectors(range.clone()), true);
         let mut result = Ok(());
-        for (placed, part) in self.within(range) {
+        for (placed, part) in self.layout.within(range) {
             let sector = placed.sector as u64;
             let begin = part.start.next_multiple_of(sector);
             // The disk's last sector may be only partly visible, and counts as whole here.
@@ -428,57 +330,12 @@ impl Disk {
     /// # Errors
     /// As for [`Disk::read`].
     pub fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.check(offset, len)?;
-        for (placed, part) in self.within(range) {
+        let range = self.layout.check(offset, len)?;
+        for (placed, part) in self.layout.within(range) {
             let begin = placed.part.offset + part.start;
             self.storage.will_need(begin, part.end - part.start)?;
         }
         Ok(())
-    }
-
-    fn check(&self, offset: u64, len: u64) -> io::Result<Range<u64>> {
-        match offset.checked_add(len) {
-            Some(end) if end <= self.len => Ok(offset..end),
-            _ => {
-                let message = format!(
-                    "{len} bytes at byte {offset} of a disk of {} bytes",
-                    self.len
-                );
-                Err(io::Error::new(io::ErrorKind::InvalidInput, message))
-            }
-        }
-    }
-
-    /// The parts that contain `range` of the plaintext, each with the range relative to its start.
-    fn within(&self, range: Range<u64>) -> impl Iterator<Item = (&Placed, Range<u64>)> {
-        let first = self
-            .parts
-            .partition_point(|placed| placed.begin + placed.part.len <= range.start);
-        self.parts[first..]
-            .iter()
-            .take_while(move |placed| placed.begin < range.end)
-            .map(move |placed| {
-                let end = placed.begin + placed.part.len;
-                let begin = range.start.max(placed.begin) - placed.begin;
-                (placed, begin..range.end.min(end) - placed.begin)
-            })
-            .filter(|(_, part)| !part.is_empty())
-    }
-
-    /// Extends `range` of the plaintext to whole sectors.
-    fn whole_sectors(&self, range: Range<u64>) -> Range<u64> {
-        if range.is_empty() {
-            return range;
-        }
-        let mut whole = range.clone();
-        for (placed, part) in self.within(range) {
-            let sector = placed.sector as u64;
-            whole.start = whole.start.min(placed.begin + part.start / sector * sector);
-            whole.end = whole
-                .end
-                .max(placed.begin + part.end.next_multiple_of(sector));
-        }
-        whole
     }
 
     /// Serves the requests of `batch` that are not refused. They must not exclude each other.
@@ -491,7 +348,9 @@ impl Disk {
             if transfer.result.is_err() || len == 0 {
                 continue;
             }
-            let mut parts = self.within(transfer.offset..transfer.offset + len as u64);
+            let mut parts = self
+                .layout
+                .within(transfer.offset..transfer.offset + len as u64);
             let (placed, part) = parts.next().expect("the range is checked and not empty");
             let piece = PartRange {
                 placed,
@@ -615,7 +474,7 @@ impl Disk {
 
     fn read_claimed(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mut rest = buf;
-        for piece in self.pieces(offset, rest.len() as u64, PIECE) {
+        for piece in self.layout.pieces(offset, rest.len() as u64, PIECE) {
             let (buf, later) = rest.split_at_mut(piece.len);
             rest = later;
             if piece.is_whole_sectors() {
@@ -631,11 +490,11 @@ impl Disk {
     }
 
     fn write_from(&self, source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.check(offset, len)?;
+        let range = self.layout.check(offset, len)?;
         if self.options.read_only {
             return Err(read_only());
         }
-        let _claimed = self.ranges.claim(self.whole_sectors(range), true);
+        let _claimed = self.ranges.claim(self.layout.whole_sectors(range), true);
         self.write_claimed(source, offset, len)
     }
 
@@ -655,7 +514,7 @@ impl Disk {
         // No sector is written beyond the end. Otherwise a file that was cut off would grow again,
         // and show noise in place of what it had lost.
         let end = self.storage.len()?;
-        for piece in self.pieces(offset, len, most) {
+        for piece in self.layout.pieces(offset, len, most) {
             if !piece.is_whole_sectors() {
                 let mut sector = self.read_sector(&piece)?;
                 let begin = piece.begin_in_sector();
@@ -708,53 +567,6 @@ impl Disk {
         let runs = geometry.runs(piece.offset, bytes);
         self.crypt(&**key, direction, runs.map_err(io::Error::other)?)
     }
-
-    /// Cuts `len` bytes from `offset` on into whole sectors, at most `most` bytes at a time, and
-    /// parts of a single sector.
-    fn pieces(&self, offset: u64, len: u64, most: usize) -> impl Iterator<Item = PartRange<'_>> {
-        self.within(offset..offset + len)
-            .flat_map(move |(placed, range)| {
-                let sector = placed.sector;
-                let mut at = range.start;
-                std::iter::from_fn(move || {
-                    let left = range.end - at;
-                    if left == 0 {
-                        return None;
-                    }
-                    let inside = usize::try_from(at % sector as u64).expect("less than a sector");
-                    let left = usize::try_from(left).unwrap_or(usize::MAX);
-                    let len = match left.min(most) {
-                        left if inside > 0 => left.min(sector - inside),
-                        left if left < sector => left,
-                        left => left - left % sector,
-                    };
-                    let piece = PartRange {
-                        placed,
-                        offset: at,
-                        len,
-                    };
-                    at += len as u64;
-                    Some(piece)
-                })
-            })
-    }
-}
-
-impl<'a> PartRange<'a> {
-    /// The sector that contains this range.
-    fn sector(&self) -> PartRange<'a> {
-        let len = self.placed.sector;
-        PartRange {
-            placed: self.placed,
-            offset: self.offset - self.offset % len as u64,
-            len,
-        }
-    }
-
-    fn begin_in_sector(&self) -> usize {
-        let begin = self.offset % self.placed.sector as u64;
-        usize::try_from(begin).expect("less than a sector")
-    }
 }
 
 /// Makes one call for every `limit` bytes, and at least one unit in each.
@@ -787,8 +599,7 @@ fn read_only() -> io::Error {
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Disk")
-            .field("len", &self.len)
-            .field("parts", &self.parts.len())
+            .field("layout", &self.layout)
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -12,6 +12,7 @@
 //! | the same in memory | [`MemoryStorage`] |
 //! | read and write a volume's plaintext at any byte | [`Disk`] |
 //! | the same with the traits of `std::io` | [`DiskStream`] |
+//! | encrypt and decrypt a volume's data that the caller reads and writes itself | [`Layout`] |
 //! | reuse memory for bulk data | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
@@ -47,10 +48,12 @@ mod buffers;
 pub mod copy;
 mod direct;
 mod disk;
+mod disk_error;
 mod disk_stream;
 #[cfg(feature = "faulty")]
 pub mod faulty;
 mod geometry;
+mod layout;
 mod memory;
 pub mod pipeline;
 mod raw_cipher;
@@ -59,9 +62,11 @@ mod storage;
 
 pub use buffers::Buffers;
 pub use direct::{DirectError, DirectFile};
-pub use disk::{Disk, DiskError, DiskOptions, EngineTime, Part, Transfer, TransferData};
+pub use disk::{Disk, DiskOptions, EngineTime, Transfer, TransferData};
+pub use disk_error::DiskError;
 pub use disk_stream::DiskStream;
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
+pub use layout::{Layout, Part, StoredRange};
 pub use memory::MemoryStorage;
 pub use raw_cipher::{RawCipher, RawError};
 pub use signature::{KnownMagic, MagicPlace, SIGNATURES, Signature, foreign_signature, signatures};

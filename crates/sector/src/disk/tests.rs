@@ -12,7 +12,7 @@ use super::*;
 use crate::{
     MemoryStorage, SectorSize,
     faulty::{Faults, FaultyStorage, Operation},
-    geometry::IvMode,
+    geometry::{Geometry, IvMode},
 };
 
 fn key_bytes(number: u8) -> Vec<u8> {
