@@ -18,6 +18,7 @@ use pyo3::{
 
 use crate::{
     buffer::Bytes,
+    cipher::KeyCache,
     context::{context, new_secret, secret},
     storage::FileArg,
 };
@@ -139,6 +140,7 @@ arguments! {
         volume_key: Option<Py<PyAny>>,
         header: Option<Py<PyAny>>,
         key_slot: Option<u32>,
+        key_cache: Option<Py<KeyCache>>,
     }
 }
 
@@ -179,6 +181,7 @@ impl UnlockArgs {
     pub(crate) fn options(&self) -> UnlockOptions {
         UnlockOptions {
             keyslots: self.key_slot.into_iter().collect(),
+            cache: self.key_cache.as_ref().map(|cache| cache.get().shared()),
             ..UnlockOptions::default()
         }
     }
@@ -232,6 +235,7 @@ impl PbkdfArgs {
                     "iter_time: {given:?} seconds is negative, too large or not a number"
                 ))
             })?,
+            ..PbkdfOptions::default()
         };
         options
             .check()

@@ -4,6 +4,7 @@
 
 mod args;
 mod buffer;
+mod cipher;
 mod context;
 mod disk;
 mod dlpack;
@@ -23,8 +24,9 @@ mod _luxor {
 
     #[pymodule_export]
     use crate::{
+        cipher::{Cipher, KeyCache},
         disk::{Disk, open},
-        operations::{create, decrypt, encrypt},
+        operations::{create, decrypt, encrypt, new_header},
         volume::{Volume, restore_header},
         xts::{Xts, engines},
     };

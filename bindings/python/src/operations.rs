@@ -12,16 +12,17 @@ use std::{
 use luxor::{Context, Events, NewFiles, Progress, Volume};
 use luxor_engine::{KeySize, SecretBytes};
 use luxor_files::Role;
-use luxor_luks::{LuksVersion, NewVolumeOptions};
+use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions};
 use luxor_sector::SectorSize;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::PyDict,
+    types::{PyBytes, PyDict},
 };
 
 use crate::{
     args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
+    cipher::KeyCache,
     context::operate,
     error::outcome,
     storage::FileArg,
@@ -102,10 +103,16 @@ fn copy(
 }
 
 arguments! {
-    /// The arguments of [`encrypt`] and [`create`] alone.
-    struct NewVolumeArgs {
+    /// Where a new volume is written.
+    struct NewFilesArgs {
         header: Option<PathArg>,
         force: bool,
+    }
+}
+
+arguments! {
+    /// What a new volume is like.
+    struct NewVolumeArgs {
         r#type: String,
         sector_size: Option<u32>,
         key_size: u32,
@@ -154,7 +161,6 @@ impl NewVolumeArgs {
 
 /// Everything that describes a new volume.
 struct NewVolume {
-    args: NewVolumeArgs,
     options: NewVolumeOptions,
     secret: SecretBytes,
     context: Context,
@@ -162,12 +168,10 @@ struct NewVolume {
 
 impl NewVolume {
     fn of(args: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let own: NewVolumeArgs = args.extract()?;
-        let options = own.options(&args.extract()?)?;
+        let options = args.extract::<NewVolumeArgs>()?.options(&args.extract()?)?;
         let secret = args.extract::<UnlockArgs>()?.new_secret(args.py())?;
         let context = args.extract::<EngineArgs>()?.context()?;
         Ok(Self {
-            args: own,
             options,
             secret,
             context,
@@ -183,15 +187,15 @@ pub(crate) fn encrypt(
     args: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<()> {
+    let files: NewFilesArgs = args.extract()?;
     let NewVolume {
-        args,
         options,
         secret,
         context,
     } = NewVolume::of(args)?;
     let py = source.py();
     let [source, target] = source_and_target(source, target)?;
-    if matches!(target, FileArg::Object(_)) && args.header.is_some() {
+    if matches!(target, FileArg::Object(_)) && files.header.is_some() {
         let message = "a detached header needs a path as the target";
         return Err(PyValueError::new_err(message));
     }
@@ -200,7 +204,7 @@ pub(crate) fn encrypt(
         let secret = || Ok(secret);
         match &target {
             FileArg::Path(path) => {
-                let files = new_files(path, &args);
+                let files = new_files(path, &files);
                 luxor::encrypt(&mut input, &files, &options, secret, context)
             }
             FileArg::Object(_) => {
@@ -228,7 +232,7 @@ fn source_and_target(
     Ok([source, target])
 }
 
-fn new_files<'a>(volume: &'a Path, args: &'a NewVolumeArgs) -> NewFiles<'a> {
+fn new_files<'a>(volume: &'a Path, args: &'a NewFilesArgs) -> NewFiles<'a> {
     NewFiles {
         volume,
         header: args.header.as_ref().map(|header| &*header.0),
@@ -275,15 +279,48 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
     let py = args.py();
     let path: PathArg = argument(args, "path")?;
     let size: Option<u64> = argument(args, "size")?;
+    let files: NewFilesArgs = args.extract()?;
     let NewVolume {
-        args,
         options,
         secret,
         context,
     } = NewVolume::of(args)?;
     let made = operate(py, context, &mut |_| Ok(()), move |context| {
-        let files = new_files(&path.0, &args);
+        let files = new_files(&path.0, &files);
         luxor::format(&files, size, &options, || Ok(secret), context)
     })?;
     outcome(py, made)
+}
+
+/// Makes the header of a volume for `size` bytes. Returns its bytes, and the length of the volume.
+#[pyfunction]
+pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py, PyBytes>, u64)> {
+    let py = args.py();
+    let size: u64 = argument(args, "size")?;
+    let NewVolume {
+        mut options,
+        secret,
+        context,
+    } = NewVolume::of(args)?;
+    let like = argument::<Option<Bound<'_, PyAny>>>(args, "like")?;
+    let like = like.as_ref().map(FileArg::of).transpose()?;
+    let key_cache: Option<Py<KeyCache>> = argument(args, "key_cache")?;
+    options.pbkdf.cache = key_cache.map(|cache| cache.get().shared());
+    let made = operate(py, context, &mut |_| Ok(()), move |context| {
+        if let Some(like) = like {
+            let like = Volume::open(like.input(Role::Metadata)?, context)?;
+            let keyslot = like.header.keyslots().values().next();
+            let keyslot = keyslot.ok_or_else(|| {
+                let name = like.name();
+                luxor::Error::failure(format!("{name} has no keyslot"))
+            })?;
+            options.pbkdf = PbkdfOptions {
+                cache: options.pbkdf.cache,
+                ..PbkdfOptions::like(keyslot.kdf.clone())
+            };
+        }
+        luxor::new_header(size, &options, || Ok(secret), context)
+    })?;
+    let made = outcome(py, made)?;
+    Ok((PyBytes::new(py, &made.bytes), made.volume_len))
 }

@@ -98,6 +98,11 @@ impl Volume {
         self.read(py, |header| header.keyslots().keys().copied().collect())
     }
 
+    #[getter]
+    fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
+        self.with(py, Role::Metadata, |volume, _| volume.plaintext_len())
+    }
+
     /// Returns the metadata as JSON.
     fn dump_json(&self, py: Python<'_>) -> PyResult<String> {
         self.read(py, |header| match header {

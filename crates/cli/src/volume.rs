@@ -101,6 +101,7 @@ pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
         memory_limit_kib: limits.pbkdf_memory_limit,
         iterations_limit: limits.pbkdf_iterations_limit,
         allow_weak_key: limits.allow_weak_key,
+        ..UnlockOptions::default()
     }
 }
 

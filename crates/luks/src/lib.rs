@@ -110,7 +110,7 @@ pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOpt
 pub use luxor_volume::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Encryption, Extent, ExtentCipher, HashAlgorithm, Kdf,
-    MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, Uuid, VolumeKey,
+    KeyCache, MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, Uuid, VolumeKey,
 };
 pub use policy::{HeaderPolicy, PolicyError};
 pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};

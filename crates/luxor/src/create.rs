@@ -229,6 +229,45 @@ pub fn format(
     Ok(())
 }
 
+/// The header of a new volume whose data the caller writes.
+#[derive(Clone, Debug)]
+pub struct NewHeader {
+    /// The metadata and keyslots: the first bytes of the volume, up to the data.
+    pub bytes: Vec<u8>,
+    /// The length of the volume in bytes. Its data are whole sectors.
+    pub volume_len: u64,
+}
+
+/// Makes the header of a volume for `len` bytes of plaintext, for a caller that encrypts them with a
+/// [`VolumeCipher`](crate::VolumeCipher). Calls `secret` for the secret of its keyslot, after the
+/// options have been checked. `len` overrides `detached` and `file_length` of the options.
+///
+/// # Errors
+/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option. Also fails when
+/// the options contradict each other, when the length is too large, and with the error of `secret`.
+pub fn new_header(
+    len: u64,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    context: &Context,
+) -> Result<NewHeader> {
+    const NAME: &str = "the volume";
+    let engine = Engine::select(context, Mode::Xts)?;
+    let options = NewVolumeOptions {
+        file_length: Some(len),
+        detached: false,
+        ..options.clone()
+    };
+    let checked = options.check();
+    checked.map_err(|error| does_not_fit(error, "the plaintext", NAME))?;
+    let volume_len = end_of(len, &options)?;
+    let volume = make(&options, secret, &engine, context)?;
+    let mut bytes = Vec::new();
+    let written = volume.write_stream(&mut bytes);
+    written.map_err(|error| Error::io("cannot make the header".to_owned(), &error))?;
+    Ok(NewHeader { bytes, volume_len })
+}
+
 impl<'a> NewFiles<'a> {
     fn check(&self) -> Result<()> {
         if self.header == Some(self.volume) {
@@ -330,10 +369,14 @@ fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
              size ({sector}), and not 0"
         )));
     }
-    options
-        .data_end(plaintext_len)
-        .filter(|&end| i64::try_from(end).is_ok())
-        .ok_or_else(|| Error::failure(format!("{plaintext_len} bytes are too many for a volume")))
+    end_of(plaintext_len, options)
+}
+
+/// Returns the byte at which a volume for `len` bytes ends.
+fn end_of(len: u64, options: &NewVolumeOptions) -> Result<u64> {
+    let end = options.data_end(len);
+    end.filter(|&end| i64::try_from(end).is_ok())
+        .ok_or_else(|| Error::failure(format!("{len} bytes are too many for a volume")))
 }
 
 /// Returns the length of the existing file or device.

@@ -232,7 +232,7 @@ impl Export {
 }
 
 /// Returns the parts of a disk. Each key is loaded once.
-fn parts(plaintext: &Plaintext, engine: &Engine) -> Result<Vec<Part>> {
+pub(crate) fn parts(plaintext: &Plaintext, engine: &Engine) -> Result<Vec<Part>> {
     let mut keys: HashMap<_, Arc<dyn LoadedKey>> = HashMap::new();
     let mut parts = Vec::new();
     for (extent, len) in plaintext.parts() {

@@ -73,6 +73,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod cipher;
 mod context;
 mod create;
 mod decrypt;
@@ -92,8 +93,9 @@ mod volume_error;
 mod xts;
 
 pub use check::Findings;
+pub use cipher::VolumeCipher;
 pub use context::{Context, Events, NoEvents, Progress};
-pub use create::{NewFiles, encrypt, encrypt_to, format};
+pub use create::{NewFiles, NewHeader, encrypt, encrypt_to, format, new_header};
 pub use decrypt::{decrypt, decrypt_plaintext};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result};

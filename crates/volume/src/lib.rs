@@ -36,6 +36,7 @@ mod brief;
 mod budget;
 mod cipher;
 mod hash;
+mod key_cache;
 mod memory;
 mod pbkdf;
 mod pbkdf_options;
@@ -47,6 +48,7 @@ pub use brief::{brief, brief_list};
 pub use budget::{Budget, CostLimits, DigestWork};
 pub use cipher::{Encryption, is_cipher_null};
 pub use hash::HashAlgorithm;
+pub use key_cache::KeyCache;
 pub use memory::MemoryBound;
 pub use pbkdf::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,

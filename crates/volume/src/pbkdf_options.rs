@@ -17,12 +17,14 @@
 
 use std::{
     num::NonZeroUsize,
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
 
 use crate::{
     hash::HashAlgorithm,
+    key_cache::KeyCache,
     memory,
     pbkdf::{Argon2Kind, DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Kdf, PbkdfKind},
 };
@@ -42,7 +44,7 @@ const FIRST_MEMORY_KIB: u32 = 64 << 10;
 const DIGEST_TIME: Duration = Duration::from_millis(125);
 
 /// The costs of a new keyslot's key derivation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PbkdfOptions {
     /// The kind of key derivation.
     pub kind: PbkdfKind,
@@ -57,6 +59,12 @@ pub struct PbkdfOptions {
     pub force_iterations: Option<u32>,
     /// The time that unlocking should take on this machine. Not 0.
     pub iter_time: Duration,
+    /// The derivation of a keyslot of another volume, in place of a new salt and the costs above. If
+    /// the secret is the same too, a [`KeyCache`] opens both volumes with one derivation. The shared
+    /// salt reveals that the secrets are likely the same, and an attacker guesses them together.
+    pub kdf: Option<Kdf>,
+    /// The keys that are known already.
+    pub cache: Option<Arc<KeyCache>>,
 }
 
 impl Default for PbkdfOptions {
@@ -68,11 +76,23 @@ impl Default for PbkdfOptions {
             parallel: None,
             force_iterations: None,
             iter_time: Duration::from_secs(2),
+            kdf: None,
+            cache: None,
         }
     }
 }
 
 impl PbkdfOptions {
+    /// Returns options for a keyslot with this derivation.
+    #[must_use]
+    pub fn like(kdf: Kdf) -> Self {
+        Self {
+            kind: kdf.kind(),
+            kdf: Some(kdf),
+            ..Self::default()
+        }
+    }
+
     /// Checks the options before anything is measured.
     ///
     /// # Errors
@@ -111,6 +131,23 @@ impl PbkdfOptions {
         Ok(())
     }
 
+    /// As [`PbkdfOptions::check`], for a keyslot of LUKS1.
+    ///
+    /// # Errors
+    /// Those of [`PbkdfOptions::check`], [`PbkdfOptionsError::NotForLuks1`] and
+    /// [`PbkdfOptionsError::KdfForLuks1`].
+    pub fn check_luks1(&self) -> Result<(), PbkdfOptionsError> {
+        self.check()?;
+        if self.kind != PbkdfKind::Pbkdf2 {
+            let name = self.kind.name();
+            return Err(PbkdfOptionsError::NotForLuks1 { name });
+        }
+        if self.kdf.is_some() {
+            return Err(PbkdfOptionsError::KdfForLuks1);
+        }
+        Ok(())
+    }
+
     /// Returns the derivation with this salt and with costs according to these options, for a key
     /// of `key_len` bytes. `hash` is for PBKDF2; Argon2 has its own. Without
     /// [`PbkdfOptions::force_iterations`] this measures, which takes about
@@ -124,6 +161,9 @@ impl PbkdfOptions {
         salt: Vec<u8>,
         key_len: usize,
     ) -> Result<Kdf, DeriveError> {
+        if let Some(kdf) = &self.kdf {
+            return Ok(kdf.clone());
+        }
         let kind = match self.kind {
             PbkdfKind::Pbkdf2 => {
                 let iterations = self
@@ -163,12 +203,24 @@ impl PbkdfOptions {
         Ok(argon2(costs))
     }
 
+    /// Derives a key as [`Kdf::derive`] does, unless the cache has it.
+    ///
+    /// # Errors
+    /// Those of [`Kdf::derive`].
+    pub fn derive(&self, kdf: &Kdf, secret: &[u8], out: &mut [u8]) -> Result<(), DeriveError> {
+        match &self.cache {
+            Some(cache) => cache.derive(kdf, secret, out),
+            None => kdf.derive(secret, out),
+        }
+    }
+
     /// Returns the iterations of PBKDF2 with `hash` for the digest that verifies a volume key: as
-    /// many as take 125 ms on this machine, or 1000 with [`PbkdfOptions::force_iterations`].
+    /// many as take 125 ms on this machine, or 1000 with [`PbkdfOptions::force_iterations`] or
+    /// [`PbkdfOptions::kdf`]. A random volume key needs no more.
     pub fn digest_iterations(&self, hash: HashAlgorithm) -> u32 {
-        match self.force_iterations {
-            Some(_) => MIN_ITERATIONS,
-            None => pbkdf2_iterations(hash, hash.output_len(), DIGEST_TIME),
+        match (self.force_iterations, &self.kdf) {
+            (Some(_), _) | (_, Some(_)) => MIN_ITERATIONS,
+            (None, None) => pbkdf2_iterations(hash, hash.output_len(), DIGEST_TIME),
         }
     }
 }
@@ -308,6 +360,9 @@ pub enum PbkdfOptionsError {
         /// The kind's name.
         name: &'static str,
     },
+    /// A keyslot of LUKS1 has the hash of its header.
+    #[error("only a volume of LUKS2 can have the key derivation of another volume")]
+    KdfForLuks1,
     /// The iteration time is zero.
     #[error("the iteration time must be more than 0")]
     IterTime,

@@ -4,6 +4,7 @@
 XTS keeps data secret but does not authenticate them: a change of the ciphertext is not detected.
 """
 
+from ._cipher import VolumeCipher, new_header
 from ._exceptions import (
     BusyError,
     CancelledError,
@@ -17,7 +18,7 @@ from ._exceptions import (
     WrongPassphrase,
 )
 from ._files import VolumeFile, VolumeReader, VolumeWriter, open
-from ._luxor import XTS, __version__, engines
+from ._luxor import XTS, KeyCache, __version__, engines
 from ._operations import Volume, create, decrypt, encrypt, restore_header
 
 __all__ = [
@@ -26,11 +27,13 @@ __all__ = [
     "CancelledError",
     "DamagedError",
     "Error",
+    "KeyCache",
     "KeyLostInFork",
     "MissingError",
     "NotAVolume",
     "OutOfMemory",
     "Volume",
+    "VolumeCipher",
     "VolumeFile",
     "VolumeReader",
     "VolumeWarning",
@@ -41,6 +44,7 @@ __all__ = [
     "decrypt",
     "encrypt",
     "engines",
+    "new_header",
     "open",
     "restore_header",
 ]

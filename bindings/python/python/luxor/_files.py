@@ -244,6 +244,7 @@ def open(
     volume_key: Buffer | None = None,
     header: Path | FileLike | None = None,
     key_slot: int | None = None,
+    key_cache: _luxor.KeyCache | None = None,
     engine: str | None = None,
     threads: int | None = None,
 ) -> VolumeReader | VolumeWriter:
@@ -255,7 +256,8 @@ def open(
     object is not locked.
 
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
-    opens without a keyslot. `key_slot` tries only that keyslot. `engine` and `threads` are as in `XTS`.
+    opens without a keyslot. `key_slot` tries only that keyslot. `key_cache` remembers derived keys.
+    `engine` and `threads` are as in `XTS`.
 
     Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
     subclasses of `Error`.

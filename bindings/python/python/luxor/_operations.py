@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from . import _luxor
 
 if TYPE_CHECKING:
+    from ._luxor import KeyCache
     from ._types import Buffer, FileLike, Path, Progress, Secret
 
 VolumeType = Literal["luks1", "luks2"]
@@ -68,6 +69,7 @@ def decrypt(
     force: bool = False,
     sparse: bool = True,
     key_slot: int | None = None,
+    key_cache: KeyCache | None = None,
     progress: Progress | None = None,
     engine: str | None = None,
     threads: int | None = None,
@@ -144,6 +146,11 @@ class Volume:
     def label(self) -> str:
         """The label; empty in LUKS1."""
         return self._volume.label
+
+    @property
+    def size(self) -> int | None:
+        """The number of bytes of plaintext, or None if it is unknown."""
+        return self._volume.size
 
     @property
     def keyslots(self) -> list[int]:

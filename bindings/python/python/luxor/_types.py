@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     # know this one.
     from typing_extensions import Buffer as Buffer
 
+    from ._luxor import KeyCache
+
 
 class NumpyArray(Protocol):
     """An array of NumPy, which type checkers take for a buffer only from Python 3.12 on."""
@@ -81,5 +83,6 @@ class OpenOptions(TypedDict, total=False):
     volume_key: Buffer | None
     header: Path | FileLike | None
     key_slot: int | None
+    key_cache: KeyCache | None
     engine: str | None
     threads: int | None

@@ -293,6 +293,7 @@ impl PbkdfArgs {
             parallel: self.parallel,
             force_iterations: self.force_iterations,
             iter_time: Duration::from_millis(self.iter_time),
+            ..PbkdfOptions::default()
         };
         options
             .check()

@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
-use luxor_volume::{PbkdfKind, PbkdfOptions, PbkdfOptionsError, SALT_BYTES, rng};
+use luxor_volume::PbkdfOptions;
 use uuid::Uuid;
 
 use super::{
@@ -57,20 +57,14 @@ impl Luks1Header {
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
-        pbkdf.check()?;
-        if pbkdf.kind != PbkdfKind::Pbkdf2 {
-            let name = pbkdf.kind.name();
-            return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
-        }
+        pbkdf.check_luks1()?;
         let key = &unlocked.volume_key;
         let key_len = self.key_len as usize;
         if key.expose().len() != key_len || self.digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
-        let salt = rng::random(SALT_BYTES)?;
-        let kdf = pbkdf.choose(self.hash, salt, key.expose().len())?;
         let area = (self.segment.encryption, self.key_len);
-        let new = NewKeyslot::make(key, secret, kdf, self.hash, area, backend)?;
+        let new = NewKeyslot::make(key, secret, pbkdf, self.hash, area, backend)?;
         Ok(NewKeyslot {
             digest: Some((unlocked.digest, self.digest.value.clone())),
             ..new

@@ -6,10 +6,7 @@ use std::{io, ops::Range};
 
 use luxor_engine::{Backend, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
-use luxor_volume::{
-    Encryption, HashAlgorithm, Kdf, PbkdfKind, PbkdfOptions, PbkdfOptionsError, SALT_BYTES,
-    VolumeKey, rng,
-};
+use luxor_volume::{Encryption, HashAlgorithm, Kdf, PbkdfKind, PbkdfOptions, VolumeKey, rng};
 use uuid::Uuid;
 
 use super::{
@@ -18,7 +15,7 @@ use super::{
 };
 use crate::luks2::{
     create::CreateError,
-    new_keyslot::{NewKeyslot, NewKeyslotError},
+    new_keyslot::NewKeyslot,
     segment::{Segment, SegmentSize},
 };
 
@@ -106,18 +103,10 @@ impl NewLuks1Volume {
         backend: &dyn Backend,
     ) -> Result<Self, CreateError> {
         let Luks1Options { hash, pbkdf, .. } = options;
-        pbkdf.check()?;
-        if pbkdf.kind != PbkdfKind::Pbkdf2 {
-            let name = pbkdf.kind.name();
-            return Err(PbkdfOptionsError::NotForLuks1 { name }.into());
-        }
+        pbkdf.check_luks1()?;
         let volume_key = VolumeKey::random(2 * options.key_size.bytes(), ENCRYPTION)?;
-        let salt = rng::random(SALT_BYTES)?;
-        let kdf = pbkdf
-            .choose(*hash, salt, volume_key.expose().len())
-            .map_err(NewKeyslotError::from)?;
         let area = (ENCRYPTION, options.key_bytes());
-        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, *hash, area, backend)?;
+        let keyslot = NewKeyslot::make(&volume_key, secret, pbkdf, *hash, area, backend)?;
 
         let uuid = match options.uuid {
             Some(uuid) => uuid,

@@ -149,10 +149,6 @@ impl NewLuks2Volume {
         let hash = options.hash;
         let key_len = 2 * options.key_size.bytes();
         let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
-        let kdf = options
-            .pbkdf
-            .choose(hash, rng::random(SALT_BYTES)?, key_len)
-            .map_err(NewKeyslotError::from)?;
         let area = (
             ENCRYPTION,
             match options.key_size {
@@ -160,7 +156,7 @@ impl NewLuks2Volume {
                 KeySize::Aes256 => 64,
             },
         );
-        let keyslot = NewKeyslot::make(&volume_key, secret, kdf, hash, area, backend)?;
+        let keyslot = NewKeyslot::make(&volume_key, secret, &options.pbkdf, hash, area, backend)?;
 
         let digest = NewDigest::make(&volume_key, hash, &options.pbkdf)?;
         let mut salts = [[0; 64]; 2];

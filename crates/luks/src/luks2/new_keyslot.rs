@@ -2,7 +2,10 @@
 //! A new keyslot. Making it is slow and changes no volume; adding it to a volume is fast.
 
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
-use luxor_volume::{DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptionsError, VolumeKey};
+use luxor_volume::{
+    DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptions, PbkdfOptionsError, SALT_BYTES,
+    VolumeKey, rng,
+};
 use serde_json::{Value, json};
 
 use super::kdf;
@@ -30,18 +33,19 @@ pub struct NewKeyslot {
 
 impl NewKeyslot {
     /// Derives the area's key of `area_key_len` bytes from `secret`, splits `volume_key` and
-    /// encrypts the stripes. The time that this takes is set by `kdf`.
+    /// encrypts the stripes. The time that this takes is set by `pbkdf`.
     pub(crate) fn make(
         volume_key: &VolumeKey,
         secret: &[u8],
-        kdf: Kdf,
+        pbkdf: &PbkdfOptions,
         af_hash: HashAlgorithm,
         (encryption, area_key_len): (Encryption, u32),
         backend: &dyn Backend,
     ) -> Result<Self, NewKeyslotError> {
         let key = volume_key.expose();
+        let kdf = pbkdf.choose(af_hash, rng::random(SALT_BYTES)?, key.len())?;
         let mut area_key = SecretBytes::zeroed(area_key_len as usize);
-        kdf.derive(secret, area_key.expose_mut())?;
+        pbkdf.derive(&kdf, secret, area_key.expose_mut())?;
         // Equal halves are permitted: this key is derived from the secret, not chosen by a user.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         let split_len = key.len() * STRIPES as usize;

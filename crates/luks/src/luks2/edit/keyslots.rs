@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
-use luxor_volume::{Encryption, HashAlgorithm, PbkdfOptions, SALT_BYTES, VolumeKey, rng};
+use luxor_volume::{Encryption, HashAlgorithm, PbkdfOptions, VolumeKey};
 
 use super::{
     draft::MetadataDraft,
@@ -50,8 +50,7 @@ impl Luks2Header {
         if digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
-        let kdf = pbkdf.choose(HASH, rng::random(SALT_BYTES)?, key.expose().len())?;
-        let new = NewKeyslot::make(key, secret, kdf, HASH, area_encryption(key), backend)?;
+        let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
             digest: Some((unlocked.digest, digest.value.clone())),
             ..new

@@ -2,12 +2,12 @@
 //! Tries a secret on the keyslots in turn, within a budget. A key derived from the secret decrypts
 //! a keyslot's area, its stripes are merged, and a digest decides whether the result is the key.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use luxor_engine::{Backend, Direction, SecretBytes};
 use luxor_sector::Storage;
 use luxor_volume::{
-    Budget, CostLimits, Encryption, HashAlgorithm, VolumeKey, brief, check_iterations,
+    Budget, CostLimits, Encryption, HashAlgorithm, KeyCache, VolumeKey, brief, check_iterations,
 };
 
 use super::error::{KeyslotError, Skipped, UnlockError};
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Options for unlocking a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct UnlockOptions {
     /// The keyslots to try, whatever their priority. Empty: all except those of priority "ignore".
     pub keyslots: Vec<u32>,
@@ -43,6 +43,8 @@ pub struct UnlockOptions {
     pub iterations_limit: Option<u64>,
     /// Whether an XTS volume key with equal halves is accepted (FIPS 140-3 IG C.I forbids them).
     pub allow_weak_key: bool,
+    /// The keys that are known already.
+    pub cache: Option<Arc<KeyCache>>,
 }
 
 impl UnlockOptions {
@@ -347,7 +349,10 @@ impl<'a> UnlockAttempt<'a> {
             })?;
 
         let mut area_key = SecretBytes::zeroed(len(keyslot.area.key_len.into()));
-        keyslot.kdf.derive(self.secret, area_key.expose_mut())?;
+        match &self.options.cache {
+            Some(cache) => cache.derive(&keyslot.kdf, self.secret, area_key.expose_mut())?,
+            None => keyslot.kdf.derive(self.secret, area_key.expose_mut())?,
+        }
         // Equal halves are permitted: this key is derived from the secret, not chosen by a user.
         let area_key = encryption.key_spec_permitting_equal_halves(area_key.expose())?;
         crypt_area(

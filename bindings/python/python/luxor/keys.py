@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Where the processes of a cluster get their keys from.
+
+A provider is sent to the processes in place of a key. There it is called with the metadata of a
+volume, as `Volume.dump` returns them, and returns the secret of a keyslot: text or bytes. Any
+function can be a provider. Keys are neither in the arguments of tasks nor in logs.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ._luxor import KeyCache
+
+if TYPE_CHECKING:
+    from ._types import Secret
+
+#: The keys that this process has derived.
+KEY_CACHE = KeyCache()
+
+#: The type of the token with a wrapped secret.
+TOKEN = "luxor-wrapped-key"
+
+
+class KeyProvider(Protocol):
+    """A function that returns the secret of a volume. `metadata` is empty for a new volume."""
+
+    def __call__(self, metadata: dict[str, Any], /) -> Secret: ...
+
+
+class KeyService(Protocol):
+    """A key management service, which encrypts short secrets with keys that never leave it.
+
+    `context` says what the secret is for. The service must refuse to decrypt it with another one.
+    """
+
+    def encrypt(self, secret: bytes, context: dict[str, str], /) -> bytes: ...
+    def decrypt(self, wrapped: bytes, context: dict[str, str], /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class KeyFile:
+    """The bytes of the file `path` in every process."""
+
+    path: str | os.PathLike[str]
+
+    def __call__(self, metadata: dict[str, Any], /) -> bytes:
+        with open(self.path, "rb") as file:
+            return file.read()
+
+
+@dataclass(frozen=True)
+class KeyVariable:
+    """The environment variable `name` of every process."""
+
+    name: str
+
+    def __call__(self, metadata: dict[str, Any], /) -> bytes:
+        value = os.environb.get(os.fsencode(self.name))
+        if value is None:
+            raise KeyError(f"the environment variable {self.name} with the key is not set")
+        return value
+
+
+@dataclass(frozen=True)
+class WrappedKey:
+    """A random secret for each volume, which a key management service encrypts.
+
+    A token of the volume holds it encrypted. `service` is sent to the processes.
+    """
+
+    service: KeyService
+
+    def __call__(self, metadata: dict[str, Any], /) -> bytes:
+        for token in metadata.get("tokens", {}).values():
+            if token["type"] == TOKEN:
+                wrapped = base64.b64decode(token["wrapped"])
+                return self.service.decrypt(wrapped, token["context"])
+        raise KeyError(f"the volume has no token of the type {TOKEN}")
+
+    def new(self, context: dict[str, str]) -> tuple[bytes, dict[str, Any]]:
+        """Return a new secret, and the token for it."""
+        secret = os.urandom(32)
+        wrapped = base64.b64encode(self.service.encrypt(secret, context)).decode()
+        token = {"type": TOKEN, "keyslots": ["0"], "context": context, "wrapped": wrapped}
+        return secret, token

@@ -1,0 +1,373 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Volumes in any file system of fsspec, as files with their plaintext: the protocol "luks"."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import fsspec
+from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.spec import AbstractBufferedFile
+
+from ._operations import Volume
+from .keys import KEY_CACHE
+from ._cipher import VolumeCipher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ._types import Buffer, Secret
+    from .keys import KeyProvider
+
+T = TypeVar("T")
+
+#: The bytes that are read first: the metadata, and keyslots 0 to 7 in their usual places.
+HEAD = 4 << 20
+
+#: Longer ranges are read as several ranges of at least this many bytes at the same time.
+PART = 4 << 20
+
+#: How many ranges of all files are read at the same time.
+RANGES = 8
+
+#: The keys of this many volumes are kept.
+KEPT = 256
+
+
+class StoredFile:
+    """A file of the target file system: bytes at offsets, from any number of threads.
+
+    The file is the one that was there when it was opened, if the file system can tell: that of S3
+    compares the ETag with every read.
+    """
+
+    def __init__(self, fs: Any, path: str) -> None:
+        self.name = path
+        self._file = fs.open(path, "rb", cache_type="none")
+        self._position = threading.Lock()
+        info = getattr(self._file, "details", None) or fs.info(path)
+        self._size: int = info["size"]
+        #: What tells this file from another one at the same path.
+        self.identity = str(info)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, which must be in the file."""
+        if isinstance(self._file, AbstractBufferedFile):
+            data = self._file._fetch_range(offset, offset + size)
+        else:
+            with self._position:
+                self._file.seek(offset)
+                data = self._file.read(size)
+        if len(data) != size:
+            raise OSError(f"{self.name}: {len(data)} of {size} bytes at byte {offset} were read")
+        return data
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class _Head:
+    """A stored file whose first bytes are read once, to find the metadata and keys."""
+
+    def __init__(self, file: StoredFile) -> None:
+        self.name = file.name
+        self._file = file
+        self._head = file.read_at(min(HEAD, len(file)), 0)
+
+    def __len__(self) -> int:
+        return len(self._file)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        if offset + size <= len(self._head):
+            return self._head[offset : offset + size]
+        return self._file.read_at(size, offset)
+
+
+class LuksFile(AbstractBufferedFile):
+    """The plaintext of a volume, for reading. The caches of fsspec work on the plaintext."""
+
+    def __init__(
+        self, fs: LuksFileSystem, path: str, stored: StoredFile, cipher: VolumeCipher, **kwargs: Any
+    ) -> None:
+        self._stored = stored
+        self._cipher = cipher
+        super().__init__(fs, path, "rb", size=cipher.size, **kwargs)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, or those up to the end, in one request.
+
+        Several threads may call it at once. It does not use the position or the cache.
+        """
+        if self.closed:
+            raise ValueError("I/O operation on a closed file")
+        end = min(offset + size, self.size)
+        return self._fetch_range(offset, end) if offset < end else b""
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        ranges = list(_parts(self._cipher.stored(end - start, start)))
+
+        def fetch(place: tuple[int, int, int]) -> bytes:
+            at, offset, length = place
+            return self._cipher.decrypt(self._stored.read_at(length, offset), at)
+
+        if not ranges:
+            return b""
+        before = start - ranges[0][0]
+        if len(ranges) == 1:
+            data = fetch(ranges[0])
+        else:
+            data = b"".join(_at_once(fetch, ranges))
+        if before == 0 and len(data) == end - start:
+            return data
+        return data[before : before + end - start]
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stored.close()
+        super().close()
+
+
+class LuksFileSystem(ChainedFileSystem):
+    """The plaintext of volumes in another file system, for reading.
+
+    `fsspec.open("luks::s3://bucket/volume.luks", luks={"key_file": "key"})` opens one volume. Paths
+    are those of the other file system, so patterns work too. In
+    `fsspec.filesystem("luks", fo="s3://bucket/volume.luks", key_file="key")` the empty path is the
+    volume `fo`.
+
+    The secret is `passphrase`, `key_file`, `volume_key` or `key`, a provider (see `luxor.keys`).
+    Only `key_file` and `key` can be sent to other processes. `key_slot`, `engine` and `threads` are
+    as in `luxor.open`.
+    """
+
+    protocol = "luks"
+    root_marker = ""
+
+    def __init__(
+        self,
+        fo: str = "",
+        *,
+        fs: Any = None,
+        target_protocol: str | None = None,
+        target_options: dict[str, Any] | None = None,
+        passphrase: Secret | None = None,
+        key_file: str | os.PathLike[str] | None = None,
+        volume_key: Buffer | None = None,
+        key: KeyProvider | None = None,
+        key_slot: int | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        options = target_options or {}
+        if fs is not None:
+            self.fs = fs
+        elif target_protocol is None:
+            self.fs, fo = fsspec.url_to_fs(fo, **options)
+        else:
+            self.fs = fsspec.filesystem(target_protocol, **options)
+        self._fo = self.fs._strip_protocol(fo)
+        self._key = key
+        self._secret: dict[str, Any] = {
+            "passphrase": passphrase,
+            "key_file": key_file,
+            "volume_key": volume_key,
+        }
+        given = [name for name, value in {**self._secret, "key": key}.items() if value is not None]
+        if len(given) != 1:
+            raise TypeError(
+                "exactly one of passphrase, key_file, volume_key and key must be given, not "
+                + (" and ".join(given) or "none")
+            )
+        self._is_sendable = given[0] in ("key_file", "key")
+        self._options: dict[str, Any] = {
+            "key_slot": key_slot,
+            "engine": engine,
+            "threads": threads,
+        }
+        self._ciphers: OrderedDict[tuple[str, str], VolumeCipher] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> Any:
+        if not self._is_sendable:
+            raise TypeError(
+                "a file system with a passphrase or volume_key cannot be sent to another process: "
+                "use key_file, or a provider as key"
+            )
+        return super().__reduce__()
+
+    @property
+    def fsid(self) -> str:
+        return f"luks_{self.fs.fsid}"
+
+    def _target(self, path: str) -> str:
+        return self._strip_protocol(path) or self._fo
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_type: str = "readahead",
+        cache_options: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> LuksFile:
+        if mode != "rb":
+            raise io.UnsupportedOperation(
+                "volumes are opened for reading only: luxor.distributed.encrypt makes new ones"
+            )
+        path = self._target(path)
+        stored = StoredFile(self.fs, path)
+        try:
+            cipher = self._cipher_of(path, stored)
+        except BaseException:
+            stored.close()
+            raise
+        return LuksFile(
+            self,
+            path,
+            stored,
+            cipher,
+            block_size=block_size or getattr(self.fs, "default_block_size", None),
+            cache_type=cache_type,
+            cache_options=cache_options,
+        )
+
+    def _cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher:
+        """Return the cipher of a volume. It is kept until the volume is another one."""
+        which = (path, stored.identity)
+        with self._lock:
+            cipher = self._ciphers.get(which)
+            if cipher is not None:
+                self._ciphers.move_to_end(which)
+                return cipher
+        head = _Head(stored)
+        secret = self._secret
+        if self._key is not None:
+            secret = {"passphrase": self._key(Volume(head).dump())}
+        cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
+        with self._lock:
+            self._ciphers[which] = cipher
+            while len(self._ciphers) > KEPT:
+                self._ciphers.popitem(last=False)
+        return cipher
+
+    def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
+        """Describe a file. Its size is that of the plaintext, for which the metadata are read."""
+        path = self._target(path)
+        info = dict(self.fs.info(path, **kwargs))
+        if info["type"] == "file":
+            info["stored_size"] = info["size"]
+            stored = StoredFile(self.fs, path)
+            try:
+                info["size"] = Volume(_Head(stored)).size
+            finally:
+                stored.close()
+        return info
+
+    def exists(self, path: str, **kwargs: Any) -> bool:
+        return bool(self.fs.exists(self._target(path), **kwargs))
+
+    def isdir(self, path: str) -> bool:
+        return bool(self.fs.isdir(self._target(path)))
+
+    def isfile(self, path: str) -> bool:
+        return bool(self.fs.isfile(self._target(path)))
+
+    def created(self, path: str) -> Any:
+        return self.fs.created(self._target(path))
+
+    def modified(self, path: str) -> Any:
+        return self.fs.modified(self._target(path))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
+        """List the files of the target. Their size is None here, since no volume is opened."""
+        listed = self.fs.ls(self._target(path), detail=detail, **kwargs)
+        if not detail:
+            return list(listed)
+        return [
+            {**info, "size": None, "stored_size": info["size"]} if info["type"] == "file" else info
+            for info in listed
+        ]
+
+    def ukey(self, path: str) -> str:
+        return str(self.fs.ukey(self._target(path)))
+
+    def cat_file(
+        self, path: str, start: int | None = None, end: int | None = None, **_: Any
+    ) -> bytes:
+        with self._open(path, cache_type="none") as file:
+            return _slice(file, start, end)
+
+    def cat_ranges(
+        self,
+        paths: list[str],
+        starts: int | list[int],
+        ends: int | list[int],
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[Any]:
+        """Read all the ranges at the same time."""
+
+        def read(path: str, start: int, end: int) -> Any:
+            try:
+                return _slice(files[path], start, end)
+            except Exception as error:
+                if on_error == "raise":
+                    raise
+                return error
+
+        starts = [starts] * len(paths) if isinstance(starts, int) else starts
+        ends = [ends] * len(paths) if isinstance(ends, int) else ends
+        with ExitStack() as stack:
+            opened = {path: self._open(path, cache_type="none") for path in dict.fromkeys(paths)}
+            files = {path: stack.enter_context(file) for path, file in opened.items()}
+            return list(_at_once(read, paths, starts, ends))
+
+
+def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
+    start, stop, _step = slice(start, end).indices(file.size)
+    return file.read_at(max(stop - start, 0), start)
+
+
+def _parts(places: Iterable[tuple[int, int, int]]) -> Iterable[tuple[int, int, int]]:
+    """Cut each of the places into ranges that are read at the same time."""
+    for at, offset, length in places:
+        count = max(min(length // PART, RANGES), 1)
+        # The ends are multiples of every sector size.
+        ends = [length * i // count // 4096 * 4096 for i in range(count)] + [length]
+        for begin, end in zip(ends, ends[1:]):
+            yield at + begin, offset + begin, end - begin
+
+
+_pool: tuple[int, ThreadPoolExecutor] | None = None
+_pool_lock = threading.Lock()
+_in_pool = threading.local()
+
+
+def _at_once(call: Callable[..., T], *args: Iterable[Any]) -> Iterator[T]:
+    """Call `call` as `map` does, in several threads at the same time."""
+    global _pool
+    # A thread of the pool must not wait for others: they may all wait.
+    if getattr(_in_pool, "is_set", False):
+        return map(call, *args)
+
+    def mark() -> None:
+        _in_pool.is_set = True
+
+    with _pool_lock:
+        # A forked process has none of the threads of its parent.
+        if _pool is None or _pool[0] != os.getpid():
+            _pool = (os.getpid(), ThreadPoolExecutor(RANGES, "luksfs", initializer=mark))
+        return _pool[1].map(call, *args)

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor.VolumeCipher`: the keys of a volume without its storage.
+
+use std::{io, sync::Arc};
+
+use luxor::{Volume, VolumeCipher};
+use luxor_engine::{Direction, InOut};
+use luxor_files::{OfProcess, Role};
+use pyo3::{
+    exceptions::PyValueError,
+    prelude::*,
+    types::{PyBytes, PyDict},
+};
+
+use crate::{
+    args::{EngineArgs, Offset, Size, UnlockArgs},
+    buffer::Bytes,
+    context::operate,
+    error::{disk_exception, key_lost_in_fork, outcome},
+    storage::FileArg,
+};
+
+/// The keys that were derived from secrets, for calls that open or make many volumes with one of
+/// them: as the argument `key_cache` it lets volumes with the same salt and costs share a derivation.
+/// The keys are wiped with the object, and in forked processes.
+#[pyclass(frozen, module = "luxor")]
+pub(crate) struct KeyCache(Arc<luxor_luks::KeyCache>);
+
+#[pymethods]
+impl KeyCache {
+    #[new]
+    fn new() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl KeyCache {
+    pub(crate) fn shared(&self) -> Arc<luxor_luks::KeyCache> {
+        Arc::clone(&self.0)
+    }
+}
+
+/// Long calls look for signals after this many bytes. A multiple of every sector size.
+const PIECE: usize = 16 << 20;
+
+/// An unlocked volume without its storage.
+#[pyclass(frozen, module = "luxor._luxor")]
+pub(crate) struct Cipher(OfProcess<VolumeCipher>);
+
+#[pymethods]
+impl Cipher {
+    /// Unlocks the volume in `file`, of which only the metadata and keyslots are read.
+    #[new]
+    fn new(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let py = file.py();
+        let unlock: UnlockArgs = args.extract()?;
+        let context = args.extract::<EngineArgs>()?.context()?;
+        let secrets = unlock.secrets(py)?;
+        let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
+        let unlock = unlock.options();
+        let opened = operate(py, context, &mut |_| Ok(()), move |context| {
+            let input = file.input(Role::Data)?;
+            let header = header.map(|header| header.input(Role::Metadata));
+            let volume = Volume::open_with_header(input, header.transpose()?, context)?;
+            VolumeCipher::open(volume, &*secrets, &unlock, context)
+        })?;
+        Ok(Self(OfProcess::new(outcome(py, opened)?)))
+    }
+
+    #[getter]
+    fn size(&self) -> PyResult<u64> {
+        Ok(self.here()?.len())
+    }
+
+    #[getter]
+    fn sector_size(&self) -> PyResult<usize> {
+        Ok(self.here()?.sector_size())
+    }
+
+    /// Returns where the sectors lie that contain `size` bytes from `offset` on: their offset in the
+    /// plaintext, their offset in the volume, and their length.
+    fn stored(&self, py: Python<'_>, size: Size, offset: Offset) -> PyResult<Vec<(u64, u64, u64)>> {
+        let (cipher, Size(size), Offset(offset)) = (self.here()?, size, offset);
+        let end = offset.saturating_add(size as u64).min(cipher.len());
+        let stored = cipher.stored(offset.min(end)..end);
+        let stored = stored.map_err(|error| exception(py, &error))?;
+        let place = |stored: luxor_sector::StoredRange| {
+            let plaintext = stored.plaintext;
+            (
+                plaintext.start,
+                stored.offset,
+                plaintext.end - plaintext.start,
+            )
+        };
+        Ok(stored.into_iter().map(place).collect())
+    }
+
+    /// Encrypts the plaintext from `offset` on: whole sectors, or up to the end of the plaintext.
+    /// There the rest of the last sector is filled with zeros.
+    fn encrypt<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        offset: Offset,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, data, Offset(offset)) = (data.py(), Bytes::readable(data)?, offset);
+        let input = data.as_slice();
+        let padding = self.padding(input.len(), offset)?;
+        PyBytes::new_with(py, input.len() + padding, |output| {
+            if padding == 0 {
+                let data = InOut::Separate { input, output };
+                return self.crypt(py, Direction::Encrypt, data, offset);
+            }
+            output[..input.len()].copy_from_slice(input);
+            self.crypt(py, Direction::Encrypt, output.into(), offset)
+        })
+    }
+
+    /// Decrypts whole sectors of the plaintext from `offset` on. What follows the plaintext in the
+    /// last sector is not returned.
+    fn decrypt<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        offset: Offset,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        let (py, data, Offset(offset)) = (data.py(), Bytes::readable(data)?, offset);
+        let input = data.as_slice();
+        let bytes = PyBytes::new_with(py, input.len(), |output| {
+            let data = InOut::Separate { input, output };
+            self.crypt(py, Direction::Decrypt, data, offset)
+        })?;
+        let left = self.here()?.len().saturating_sub(offset);
+        Ok(match usize::try_from(left) {
+            Ok(left) if left < input.len() => PyBytes::new(py, &bytes.as_bytes()[..left]),
+            _ => bytes,
+        })
+    }
+}
+
+impl Cipher {
+    fn here(&self) -> PyResult<&VolumeCipher> {
+        self.0.here().ok_or_else(key_lost_in_fork)
+    }
+
+    /// Returns how many bytes follow the plaintext in its last sector, if it ends with the `len`
+    /// bytes from `offset` on.
+    fn padding(&self, len: usize, offset: u64) -> PyResult<usize> {
+        let cipher = self.here()?;
+        if offset.checked_add(len as u64) != Some(cipher.len()) {
+            return Ok(0);
+        }
+        Ok(len.next_multiple_of(cipher.sector_size()) - len)
+    }
+
+    fn crypt(
+        &self,
+        py: Python<'_>,
+        direction: Direction,
+        data: InOut<'_>,
+        offset: u64,
+    ) -> PyResult<()> {
+        let cipher = self.here()?;
+        let (mut rest, mut at) = (data, offset);
+        loop {
+            let mid = rest.len().min(PIECE);
+            let (piece, later) = rest.split_at(mid);
+            let done = py.detach(|| cipher.crypt(direction, piece, at));
+            done.map_err(|error| exception(py, &error))?;
+            py.check_signals()?;
+            if later.is_empty() {
+                return Ok(());
+            }
+            (rest, at) = (later, at + mid as u64);
+        }
+    }
+}
+
+/// Returns the exception for an error of the cipher.
+fn exception(py: Python<'_>, error: &io::Error) -> PyErr {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => PyValueError::new_err(error.to_string()),
+        _ => disk_exception(py, error),
+    }
+}

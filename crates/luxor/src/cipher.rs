@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The keys of a volume for programs that read and write its data themselves, as from an object
+//! store, or in many processes.
+
+use std::{io, ops::Range};
+
+use luxor_engine::{Direction, Executor, InOut, Mode};
+use luxor_luks::UnlockOptions;
+use luxor_sector::{Layout, StoredRange};
+
+use crate::{
+    Context, Engine, Error, Result, Secrets, Volume,
+    export::{parts, warn_of_linear},
+};
+
+/// An unlocked volume without its storage. It says where the bytes of the plaintext are stored, and
+/// encrypts and decrypts them. Its methods may be called from any number of threads.
+///
+/// Nothing is locked: the caller must know that no other program changes the volume.
+///
+/// ```
+/// use luxor::{Context, Volume, VolumeCipher};
+/// use luxor_engine::{Direction, SecretBytes};
+/// use luxor_files::{Input, Role};
+/// use luxor_luks::UnlockOptions;
+/// use luxor_sector::MemoryStorage;
+///
+/// # use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
+/// # let pbkdf = PbkdfOptions {
+/// #     kind: PbkdfKind::Pbkdf2,
+/// #     force_iterations: Some(1000),
+/// #     ..PbkdfOptions::default()
+/// # };
+/// # let options = NewVolumeOptions { pbkdf, ..NewVolumeOptions::new(LuksVersion::Luks2) };
+/// let context = Context::default();
+/// let secret = SecretBytes::copy_of(b"correct horse");
+/// let new = luxor::new_header(10_000, &options, || Ok(secret.clone()), &context)?;
+///
+/// // Only the header is there yet.
+/// let mut volume = new.bytes;
+/// volume.resize(usize::try_from(new.volume_len)?, 0);
+/// let storage = std::sync::Arc::new(MemoryStorage::new(volume));
+/// let input = Input::of_storage(storage, "volume".as_ref())?;
+/// let volume = Volume::open(input, &context)?;
+/// let cipher = VolumeCipher::open(volume, &secret, &UnlockOptions::default(), &context)?;
+/// assert_eq!(cipher.len(), 10_000);
+///
+/// let mut second_sector = vec![0; 4096];
+/// cipher.crypt(Direction::Encrypt, second_sector.as_mut_slice().into(), 4096)?;
+/// let stored = cipher.stored(5000..5001)?;
+/// assert_eq!(stored[0].plaintext, 4096..8192);
+/// assert_eq!(stored[0].offset, (16 << 20) + 4096);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct VolumeCipher {
+    layout: Layout,
+    executor: Executor,
+}
+
+impl VolumeCipher {
+    /// Unlocks `volume`.
+    ///
+    /// # Errors
+    /// Those of [`Volume::payload_len`] and [`Volume::unlock`]. Also fails when the length of the
+    /// data is unknown, and when the engine or the system reports an error.
+    pub fn open(
+        volume: Volume,
+        secrets: &dyn Secrets,
+        unlock: &UnlockOptions,
+        context: &Context,
+    ) -> Result<Self> {
+        let name = volume.data_name();
+        if volume.payload_len()?.is_none() {
+            return Err(Error::failure(format!("{name} has no known length")));
+        }
+        let engine = Engine::select(context, Mode::Xts)?;
+        let keys = volume.unlock_data(secrets, &*engine.backend, unlock, context)?;
+        let plaintext = volume.into_payload()?.plaintext(keys);
+        warn_of_linear(&name, &plaintext, context);
+        let layout = Layout::new(parts(&plaintext, &engine)?, 1);
+        let layout = layout.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+        Ok(Self {
+            layout,
+            executor: Executor::new(engine.threads),
+        })
+    }
+
+    /// The length of the plaintext in bytes. It need not be a whole number of sectors.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.layout.len()
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.layout.is_empty()
+    }
+
+    /// The length of a sector in bytes.
+    #[must_use]
+    pub fn sector_size(&self) -> usize {
+        self.layout.sector_size()
+    }
+
+    /// As [`Layout::stored`].
+    ///
+    /// # Errors
+    /// Those of [`Layout::stored`].
+    pub fn stored(&self, range: Range<u64>) -> io::Result<Vec<StoredRange>> {
+        self.layout.stored(range)
+    }
+
+    /// As [`Layout::crypt`].
+    ///
+    /// # Errors
+    /// Those of [`Layout::crypt`].
+    pub fn crypt(&self, direction: Direction, data: InOut<'_>, offset: u64) -> io::Result<()> {
+        self.layout.crypt(&self.executor, direction, data, offset)
+    }
+}
