@@ -115,22 +115,36 @@ impl Cipher {
         })
     }
 
-    /// Decrypts whole sectors of the plaintext from `offset` on. What follows the plaintext in the
-    /// last sector is not returned.
+    /// Decrypts whole sectors of the plaintext from `offset` on, which are in `pieces` one after the
+    /// other. What follows the plaintext in the last sector is not returned.
     fn decrypt<'py>(
         &self,
-        data: &Bound<'py, PyAny>,
+        py: Python<'py>,
+        pieces: Vec<Bound<'py, PyAny>>,
         offset: Offset,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let (py, data, Offset(offset)) = (data.py(), Bytes::readable(data)?, offset);
-        let input = data.as_slice();
-        let bytes = PyBytes::new_with(py, input.len(), |output| {
-            let data = InOut::Separate { input, output };
-            self.crypt(py, Direction::Decrypt, data, offset)
+        let Offset(offset) = offset;
+        let pieces = pieces.iter().map(Bytes::readable);
+        let pieces: Vec<_> = pieces.collect::<PyResult<_>>()?;
+        let len = pieces.iter().map(Bytes::len).sum();
+        let bytes = PyBytes::new_with(py, len, |mut output| {
+            let mut at = offset;
+            for piece in &pieces {
+                let input = piece.as_slice();
+                let (now, later) = output.split_at_mut(input.len());
+                self.crypt(
+                    py,
+                    Direction::Decrypt,
+                    InOut::Separate { input, output: now },
+                    at,
+                )?;
+                (output, at) = (later, at + input.len() as u64);
+            }
+            Ok(())
         })?;
         let left = self.here()?.len().saturating_sub(offset);
         Ok(match usize::try_from(left) {
-            Ok(left) if left < input.len() => PyBytes::new(py, &bytes.as_bytes()[..left]),
+            Ok(left) if left < len => PyBytes::new(py, &bytes.as_bytes()[..left]),
             _ => bytes,
         })
     }

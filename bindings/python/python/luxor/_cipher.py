@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Literal
 from . import _luxor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ._luxor import KeyCache
     from ._operations import Pbkdf, VolumeType
     from ._types import Buffer, FileLike, Path, Secret
@@ -65,7 +67,11 @@ class VolumeCipher:
 
         What follows the plaintext in the last sector is left out.
         """
-        return self._cipher.decrypt(data, offset)
+        return self._cipher.decrypt([data], offset)
+
+    def decrypt_pieces(self, pieces: Sequence[Buffer], offset: int) -> bytes:
+        """As `decrypt`, for data in pieces of whole sectors, one after the other."""
+        return self._cipher.decrypt(pieces, offset)
 
 
 def new_header(

@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import fsspec
@@ -30,8 +31,12 @@ T = TypeVar("T")
 #: The bytes that are read first: the metadata, and keyslots 0 to 7 in their usual places.
 HEAD = 4 << 20
 
+#: How many bytes the cache of a file reads at a time, unless the caller says otherwise. Results of this
+#: length reuse the memory of those before; longer ones are new pages from the system every time.
+BLOCK = 16 << 20
+
 #: Longer ranges are read as several ranges of at least this many bytes at the same time.
-PART = 4 << 20
+PART = 16 << 20
 
 #: How many ranges of all files are read at the same time.
 RANGES = 8
@@ -98,7 +103,7 @@ class LuksFile(AbstractBufferedFile):
     def __init__(
         self, fs: LuksFileSystem, path: str, stored: StoredFile, cipher: VolumeCipher, **kwargs: Any
     ) -> None:
-        self._stored = stored
+        self.stored = stored
         self._cipher = cipher
         super().__init__(fs, path, "rb", size=cipher.size, **kwargs)
 
@@ -113,26 +118,25 @@ class LuksFile(AbstractBufferedFile):
         return self._fetch_range(offset, end) if offset < end else b""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        ranges = list(_parts(self._cipher.stored(end - start, start)))
-
-        def fetch(place: tuple[int, int, int]) -> bytes:
-            at, offset, length = place
-            return self._cipher.decrypt(self._stored.read_at(length, offset), at)
-
-        if not ranges:
-            return b""
-        before = start - ranges[0][0]
-        if len(ranges) == 1:
-            data = fetch(ranges[0])
-        else:
-            data = b"".join(_at_once(fetch, ranges))
+        places = self._cipher.stored(end - start, start)
+        data = b"".join(self._read_place(*place) for place in places)
+        before = start - places[0][0]
         if before == 0 and len(data) == end - start:
             return data
         return data[before : before + end - start]
 
+    def _read_place(self, at: int, offset: int, length: int) -> bytes:
+        """Read and decrypt sectors that lie together."""
+        count = max(min(length // PART, RANGES), 1)
+        # The ends are multiples of every sector size.
+        ends = [offset + length * i // count // 4096 * 4096 for i in range(count)]
+        sizes = [end - begin for begin, end in pairwise([*ends, offset + length])]
+        pieces = at_once(self.stored.read_at, sizes, ends)
+        return self._cipher.decrypt_pieces(list(pieces), at)
+
     def close(self) -> None:
         if not self.closed:
-            self._stored.close()
+            self.stored.close()
         super().close()
 
 
@@ -238,7 +242,7 @@ class LuksFileSystem(ChainedFileSystem):
             path,
             stored,
             cipher,
-            block_size=block_size or getattr(self.fs, "default_block_size", None),
+            block_size=block_size or BLOCK,
             cache_type=cache_type,
             cache_options=cache_options,
         )
@@ -333,7 +337,7 @@ class LuksFileSystem(ChainedFileSystem):
         with ExitStack() as stack:
             opened = {path: self._open(path, cache_type="none") for path in dict.fromkeys(paths)}
             files = {path: stack.enter_context(file) for path, file in opened.items()}
-            return list(_at_once(read, paths, starts, ends))
+            return list(at_once(read, paths, starts, ends))
 
 
 def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
@@ -341,22 +345,12 @@ def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
     return file.read_at(max(stop - start, 0), start)
 
 
-def _parts(places: Iterable[tuple[int, int, int]]) -> Iterable[tuple[int, int, int]]:
-    """Cut each of the places into ranges that are read at the same time."""
-    for at, offset, length in places:
-        count = max(min(length // PART, RANGES), 1)
-        # The ends are multiples of every sector size.
-        ends = [length * i // count // 4096 * 4096 for i in range(count)] + [length]
-        for begin, end in zip(ends, ends[1:]):
-            yield at + begin, offset + begin, end - begin
-
-
 _pool: tuple[int, ThreadPoolExecutor] | None = None
 _pool_lock = threading.Lock()
 _in_pool = threading.local()
 
 
-def _at_once(call: Callable[..., T], *args: Iterable[Any]) -> Iterator[T]:
+def at_once(call: Callable[..., T], *args: Iterable[Any]) -> Iterator[T]:
     """Call `call` as `map` does, in several threads at the same time."""
     global _pool
     # A thread of the pool must not wait for others: they may all wait.

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Volumes on a cluster of Ray with several nodes, which are processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import luxor
+import luxor.ray
+import pyarrow.csv
+import pytest
+import ray
+import ray.data
+from luxor import distributed
+from luxor.keys import KeyFile, WrappedKey
+from ray.cluster_utils import Cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from s3 import Bucket
+
+CHEAP: dict[str, Any] = {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes.add_node(num_cpus=1)
+    nodes.add_node(num_cpus=1)
+    # The workers import this module and the package as the tests do.
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    ray.init(address=nodes.address, runtime_env={"env_vars": {"PYTHONPATH": paths}})
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> KeyFile:
+    path = tmp_path / "key"
+    path.write_bytes(b"correct horse")
+    return KeyFile(path)
+
+
+@pytest.fixture
+def files(bucket: Bucket) -> dict[str, bytes]:
+    """Files of different lengths in the folder `plain` of the bucket."""
+    files = {f"file{i}": random.randbytes(i * 50_001) for i in range(6)}
+    for name, data in files.items():
+        bucket.fs.pipe_file(bucket.path(f"plain/{name}"), data)
+    return files
+
+
+def encrypt(bucket: Bucket, key: Any, **options: Any) -> list[dict[str, Any]]:
+    """Encrypt all of the folder `plain` into the folder `volumes`."""
+    plain = ray.data.read_binary_files(
+        bucket.path("plain"), filesystem=bucket.fs, include_paths=True
+    )
+    made = luxor.ray.encrypt(
+        plain, bucket.url("volumes"), key=key, storage_options=bucket.options, **options
+    )
+    rows: list[dict[str, Any]] = made.take_all()
+    return rows
+
+
+def test_files_become_volumes_and_a_dataset(
+    bucket: Bucket, key: KeyFile, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    rows = encrypt(bucket, key, **CHEAP)
+    assert {os.path.basename(row["volume"]): row["size"] for row in rows} == {
+        f"{name}.luks": len(data) for name, data in files.items()
+    }
+    for urls in (bucket.url("volumes"), bucket.url("volumes/*.luks")):
+        volumes = luxor.ray.read(urls, key=key, storage_options=bucket.options)
+        found = {os.path.basename(row["path"]): row["bytes"] for row in volumes.take_all()}
+        assert found == {f"{name}.luks": data for name, data in files.items()}
+    # One salt, and a volume key for each.
+    dumps = []
+    for name in files:
+        local = tmp_path / name
+        local.write_bytes(bucket.fs.cat_file(bucket.path(f"volumes/{name}.luks")))
+        dumps.append(luxor.Volume(local).dump())
+    assert len({dump["keyslots"]["0"]["kdf"]["salt"] for dump in dumps}) == 1
+    assert len({dump["digests"]["0"]["digest"] for dump in dumps}) == len(files)
+
+
+def test_large_volumes_are_read_in_parts(
+    bucket: Bucket, key: KeyFile, files: dict[str, bytes]
+) -> None:
+    encrypt(bucket, key, **CHEAP)
+    volumes = luxor.ray.read(
+        bucket.url("volumes"), key=key, storage_options=bucket.options, part_size=100_000
+    )
+    found: dict[str, bytes] = {}
+    rows = volumes.take_all()
+    for row in sorted(rows, key=lambda row: (row["path"], row["offset"])):
+        assert len(row["bytes"]) <= 100_000
+        found[row["path"]] = found.get(row["path"], b"") + row["bytes"]
+    assert found == {bucket.path(f"volumes/{name}.luks"): data for name, data in files.items()}
+
+
+def test_rows_of_tables(bucket: Bucket, key: KeyFile) -> None:
+    for i in range(3):
+        table = f"number,square\n{i},{i * i}\n{i + 10},{(i + 10) ** 2}\n"
+        bucket.fs.pipe_file(bucket.path(f"plain/{i}.csv"), table.encode())
+    encrypt(bucket, key, **CHEAP)
+    volumes = luxor.ray.read(
+        bucket.url("volumes"), key=key, storage_options=bucket.options, rows=pyarrow.csv.read_csv
+    )
+    rows = volumes.take_all()
+    assert sorted(row["number"] for row in rows) == [0, 1, 2, 10, 11, 12]
+    assert all(row["square"] == row["number"] ** 2 for row in rows)
+
+
+def test_existing_volumes_are_kept(bucket: Bucket, key: KeyFile, files: dict[str, bytes]) -> None:
+    encrypt(bucket, key, **CHEAP)
+    before = bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096)
+    with pytest.raises(Exception, match="pre-condition|exists"):
+        encrypt(bucket, key, **CHEAP)
+    assert bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096) == before
+    encrypt(bucket, key, force=True, **CHEAP)
+    assert bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096) != before
+
+
+def test_a_key_service_wraps_a_secret_for_each_volume(
+    bucket: Bucket, files: dict[str, bytes]
+) -> None:
+    key = WrappedKey(Service())
+    encrypt(bucket, key)
+    volumes = luxor.ray.read(bucket.url("volumes"), key=key, storage_options=bucket.options)
+    assert sorted(row["bytes"] for row in volumes.take_all()) == sorted(files.values())
+
+
+class Service:
+    """A key service whose key is one byte."""
+
+    def encrypt(self, secret: bytes, context: dict[str, str], /) -> bytes:
+        return bytes(byte ^ 0x5A for byte in secret)
+
+    def decrypt(self, wrapped: bytes, context: dict[str, str], /) -> bytes:
+        return bytes(byte ^ 0x5A for byte in wrapped)
+
+
+def test_parts_of_a_volume_are_tasks_that_survive_their_worker(
+    bucket: Bucket, key: KeyFile, tmp_path: Path
+) -> None:
+    part = distributed.MIN_PART_SIZE
+    plain = random.randbytes(4 * part + 3)
+    bucket.fs.pipe_file(bucket.path("large"), plain)
+    options = {"source_options": bucket.options, "target_options": bucket.options}
+    marker = tmp_path / "marker"
+    distributed.encrypt(
+        bucket.url("large"),
+        bucket.url("large.luks"),
+        key=DiesOnce(key, marker),
+        executor=luxor.ray.Executor(),
+        part_size=part,
+        **options,
+        **CHEAP,
+    )
+    assert marker.exists()
+    distributed.decrypt(
+        bucket.url("large.luks"),
+        bucket.url("again"),
+        key=key,
+        executor=luxor.ray.Executor(),
+        **options,
+    )
+    assert bucket.fs.cat_file(bucket.path("again")) == plain
+
+
+@dataclass(frozen=True)
+class DiesOnce:
+    """Kills the first worker that asks for the key."""
+
+    key: KeyFile
+    marker: Path
+
+    def __call__(self, metadata: dict[str, Any], /) -> bytes:
+        if metadata:
+            try:
+                os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                pass
+            else:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return self.key(metadata)
+
+
+def test_a_wrong_key_is_an_error(bucket: Bucket, key: KeyFile, tmp_path: Path) -> None:
+    bucket.fs.pipe_file(bucket.path("plain/one"), b"one")
+    encrypt(bucket, key, **CHEAP)
+    (tmp_path / "wrong").write_bytes(b"wrong")
+    wrong = KeyFile(tmp_path / "wrong")
+    volumes = luxor.ray.read(bucket.url("volumes"), key=wrong, storage_options=bucket.options)
+    with pytest.raises(Exception, match="no keyslot accepts this passphrase"):
+        volumes.take_all()
+
+
+def test_there_must_be_volumes(bucket: Bucket, key: KeyFile) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no volume"):
+        luxor.ray.read(bucket.url("*.luks"), key=key, storage_options=bucket.options)
+
+
