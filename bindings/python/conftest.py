@@ -4,13 +4,20 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import luxor
 import pytest
+
+# The modules that the tests share.
+sys.path.insert(0, str(Path(__file__).with_name("tests")))
+
+if TYPE_CHECKING:
+    from s3 import Bucket, FaultyS3, S3Server
 
 #: A keyslot that is quick to open, and weak.
 CHEAP: dict[str, Any] = {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
@@ -51,3 +58,30 @@ def cryptsetup() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server. A test that stops it must start it again."""
+    # Not all tests need its client.
+    from s3 import S3Server
+
+    server = S3Server(tmp_path_factory.mktemp("s3"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server) -> Bucket:
+    """A new bucket of the server."""
+    return s3_server.bucket()
+
+
+@pytest.fixture
+def faulty_s3(s3_server: S3Server, bucket: Bucket) -> Iterator[FaultyS3]:
+    """A proxy that counts and disturbs requests. Its bucket is that of the fixture `bucket`."""
+    from s3 import FaultyS3
+
+    proxy = FaultyS3(s3_server, bucket)
+    yield proxy
+    proxy.close()

@@ -9,6 +9,7 @@ use std::{
 };
 
 use crate::{
+    go,
     process::{self, command},
     setup,
 };
@@ -21,20 +22,32 @@ const FIXTURES: &str = "bindings/python/conftest.py";
 const TESTS: &str = "bindings/python/tests";
 const PYTEST: &[&str] = &["pytest", "-q", "-c", CONFIG, "--rootdir", "."];
 
+/// The S3 server that the tests run, with objects in files.
+const S3_SERVER: go::Program = go::Program {
+    package: "github.com/versity/versitygw/cmd/versitygw",
+    version: "v1.8.0",
+    oldest_go: 25,
+};
+
+/// The environment variable with its path, for `tests/s3.py`.
+const S3_SERVER_VARIABLE: &str = "LUXOR_TEST_S3_SERVER";
+
 /// Builds and tests the module. `packages` are those of the chore's other tests, or `None` for the
 /// whole workspace.
 pub fn test(packages: Option<&str>) -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
+    let s3_server = s3_server(&folder)?;
     process::build_libraries(packages)?;
     let path = folder.join("path");
-    put_together(&path)?;
+    put_together(&path, &python)?;
     let driver = emulated_driver(&folder)?;
     let run = |args: &[&str]| {
         let mut run = command(&python);
         run.args(["-B", "-m"]).args(args);
         // The type checker finds the module in the same place.
         run.env("PYTHONPATH", &path).env("MYPYPATH", &path);
+        run.env(S3_SERVER_VARIABLE, &s3_server);
         process::run(run.env("LD_LIBRARY_PATH", &driver))
     };
     let cache = folder.join("mypy");
@@ -42,7 +55,10 @@ pub fn test(packages: Option<&str>) -> Result<String, String> {
     let mypy = ["mypy", "--config-file", CONFIG, "--cache-dir", &cache];
     run(&[&mypy[..], &["--package", "luxor"]].concat())?;
     run(&[&mypy[..], &[FIXTURES, TESTS]].concat())?;
-    run(&["pyright", &path.join("luxor").to_string_lossy()])?;
+    // Otherwise pyright takes the interpreter of the search path, which lacks the packages.
+    let (interpreter, package) = (python.to_string_lossy(), path.join("luxor"));
+    let package = package.to_string_lossy();
+    run(&["pyright", "--pythonpath", &interpreter, &package])?;
     run(&[PYTEST, &[TESTS, DOCUMENT]].concat())
 }
 
@@ -100,6 +116,7 @@ fn maturin(python: &Path, folder: &Path) -> Command {
 pub fn wheel() -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
+    let s3_server = s3_server(&folder)?;
     let wheels = folder.join("wheels");
     let _ = fs::remove_dir_all(&wheels);
     process::run(maturin(&python, &wheels))?;
@@ -114,6 +131,7 @@ pub fn wheel() -> Result<String, String> {
     process::run(install.arg(&installed).arg(&wheel))?;
     let mut examples = command(&python);
     examples.args(["-B", "-m"]).args(PYTEST).arg(DOCUMENT);
+    examples.env(S3_SERVER_VARIABLE, &s3_server);
     process::run(examples.env("PYTHONPATH", &installed))?;
     let name = wheel.file_name().unwrap_or_default().to_string_lossy();
     Ok(name.into_owned())
@@ -123,6 +141,11 @@ pub fn wheel() -> Result<String, String> {
 fn python(folder: &Path) -> Result<PathBuf, String> {
     let requirements = process::root().join(TESTS).join("requirements.txt");
     setup::ensure_python(&folder.join("python"), &requirements)
+}
+
+/// Returns the S3 server.
+fn s3_server(folder: &Path) -> Result<PathBuf, String> {
+    go::ensure(&S3_SERVER, &folder.join("go"))
 }
 
 /// Returns a folder with the driver for NVIDIA's GPUs that runs kernels in the emulator.
@@ -138,8 +161,9 @@ fn emulated_driver(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Copies the parts of the module into the folder `path`.
-fn put_together(path: &Path) -> Result<(), String> {
+/// Copies the parts of the module into the folder `path`, and writes what an installation records
+/// about the package there: fsspec finds the protocol "luks" in it.
+fn put_together(path: &Path, python: &Path) -> Result<(), String> {
     let fail = |path: &Path, e: io::Error| format!("{}: {e}", path.display());
     let (source, target) = (
         process::root().join(FOLDER).join("python/luxor"),
@@ -155,5 +179,10 @@ fn put_together(path: &Path) -> Result<(), String> {
     }
     let library = process::beside_this_program("lib_luxor.so")?;
     fs::copy(&library, target.join("_luxor.abi3.so")).map_err(|e| fail(&library, e))?;
+    let mut record = command(python);
+    record.args(["-m", "maturin", "pep517", "write-dist-info"]);
+    record.args(["--locked", "--quiet", "--manifest-path", MANIFEST]);
+    record.arg("--interpreter").arg(python);
+    process::run(record.arg("--metadata-directory").arg(path))?;
     Ok(())
 }

@@ -10,6 +10,7 @@ mod bindings_python;
 mod checks;
 mod emulate;
 mod engines;
+mod go;
 mod guard;
 mod jobs;
 mod kernels;

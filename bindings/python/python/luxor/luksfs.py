@@ -8,12 +8,12 @@ import os
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import fsspec
 from fsspec.implementations.chained import ChainedFileSystem
+from fsspec.implementations.local import LocalFileOpener
 from fsspec.spec import AbstractBufferedFile
 
 from ._operations import Volume
@@ -56,7 +56,15 @@ class StoredFile:
         self.name = path
         self._file = fs.open(path, "rb", cache_type="none")
         self._position = threading.Lock()
-        info = getattr(self._file, "details", None) or fs.info(path)
+        if isinstance(self._file, LocalFileOpener):
+            # `fs.info` would describe the file that is at the path now, maybe another one.
+            stat = os.fstat(self._file.fileno())
+            info = {
+                "size": self._file.size,
+                "file": (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns),
+            }
+        else:
+            info = getattr(self._file, "details", None) or fs.info(path)
         self._size: int = info["size"]
         #: What tells this file from another one at the same path.
         self.identity = str(info)
@@ -67,7 +75,10 @@ class StoredFile:
     def read_at(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from byte `offset` on, which must be in the file."""
         if isinstance(self._file, AbstractBufferedFile):
-            data = self._file._fetch_range(offset, offset + size)
+            data: bytes = self._file._fetch_range(offset, offset + size)
+        elif isinstance(self._file, io.BytesIO):
+            # A file of `memory://` is one object with one position, for everything that opens it.
+            data = bytes(self._file.getbuffer()[offset : offset + size])
         else:
             with self._position:
                 self._file.seek(offset)
@@ -180,6 +191,15 @@ class LuksFileSystem(ChainedFileSystem):
             self.fs, fo = fsspec.url_to_fs(fo, **options)
         else:
             self.fs = fsspec.filesystem(target_protocol, **options)
+        target, own_strip = self.fs, super()._strip_protocol
+
+        def strip(path: Any) -> Any:
+            path = own_strip(path)
+            # An empty path is the volume `fo`, not the root of the target.
+            return target._strip_protocol(path) if path else path
+
+        # Each instance has its own target, whose URLs are paths too: also in `glob` and `find`.
+        self._strip_protocol = strip
         self._fo = self.fs._strip_protocol(fo)
         self._key = key
         self._secret: dict[str, Any] = {
@@ -199,31 +219,42 @@ class LuksFileSystem(ChainedFileSystem):
             "engine": engine,
             "threads": threads,
         }
-        self._ciphers: OrderedDict[tuple[str, str], VolumeCipher] = OrderedDict()
+        self._ciphers: OrderedDict[tuple[int, str, str], VolumeCipher] = OrderedDict()
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
+        self._check_sendable()
+        return super().__reduce__()
+
+    def to_dict(self, **kwargs: Any) -> dict[str, Any]:
+        """Describe the file system, also for `to_json`: without secrets, thus not every one."""
+        self._check_sendable()
+        described: dict[str, Any] = super().to_dict(**kwargs)
+        return described
+
+    def _check_sendable(self) -> None:
         if not self._is_sendable:
             raise TypeError(
                 "a file system with a passphrase or volume_key cannot be sent to another process: "
                 "use key_file, or a provider as key"
             )
-        return super().__reduce__()
 
     @property
     def fsid(self) -> str:
         return f"luks_{self.fs.fsid}"
 
     def _target(self, path: str) -> str:
-        return self._strip_protocol(path) or self._fo
+        return str(self._strip_protocol(path) or self._fo)
 
     def _open(
         self,
         path: str,
         mode: str = "rb",
         block_size: int | None = None,
-        cache_type: str = "readahead",
+        autocommit: bool = True,
         cache_options: dict[str, Any] | None = None,
+        *,
+        cache_type: str = "readahead",
         **_: Any,
     ) -> LuksFile:
         if mode != "rb":
@@ -249,22 +280,28 @@ class LuksFileSystem(ChainedFileSystem):
 
     def _cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher:
         """Return the cipher of a volume. It is kept until the volume is another one."""
-        which = (path, stored.identity)
-        with self._lock:
-            cipher = self._ciphers.get(which)
-            if cipher is not None:
-                self._ciphers.move_to_end(which)
-                return cipher
+        cipher = self._known_cipher_of(path, stored)
+        if cipher is not None:
+            return cipher
         head = _Head(stored)
         secret = self._secret
         if self._key is not None:
             secret = {"passphrase": self._key(Volume(head).dump())}
         cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
         with self._lock:
-            self._ciphers[which] = cipher
+            self._ciphers[os.getpid(), path, stored.identity] = cipher
             while len(self._ciphers) > KEPT:
                 self._ciphers.popitem(last=False)
         return cipher
+
+    def _known_cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher | None:
+        # A forked process has lost the keys of its parent, and derives them again.
+        which = (os.getpid(), path, stored.identity)
+        with self._lock:
+            cipher = self._ciphers.get(which)
+            if cipher is not None:
+                self._ciphers.move_to_end(which)
+            return cipher
 
     def info(self, path: str, **kwargs: Any) -> dict[str, Any]:
         """Describe a file. Its size is that of the plaintext, for which the metadata are read."""
@@ -274,7 +311,8 @@ class LuksFileSystem(ChainedFileSystem):
             info["stored_size"] = info["size"]
             stored = StoredFile(self.fs, path)
             try:
-                info["size"] = Volume(_Head(stored)).size
+                cipher = self._known_cipher_of(path, stored)
+                info["size"] = cipher.size if cipher else Volume(_Head(stored)).size
             finally:
                 stored.close()
         return info
@@ -316,28 +354,44 @@ class LuksFileSystem(ChainedFileSystem):
     def cat_ranges(
         self,
         paths: list[str],
-        starts: int | list[int],
-        ends: int | list[int],
+        starts: int | None | list[int | None],
+        ends: int | None | list[int | None],
         max_gap: int | None = None,
         on_error: str = "return",
         **_: Any,
     ) -> list[Any]:
         """Read all the ranges at the same time."""
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError(f"{len(paths)} paths, {len(starts)} starts and {len(ends)} ends")
 
-        def read(path: str, start: int, end: int) -> Any:
+        def open_file(path: str) -> LuksFile | Exception:
             try:
-                return _slice(files[path], start, end)
+                return self._open(path, cache_type="none")
             except Exception as error:
-                if on_error == "raise":
-                    raise
                 return error
 
-        starts = [starts] * len(paths) if isinstance(starts, int) else starts
-        ends = [ends] * len(paths) if isinstance(ends, int) else ends
-        with ExitStack() as stack:
-            opened = {path: self._open(path, cache_type="none") for path in dict.fromkeys(paths)}
-            files = {path: stack.enter_context(file) for path, file in opened.items()}
-            return list(at_once(read, paths, starts, ends))
+        def read(path: str, start: int | None, end: int | None) -> bytes | Exception:
+            file = files[path]
+            try:
+                return file if isinstance(file, Exception) else _slice(file, start, end)
+            except Exception as error:
+                return error
+
+        # One after the other: a derivation may take a gigabyte of memory.
+        files = {path: open_file(path) for path in dict.fromkeys(paths)}
+        try:
+            results = list(at_once(read, paths, starts, ends))
+        finally:
+            for file in files.values():
+                if isinstance(file, LuksFile):
+                    file.close()
+        if on_error != "return":
+            for result in results:
+                if isinstance(result, Exception):
+                    raise result
+        return results
 
 
 def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
