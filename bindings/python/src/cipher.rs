@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.VolumeCipher`: the keys of a volume without its storage.
 
-use std::{io, sync::Arc};
+use std::{
+    io,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use luxor::{Volume, VolumeCipher};
 use luxor_engine::{Direction, InOut};
@@ -24,23 +27,29 @@ use crate::{
 /// them: as the argument `key_cache` it lets volumes with the same salt and costs share a derivation.
 /// The keys are wiped with the object, and in forked processes.
 #[pyclass(frozen, module = "luxor")]
-pub(crate) struct KeyCache(Arc<luxor_luks::KeyCache>);
+pub(crate) struct KeyCache(Mutex<OfProcess<Arc<luxor_luks::KeyCache>>>);
 
 #[pymethods]
 impl KeyCache {
     #[new]
     fn new() -> Self {
-        Self(Arc::default())
+        Self(Mutex::new(OfProcess::new(Arc::default())))
     }
 }
 
 impl KeyCache {
+    /// Returns the keys of this process. A fork begins with none: those of its parent are wiped, and
+    /// a thread that exists in the parent only may have locked them, as for a derivation.
     pub(crate) fn shared(&self) -> Arc<luxor_luks::KeyCache> {
-        Arc::clone(&self.0)
+        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.here().is_none() {
+            *cache = OfProcess::new(Arc::default());
+        }
+        Arc::clone(&cache)
     }
 }
 
-/// Long calls look for signals after this many bytes. A multiple of every sector size.
+/// Long calls look for signals after about this many bytes.
 const PIECE: usize = 16 << 20;
 
 /// An unlocked volume without its storage.
@@ -158,11 +167,21 @@ impl Cipher {
     /// Returns how many bytes follow the plaintext in its last sector, if it ends with the `len`
     /// bytes from `offset` on.
     fn padding(&self, len: usize, offset: u64) -> PyResult<usize> {
-        let cipher = self.here()?;
-        if offset.checked_add(len as u64) != Some(cipher.len()) {
+        let size = self.here()?.len();
+        if offset.checked_add(len as u64) != Some(size) {
             return Ok(0);
         }
-        Ok(len.next_multiple_of(cipher.sector_size()) - len)
+        Ok(self.whole_sectors(len, offset)?.saturating_sub(len))
+    }
+
+    /// Returns how many bytes of the plaintext from `offset` on the sectors have that contain `len`
+    /// bytes. The parts of a volume that is re-encrypted can have different sector sizes.
+    fn whole_sectors(&self, len: usize, offset: u64) -> PyResult<usize> {
+        let cipher = self.here()?;
+        let end = offset.saturating_add(len as u64).min(cipher.len());
+        let stored = cipher.stored(offset.min(end)..end)?;
+        let len = stored.last().map_or(0, |last| last.plaintext.end - offset);
+        Ok(usize::try_from(len)?)
     }
 
     fn crypt(
@@ -175,7 +194,14 @@ impl Cipher {
         let cipher = self.here()?;
         let (mut rest, mut at) = (data, offset);
         loop {
-            let mid = rest.len().min(PIECE);
+            let mid = match rest.len() {
+                len if len > PIECE => match self.whole_sectors(PIECE, at)? {
+                    // Beyond the end: the cipher refuses it.
+                    0 => len,
+                    whole => whole.min(len),
+                },
+                len => len,
+            };
             let (piece, later) = rest.split_at(mid);
             let done = py.detach(|| cipher.crypt(direction, piece, at));
             done.map_err(|error| exception(py, &error))?;

@@ -4,9 +4,12 @@
 //!
 //! [`Disk`]: crate::Disk
 
+#[cfg(test)]
+mod tests;
+
 use std::{fmt, io, ops::Range, sync::Arc};
 
-use luxor_engine::{Direction, Executor, InOut, LoadedKey, with_key_stack};
+use luxor_engine::{Direction, Executor, InOut, LoadedKey, RunError, with_key_stack};
 
 use crate::{disk_error::DiskError, geometry::Geometry, storage::ends_before};
 
@@ -79,7 +82,9 @@ impl Layout {
             let (offset, len) = (part.offset, part.len);
             let sector = part.sector();
             let stored = len.checked_next_multiple_of(sector as u64);
-            let end = stored.and_then(|len| offset.checked_add(len));
+            // The rest of the last sector counts as plaintext in `stored` and `whole_sectors`.
+            let ends = stored.filter(|&len| begin.checked_add(len).is_some());
+            let end = ends.and_then(|len| offset.checked_add(len));
             let end = end.ok_or(DiskError::Overflow { offset, len })?;
             if number != last && stored != Some(len) {
                 return Err(DiskError::PartSector { number, len });
@@ -102,9 +107,7 @@ impl Layout {
                 part,
                 sector: sector.max(alignment),
             };
-            begin = begin
-                .checked_add(len)
-                .ok_or(DiskError::Overflow { offset, len })?;
+            begin += len;
             storage_len = end.max(storage_len);
             placed.push(next);
         }
@@ -162,8 +165,9 @@ impl Layout {
     /// `offset` on. The last sector counts as whole.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if `data` are not whole sectors within the plaintext, and
-    /// the errors of the engine. What was read from `data` is then unspecified.
+    /// [`io::ErrorKind::InvalidInput`] if `data` are not whole sectors within the plaintext or
+    /// differ in length, and the errors of the engine. What was read from `data` is then
+    /// unspecified.
     pub fn crypt(
         &self,
         executor: &Executor,
@@ -172,6 +176,13 @@ impl Layout {
         offset: u64,
     ) -> io::Result<()> {
         let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
+        // Checked before the data are split, which would panic.
+        if let InOut::Separate { input, output } = &data
+            && input.len() != output.len()
+        {
+            let (input, output) = (input.len(), output.len());
+            return Err(invalid(RunError::OutputLen { input, output }.to_string()));
+        }
         let (len, mut rest) = (data.len() as u64, data);
         let end = offset.saturating_add(len).min(self.len);
         for (placed, part) in self.within(offset..end.max(offset)) {

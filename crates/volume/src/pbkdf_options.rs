@@ -483,6 +483,65 @@ mod tests {
     }
 
     #[test]
+    fn a_given_derivation_is_taken_over() {
+        let kdfs = [
+            Kdf::Pbkdf2 {
+                hash: "sha512".into(),
+                iterations: 1234,
+                salt: vec![1; 20],
+            },
+            Kdf::Argon2 {
+                kind: Argon2Kind::I,
+                time: 5,
+                memory_kib: 64,
+                parallel: 2,
+                salt: vec![2; 32],
+            },
+        ];
+        for kdf in kdfs {
+            let options = PbkdfOptions::like(kdf.clone());
+            assert_eq!(options.kind, kdf.kind());
+            options.check().unwrap();
+            // Not the new salt, the other hash or a measurement.
+            let chosen = options.choose(HashAlgorithm::Sha256, vec![3; 32], 64);
+            assert_eq!(chosen.unwrap(), kdf);
+            assert_eq!(options.digest_iterations(HashAlgorithm::Sha256), 1000);
+        }
+    }
+
+    #[test]
+    fn luks1_refuses_what_it_cannot_have() {
+        let pbkdf2 = PbkdfOptions {
+            kind: PbkdfKind::Pbkdf2,
+            ..PbkdfOptions::default()
+        };
+        assert_eq!(pbkdf2.check_luks1(), Ok(()));
+        let argon2 = PbkdfOptions::default().check_luks1();
+        assert_eq!(
+            argon2,
+            Err(PbkdfOptionsError::NotForLuks1 { name: "argon2id" })
+        );
+        // Its keyslots have no hash of their own.
+        let kdf = Kdf::Pbkdf2 {
+            hash: "sha256".into(),
+            iterations: 1000,
+            salt: vec![1; 32],
+        };
+        assert_eq!(
+            PbkdfOptions::like(kdf).check_luks1(),
+            Err(PbkdfOptionsError::KdfForLuks1)
+        );
+        let weak = PbkdfOptions {
+            force_iterations: Some(999),
+            ..pbkdf2
+        };
+        assert!(matches!(
+            weak.check_luks1(),
+            Err(PbkdfOptionsError::Iterations { .. })
+        ));
+    }
+
+    #[test]
     fn options_out_of_bounds_are_refused() {
         let argon2 = PbkdfOptions::default();
         let pbkdf2 = PbkdfOptions {

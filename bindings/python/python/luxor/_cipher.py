@@ -89,7 +89,7 @@ def new_header(
     iter_time: float = 2.0,
     label: str | None = None,
     uuid: str | None = None,
-    like: FileLike | None = None,
+    like: Path | FileLike | None = None,
     key_cache: KeyCache | None = None,
     engine: str | None = None,
     threads: int | None = None,
