@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -58,6 +60,13 @@ def cryptsetup() -> Callable[..., str]:
         return done.stdout
 
     return run
+
+
+def forked() -> int:
+    """Fork the process, as `os.fork`."""
+    # The child would wait a while for each connection to S3 that it finds unused.
+    gc.collect()
+    return os.fork()
 
 
 @pytest.fixture(scope="session")

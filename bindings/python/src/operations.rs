@@ -9,10 +9,10 @@ use std::{
     },
 };
 
-use luxor::{Context, Events, NewFiles, Progress, Volume};
-use luxor_engine::{KeySize, SecretBytes};
+use luxor::{Context, Engine, Events, NewFiles, Progress, Volume};
+use luxor_engine::{KeySize, Mode, SecretBytes};
 use luxor_files::Role;
-use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions};
+use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions, UnlockOptions};
 use luxor_sector::SectorSize;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -309,11 +309,15 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
     let made = operate(py, context, &mut |_| Ok(()), move |context| {
         if let Some(like) = like {
             let like = Volume::open(like.input(Role::Metadata)?, context)?;
-            let keyslot = like.header.keyslots().values().next();
-            let keyslot = keyslot.ok_or_else(|| {
-                let name = like.name();
-                luxor::Error::failure(format!("{name} has no keyslot"))
-            })?;
+            let engine = Engine::select(context, Mode::Xts)?;
+            let unlock = UnlockOptions {
+                cache: options.pbkdf.cache.clone(),
+                ..UnlockOptions::default()
+            };
+            // Only a keyslot that the secret opens was made by somebody who knows the secret. Others
+            // could have any costs.
+            let unlocked = like.test(&secret, &*engine.backend, &unlock, context)?;
+            let keyslot = &like.header.keyslots()[&unlocked.keyslot];
             options.pbkdf = PbkdfOptions {
                 cache: options.pbkdf.cache,
                 ..PbkdfOptions::like(keyslot.kdf.clone())

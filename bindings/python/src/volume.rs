@@ -99,8 +99,13 @@ impl Volume {
     }
 
     #[getter]
-    fn size(&self, py: Python<'_>) -> PyResult<Option<u64>> {
-        self.with(py, Role::Metadata, |volume, _| volume.plaintext_len())
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, Role::Metadata, |volume, _| {
+            volume.plaintext_len()?.ok_or_else(|| {
+                let name = volume.name();
+                luxor::Error::failure(format!("{name} has no known length"))
+            })
+        })
     }
 
     /// Returns the metadata as JSON.

@@ -154,7 +154,10 @@ def test_parts_of_a_volume_are_tasks_that_survive_their_worker(
     part = distributed.MIN_PART_SIZE
     plain = random.randbytes(4 * part + 3)
     bucket.fs.pipe_file(bucket.path("large"), plain)
-    options = {"source_options": bucket.options, "target_options": bucket.options}
+    options: dict[str, Any] = {
+        "source_options": bucket.options,
+        "target_options": bucket.options,
+    }
     marker = tmp_path / "marker"
     distributed.encrypt(
         bucket.url("large"),

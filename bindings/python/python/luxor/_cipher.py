@@ -97,8 +97,10 @@ def new_header(
     """Make the header of a volume for `size` bytes of plaintext, which a `VolumeCipher` encrypts.
 
     Returns the metadata and keyslots, which are the first bytes of the volume, and the length of the
-    volume. The keyslot has the salt and costs of the first keyslot of the volume `like`, if that is
-    given: with the same secret and a `key_cache`, one derivation opens both. The other arguments are
-    as in `encrypt`.
+    volume. For an empty plaintext one sector is stored, with any contents.
+
+    `like` is a volume with a keyslot for the same secret. The new keyslot has its salt and costs, and
+    `pbkdf` to `iter_time` have no effect. With a `key_cache` one derivation then opens both. The other
+    arguments are as in `encrypt`.
     """
     return _luxor.new_header(locals())

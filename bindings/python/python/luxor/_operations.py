@@ -148,8 +148,8 @@ class Volume:
         return self._volume.label
 
     @property
-    def size(self) -> int | None:
-        """The number of bytes of plaintext, or None if it is unknown."""
+    def size(self) -> int:
+        """The number of bytes of plaintext. A detached header does not say it, and raises `Error`."""
         return self._volume.size
 
     @property

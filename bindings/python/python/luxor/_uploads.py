@@ -28,9 +28,11 @@ class Upload(Protocol):
 
     def put(self, number: int, offset: int, data: bytes) -> PartRecord:
         """Store a part, whose first byte is byte `offset` of the file."""
+        ...
 
     def stored(self, parts: Mapping[int, PartRecord], sizes: Mapping[int, int]) -> set[int]:
         """Return which of these parts are stored as recorded."""
+        ...
 
     def complete(self, parts: Mapping[int, PartRecord], *, force: bool) -> None:
         """Give the file its name. Without `force` it must not exist."""
@@ -47,10 +49,8 @@ class S3Upload:
         self._fs = fs
         bucket, key, _version = fs.split_path(path)
         self._where = {"Bucket": bucket, "Key": key}
-        if id is None:
-            id = fs.call_s3("create_multipart_upload", **self._where)["UploadId"]
-        self.id: str = id
-        self._where["UploadId"] = id
+        self.id: str = id or fs.call_s3("create_multipart_upload", **self._where)["UploadId"]
+        self._where["UploadId"] = self.id
 
     def put(self, number: int, offset: int, data: bytes) -> PartRecord:
         # The client sends a checksum, with which the server checks what it has received.

@@ -29,13 +29,13 @@ from ._exceptions import Error
 from ._operations import Volume
 from ._uploads import PartRecord, Upload, upload
 from .keys import KEY_CACHE, WrappedKey
-from .luksfs import LuksFileSystem, StoredFile
+from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ._operations import Pbkdf
-    from ._types import FileLike
+    from ._types import FileLike, Secret
     from .keys import KeyProvider
 
 #: The length of a part, unless there would be too many: that of the header, which is a part too.
@@ -178,12 +178,12 @@ def abort(
 
 @dataclass(frozen=True)
 class HeaderOnly:
-    """A volume of which only the header is there: its metadata and keyslots.
+    """A volume of which only the header is there: its metadata and `keyslots`.
 
-    Noise follows them up to `data_offset`. `length` is that of the volume.
+    Noise follows these bytes up to `data_offset`. `length` is that of the volume.
     """
 
-    bytes: bytes
+    keyslots: bytes
     data_offset: int
     length: int
 
@@ -193,16 +193,17 @@ class HeaderOnly:
         return self.length
 
     def read_at(self, size: int, offset: int) -> bytes:
-        return self.bytes[offset : offset + size].ljust(size, b"\0")
+        return self.keyslots[offset : offset + size].ljust(size, b"\0")
 
     def whole(self) -> bytes:
         """Return the header up to the data."""
-        return self.bytes + os.urandom(self.data_offset - len(self.bytes))
+        return self.keyslots + os.urandom(self.data_offset - len(self.keyslots))
 
 
 def header_for(size: int, name: str, key: KeyProvider, options: dict[str, Any]) -> HeaderOnly:
     """Make the header of the volume `name` for `size` bytes. `options` are those of `new_header`."""
     token = None
+    secret: Secret
     if isinstance(key, WrappedKey):
         secret, token = key.new({"volume": name})
         # A random secret needs no slow derivation.
@@ -283,10 +284,10 @@ class _Files:
             stored.close()
 
     @contextmanager
-    def open_plaintext(self, key: KeyProvider, identity: str) -> Iterator[Any]:
+    def open_plaintext(self, key: KeyProvider, identity: str) -> Iterator[LuksFile]:
         fs, path = self.source_fs
         volumes = LuksFileSystem(fs=fs, key=key, skip_instance_cache=True)
-        with volumes.open(path, cache_type="none") as file:
+        with volumes._open(path, cache_type="none") as file:
             _check_identity(file.stored, identity, self.source)
             yield file
 
@@ -352,7 +353,7 @@ class Manifest:
             length,
             part_size,
             0 if header is None else header.data_offset,
-            b"" if header is None else header.bytes,
+            b"" if header is None else header.keyslots,
             upload(fs, path).id,
             {},
         )

@@ -31,6 +31,9 @@ T = TypeVar("T")
 #: The bytes that are read first: the metadata, and keyslots 0 to 7 in their usual places.
 HEAD = 4 << 20
 
+#: The metadata, unless they are longer than usual.
+METADATA = 64 << 10
+
 #: How many bytes the cache of a file reads at a time, unless the caller says otherwise. Results of this
 #: length reuse the memory of those before; longer ones are new pages from the system every time.
 BLOCK = 16 << 20
@@ -61,13 +64,13 @@ class StoredFile:
             stat = os.fstat(self._file.fileno())
             info = {
                 "size": self._file.size,
-                "file": (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns),
+                "file": (stat.st_ino, stat.st_mtime_ns, stat.st_ctime_ns),
             }
         else:
             info = getattr(self._file, "details", None) or fs.info(path)
         self._size: int = info["size"]
         #: What tells this file from another one at the same path.
-        self.identity = str(info)
+        self.identity = f"{self._size} bytes, {info.get('ETag') or info}"
 
     def __len__(self) -> int:
         return self._size
@@ -92,20 +95,29 @@ class StoredFile:
 
 
 class _Head:
-    """A stored file whose first bytes are read once, to find the metadata and keys."""
+    """A stored file whose first `size` bytes are read once, to find the metadata and keys.
 
-    def __init__(self, file: StoredFile) -> None:
+    If more is needed, all of `HEAD` is read.
+    """
+
+    def __init__(self, file: StoredFile, size: int = HEAD) -> None:
         self.name = file.name
+        #: How many bytes were needed.
+        self.needed = 0
         self._file = file
-        self._head = file.read_at(min(HEAD, len(file)), 0)
+        self._head = file.read_at(min(size, len(file)), 0)
 
     def __len__(self) -> int:
         return len(self._file)
 
     def read_at(self, size: int, offset: int) -> bytes:
-        if offset + size <= len(self._head):
-            return self._head[offset : offset + size]
-        return self._file.read_at(size, offset)
+        end = offset + size
+        if end > HEAD:
+            return self._file.read_at(size, offset)
+        self.needed = max(end, self.needed)
+        if end > len(self._head):
+            self._head = self._file.read_at(min(HEAD, len(self._file)), 0)
+        return self._head[offset:end]
 
 
 class LuksFile(AbstractBufferedFile):
@@ -129,6 +141,8 @@ class LuksFile(AbstractBufferedFile):
         return self._fetch_range(offset, end) if offset < end else b""
 
     def _fetch_range(self, start: int, end: int) -> bytes:
+        if start >= end:
+            return b""
         places = self._cipher.stored(end - start, start)
         data = b"".join(self._read_place(*place) for place in places)
         before = start - places[0][0]
@@ -220,6 +234,8 @@ class LuksFileSystem(ChainedFileSystem):
             "threads": threads,
         }
         self._ciphers: OrderedDict[tuple[int, str, str], VolumeCipher] = OrderedDict()
+        #: What the last volume needed: the next one is likely of the same layout.
+        self._head_size = HEAD
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
@@ -283,12 +299,13 @@ class LuksFileSystem(ChainedFileSystem):
         cipher = self._known_cipher_of(path, stored)
         if cipher is not None:
             return cipher
-        head = _Head(stored)
+        head = _Head(stored, self._head_size)
         secret = self._secret
         if self._key is not None:
             secret = {"passphrase": self._key(Volume(head).dump())}
         cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
         with self._lock:
+            self._head_size = head.needed
             self._ciphers[os.getpid(), path, stored.identity] = cipher
             while len(self._ciphers) > KEPT:
                 self._ciphers.popitem(last=False)
@@ -312,7 +329,7 @@ class LuksFileSystem(ChainedFileSystem):
             stored = StoredFile(self.fs, path)
             try:
                 cipher = self._known_cipher_of(path, stored)
-                info["size"] = cipher.size if cipher else Volume(_Head(stored)).size
+                info["size"] = cipher.size if cipher else Volume(_Head(stored, METADATA)).size
             finally:
                 stored.close()
         return info

@@ -6,7 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import functools
 import posixpath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import fsspec
 import pyarrow
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .keys import KeyProvider
 
 #: A function that makes tables of the plaintext of a volume: one, or several after each other.
-Rows = "Callable[[LuksFile], pyarrow.Table | Iterable[pyarrow.Table]]"
+Rows: TypeAlias = "Callable[[LuksFile], pyarrow.Table | Iterable[pyarrow.Table]]"
 
 
 class Executor(concurrent.futures.Executor):
@@ -146,7 +146,7 @@ def _read(
     """Read the units, in a worker."""
     opened = volumes()
     for path, offset, size in units:
-        with opened.open(path, cache_type="readahead" if rows else "none") as file:
+        with opened._open(path, cache_type="readahead" if rows else "none") as file:
             if rows is not None:
                 made = rows(file)
                 yield from [made] if isinstance(made, pyarrow.Table) else made
@@ -165,7 +165,7 @@ def _table(**row: Any) -> pyarrow.Table:
 
 
 #: The path of a volume, an offset in it or None for all of it, and a number of bytes.
-_Unit = tuple[str, "int | None", int]
+_Unit: TypeAlias = tuple[str, int | None, int]
 
 
 def read(
