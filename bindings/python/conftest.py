@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import gc
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -62,11 +60,9 @@ def cryptsetup() -> Callable[..., str]:
     return run
 
 
-def forked() -> int:
-    """Fork the process, as `os.fork`."""
-    # The child would wait a while for each connection to S3 that it finds unused.
-    gc.collect()
-    return os.fork()
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests with a server last: after them a fork takes seconds, in which clients end."""
+    items.sort(key=lambda item: "s3_server" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture(scope="session")

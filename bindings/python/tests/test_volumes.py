@@ -20,7 +20,7 @@ from typing import Any, assert_type
 
 import luxor
 import pytest
-from conftest import CHEAP, PASSPHRASE, forked
+from conftest import CHEAP, PASSPHRASE
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -596,7 +596,7 @@ def test_a_forked_child_cannot_use_the_volume(volume: Path) -> None:
     file = opened(volume, "r+b")
     # A long call, so that the disk has threads.
     assert file.raw.read_at(SIZE, 0) == bytes(SIZE)
-    child = forked()
+    child = os.fork()
     if child == 0:
         status = 1
         try:

@@ -13,7 +13,6 @@ from typing import Any
 import luxor
 import numpy as np
 import pytest
-from conftest import forked
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,7 +207,7 @@ def test_threads_share_a_key() -> None:
 def test_a_fork_has_lost_the_key() -> None:
     xts = luxor.XTS(KEYS[1])
     xts.encrypt(bytes(4 << 20))  # Its threads are not in the fork either.
-    child = forked()
+    child = os.fork()
     if child == 0:
         code = 1
         try:
