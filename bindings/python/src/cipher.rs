@@ -128,12 +128,11 @@ impl Cipher {
     /// other. What follows the plaintext in the last sector is not returned.
     fn decrypt<'py>(
         &self,
-        py: Python<'py>,
-        pieces: Vec<Bound<'py, PyAny>>,
+        pieces: &Bound<'py, PyAny>,
         offset: Offset,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let Offset(offset) = offset;
-        let pieces = pieces.iter().map(Bytes::readable);
+        let (py, Offset(offset)) = (pieces.py(), offset);
+        let pieces = pieces.try_iter()?.map(|piece| Bytes::readable(&piece?));
         let pieces: Vec<_> = pieces.collect::<PyResult<_>>()?;
         let len = pieces.iter().map(Bytes::len).sum();
         let bytes = PyBytes::new_with(py, len, |mut output| {
