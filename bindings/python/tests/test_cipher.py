@@ -463,6 +463,9 @@ def test_a_header_is_like_another(
     path = tmp_path / "volume"
     path.write_bytes(volume.getvalue())
     cryptsetup("open", "--test-passphrase", path)
+    # A keyslot of somebody else could have any costs.
+    with pytest.raises(luxor.WrongPassphrase):
+        luxor.new_header(5120, passphrase="another", like=other)
     with pytest.raises(luxor.Error, match="only a volume of LUKS2|LUKS1 supports only"):
         luxor.new_header(5120, passphrase=PASSPHRASE, type="luks1", like=other)
     luxor.Volume(path).remove_keyslot(0, last=True)
