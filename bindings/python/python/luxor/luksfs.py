@@ -36,7 +36,7 @@ METADATA = 64 << 10
 
 #: How many bytes the cache of a file reads at a time, unless the caller says otherwise. Results of this
 #: length reuse the memory of those before; longer ones are new pages from the system every time.
-BLOCK = 16 << 20
+BLOCK = 15 << 20
 
 #: Longer ranges are read as several ranges of at least this many bytes at the same time.
 PART = 16 << 20
