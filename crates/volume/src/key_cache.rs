@@ -8,7 +8,7 @@ use subtle::ConstantTimeEq;
 
 use crate::pbkdf::{DeriveError, Kdf};
 
-/// As many keys are kept. Each takes two pages of locked memory.
+/// The number of keys that are kept. Each takes two pages of locked memory.
 const KEPT: usize = 64;
 
 /// Keeps the keys that were derived, so that volumes whose keyslots share secret, salt and costs

@@ -45,7 +45,7 @@ pub(super) enum SectorOrder {
 impl Luks1Header {
     /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot, like
     /// [`Luks2Header::new_keyslot`](crate::Luks2Header::new_keyslot). The options must be of kind
-    /// [`PbkdfKind::Pbkdf2`]; the hash is the volume's.
+    /// [`PbkdfKind::Pbkdf2`](crate::PbkdfKind::Pbkdf2); the hash is the volume's.
     ///
     /// # Errors
     /// [`NewKeyslotError`]: LUKS1 does not support the options, the key belongs to another volume,
