@@ -209,7 +209,7 @@ def nothing(number: int) -> int:
 class Costs:
     """What the parts of a job cost, in seconds and bytes a second."""
 
-    #: The program that distributes the parts: each part, and its line of the manifest.
+    #: The program that distributes the parts: each task of Ray, without the manifest.
     coordination: float
     #: A worker: each part, besides its bytes.
     part: float

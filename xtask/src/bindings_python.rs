@@ -48,6 +48,9 @@ pub fn test(packages: Option<&str>) -> Result<String, String> {
         // The type checker finds the module in the same place.
         run.env("PYTHONPATH", &path).env("MYPYPATH", &path);
         run.env(S3_SERVER_VARIABLE, &s3_server);
+        if process::is_long() {
+            run.env("LUXOR_TEST_LONG", "1");
+        }
         process::run(run.env("LD_LIBRARY_PATH", &driver))
     };
     let cache = folder.join("mypy");

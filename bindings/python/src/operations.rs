@@ -314,8 +314,7 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
                 cache: options.pbkdf.cache.clone(),
                 ..UnlockOptions::default()
             };
-            // Only a keyslot that the secret opens was made by somebody who knows the secret. Others
-            // could have any costs.
+            // A keyslot that the secret opens was made with the secret. Others could have any costs.
             let unlocked = like.test(&secret, &*engine.backend, &unlock, context)?;
             let keyslot = &like.header.keyslots()[&unlocked.keyslot];
             options.pbkdf = PbkdfOptions {

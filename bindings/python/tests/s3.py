@@ -397,7 +397,7 @@ def _relay(pieces: Any, to: socket.socket, cut: int | None) -> bool:
 
 
 def _answer(status: int) -> bytes:
-    code = {500: "InternalError", 503: "SlowDown"}.get(status, "Fault")
+    code = {400: "ExpiredToken", 500: "InternalError", 503: "SlowDown"}.get(status, "Fault")
     body = f"<Error><Code>{code}</Code><Message>A fault of the tests</Message></Error>".encode()
     head = f"HTTP/1.1 {status} Fault\r\nContent-Type: application/xml\r\n"
     return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import json
 import multiprocessing
 import os
 import random
 import signal
 import time
+import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
@@ -26,6 +29,7 @@ from s3 import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from multiprocessing.synchronize import Event
 
     from s3 import Bucket, FaultyS3, S3Server
 
@@ -66,18 +70,19 @@ class Job:
         return {"key": self.key, "source_options": options, "target_options": options}
 
     @property
-    def manifest(self) -> str:
-        return self.bucket.url("volume.luxor-manifest")
+    def urls(self) -> tuple[str, str]:
+        return self.bucket.url("plain"), self.bucket.url("volume")
 
     def encrypt(self, **options: Any) -> None:
         distributed.encrypt(
-            self.bucket.url("plain"),
-            self.bucket.url("volume"),
-            **{**self.options, "part_size": PART, **CHEAP, **options},
+            *self.urls, **{**self.options, "part_size": PART, **CHEAP, **options}
         )
 
     def resume(self, **options: Any) -> None:
-        distributed.resume(self.manifest, **{**self.options, **options})
+        distributed.resume("encrypt", *self.urls, **{**self.options, **options})
+
+    def abort(self) -> None:
+        distributed.abort(self.bucket.url("volume"), target_options=self.bucket.options)
 
     def read(self, name: str) -> bytes:
         """Return an object, as it is now."""
@@ -206,7 +211,9 @@ class TestKeys:
         job = Job.of(bucket, key, 2 * PART)
         with pytest.raises(Stop):
             job.encrypt(progress=stop)
-        assert b"correct horse" not in job.read("volume.luxor-manifest")
+        manifest = job.read("volume.luxor-manifest")
+        header = zlib.decompress(base64.b64decode(json.loads(manifest)["header"]))
+        assert b"correct horse" not in manifest + header
 
     def test_a_wrong_key_of_one_worker_is_refused(
         self, bucket: Bucket, key: KeyFile, tmp_path: Path
@@ -272,7 +279,7 @@ class TestUnfinished:
         assert job.names() == ["plain", "volume.luxor-manifest"]
         with pytest.raises(FileExistsError, match="resume or abort"):
             job.encrypt()
-        distributed.abort(job.manifest, target_options=bucket.options)
+        job.abort()
         assert job.names() == ["plain"]
         assert job.uploads() == 0
 
@@ -300,7 +307,7 @@ class TestUnfinished:
         with open(unfinished, "r+b") as file:
             file.seek((16 << 20) + 100)
             file.write(b"damage")
-        distributed.resume(f"{target}.luxor-manifest", key=key)
+        distributed.resume("encrypt", source, target, key=key)
         with luxor.open(tmp_path / "volume", key_file=key.path) as file:
             assert file.read() == plain
 
@@ -323,7 +330,7 @@ class TestUnfinished:
             distributed.decrypt(*names, **job.options, part_size=PART, progress=stop)
         job.encrypt(force=True)
         with pytest.raises(OSError, match="has changed since the work began"):
-            distributed.resume(bucket.url("again.luxor-manifest"), **job.options)
+            distributed.resume("decrypt", *names, **job.options)
         assert "again" not in job.names()
 
     def test_a_target_that_appears_meanwhile_is_kept(self, bucket: Bucket, key: KeyFile) -> None:
@@ -343,10 +350,12 @@ class TestUnfinished:
         with pytest.raises(Stop):
             job.encrypt(progress=stop)
         saved = job.read("volume.luxor-manifest")
-        distributed.abort(job.manifest, target_options=bucket.options)
+        job.abort()
         bucket.fs.pipe_file(bucket.path("volume.luxor-manifest"), saved)
         with pytest.raises(luxor.Error, match="no longer exists"):
             job.resume()
+        job.abort()
+        assert job.names() == ["plain"]
 
     def test_a_manifest_that_outlives_its_upload_is_removed(
         self, bucket: Bucket, key: KeyFile, monkeypatch: pytest.MonkeyPatch
@@ -357,7 +366,78 @@ class TestUnfinished:
             patched.setattr(distributed._Files, "remove_manifest", lambda files: stop(0, 0))
             with pytest.raises(Stop):
                 job.encrypt()
-        assert job.names() == ["plain", "volume", "volume.luxor-manifest"]
+            assert job.names() == ["plain", "volume", "volume.luxor-manifest"]
+        job.resume()
+        job.check()
+        names = (bucket.url("volume"), bucket.url("again"))
+        with monkeypatch.context() as patched:
+            patched.setattr(distributed._Files, "remove_manifest", lambda files: stop(0, 0))
+            with pytest.raises(Stop):
+                distributed.decrypt(*names, **job.options)
+        distributed.resume("decrypt", *names, **job.options)
+        assert job.names() == ["again", "plain", "volume"]
+
+    def test_a_file_with_both_names_is_complete(
+        self, tmp_path: Path, key: KeyFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "plain").write_bytes(b"plain")
+        names = (f"file://{tmp_path}/plain", f"file://{tmp_path}/volume")
+
+        def unlink(path: str) -> None:
+            raise Stop
+
+        with monkeypatch.context() as patched:
+            patched.setattr("luxor._uploads.os.unlink", unlink)
+            with pytest.raises(Stop):
+                distributed.encrypt(*names, key=key, **CHEAP)
+        assert len(list(tmp_path.glob(".volume.luxor-*"))) == 1
+        distributed.resume("encrypt", *names, key=key)
+        assert {path.name for path in tmp_path.iterdir()} == {"key", "plain", "volume"}
+
+    def test_an_upload_without_a_manifest_is_removed(
+        self, bucket: Bucket, key: KeyFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = Job.of(bucket, key, 2 * PART)
+        save = distributed._Files.save
+
+        def fail(files: Any, work: Any, *, new: bool = False) -> None:
+            save(files, work, new=new) if new else stop(0, 0)
+
+        with monkeypatch.context() as patched:
+            # The program ends when it has begun the upload.
+            patched.setattr(distributed._Files, "save", fail)
+            with pytest.raises(Stop):
+                job.encrypt()
+        assert job.uploads() == 1
+        job.resume()
+        job.check()
+
+    def test_other_work_is_not_resumed(self, bucket: Bucket, key: KeyFile) -> None:
+        job = Job.of(bucket, key, 2 * PART)
+        with pytest.raises(Stop):
+            job.encrypt(progress=stop)
+        with pytest.raises(luxor.Error, match="the manifest says encrypt"):
+            distributed.resume("decrypt", *job.urls, **job.options)
+        manifest = json.loads(job.read("volume.luxor-manifest"))
+        manifest["source"] = bucket.url("other")
+        name = bucket.path("volume.luxor-manifest")
+        bucket.fs.pipe_file(name, json.dumps(manifest).encode())
+        with pytest.raises(luxor.Error, match="the manifest says encrypt"):
+            job.resume()
+
+    def test_a_manifest_that_is_exchanged_is_noticed(
+        self, bucket: Bucket, key: KeyFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = Job.of(bucket, key, 2 * PART)
+        monkeypatch.setattr(distributed.Manifest, "digest", lambda work: random.randbytes(8).hex())
+        with pytest.raises(luxor.Error, match="the manifest has changed"):
+            job.encrypt()
+
+    def test_new_options_and_keys_are_used(self, bucket: Bucket, key: KeyFile) -> None:
+        job = Job.of(bucket, key, 2 * PART)
+        wrong = job.key
+        with pytest.raises(luxor.WrongPassphrase):
+            job.encrypt(key=lambda metadata: b"wrong" if metadata else wrong({}))
         job.resume()
         job.check()
 
@@ -372,20 +452,51 @@ class TestFaults:
         self, faulty_s3: FaultyS3, key: KeyFile, status: int
     ) -> None:
         job = Job.of(faulty_s3.bucket, key, 3 * PART)
-        faulty_s3.add(Fault(lambda request: request.part is not None, times=3, status=status))
+        fault = Fault(lambda request: request.part is not None, times=3, status=status)
+        faulty_s3.add(fault)
         job.encrypt()
         job.check()
+        assert fault.met == 3
 
     def test_a_part_that_arrives_cut_is_not_stored(
         self, faulty_s3: FaultyS3, key: KeyFile
     ) -> None:
         job = Job.of(faulty_s3.bucket, key, 3 * PART)
-        faulty_s3.add(Fault(lambda request: request.part is not None, times=2, cut_request=1 << 20))
-        faulty_s3.add(Fault(lambda request: request.range is not None, times=2, cut_response=100))
+        cuts = [
+            Fault(lambda request: request.part is not None, times=2, cut_request=1 << 20),
+            Fault(lambda request: request.range is not None, times=2, cut_response=100),
+        ]
+        for cut in cuts:
+            faulty_s3.add(cut)
         try:
             job.encrypt()
         except OSError:
             job.resume()
+        job.check()
+        assert [cut.met for cut in cuts] == [2, 2]
+
+    def test_credentials_that_expire(self, faulty_s3: FaultyS3, key: KeyFile) -> None:
+        job = Job.of(faulty_s3.bucket, key, 4 * PART)
+        faulty_s3.add(Fault(lambda request: (request.part or 0) > 2, times=1000, status=400))
+        with pytest.raises(OSError, match="A fault of the tests"):
+            job.encrypt()
+        assert job.names() == ["plain", "volume.luxor-manifest"]
+        faulty_s3.clear()
+        job.resume()
+        job.check()
+
+    def test_a_part_that_is_stored_twice(
+        self, bucket: Bucket, key: KeyFile, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = Job.of(bucket, key, 3 * PART)
+        make = distributed._Worker.make
+
+        def make_twice(worker: Any, number: int) -> Any:
+            assert make(worker, number) == make(worker, number)
+            return make(worker, number)
+
+        monkeypatch.setattr(distributed._Worker, "make", make_twice)
+        job.encrypt()
         job.check()
 
     def test_a_server_that_is_killed(
@@ -425,30 +536,32 @@ class TestFaults:
         print(f"seed {seed}")
         rng = random.Random(seed)
         job = Job.of(bucket, key, 4 * PART + 1)
-        begun = time.monotonic()
-        assert _runs(job, None)
-        whole = time.monotonic() - begun
+        whole = _runs(job, None)
+        assert whole is not None
         kills = finished = 0
         while kills < KILLS:
-            if _runs(job, rng.uniform(0, 1.2 * whole)):
+            if _runs(job, rng.uniform(0, 1.2 * whole)) is not None:
                 finished += 1
             else:
                 kills += 1
                 left = {"plain", "volume", "volume.luxor-manifest"}
                 assert set(job.names()) <= left
-        while not _runs(job, None):
-            pass
+        assert _runs(job, None) is not None
         print(f"{kills} kills, {finished} volumes finished between them")
 
 
-def _runs(job: Job, seconds: float | None) -> bool:
-    """Run `_work` in a process that is killed after some time. Return whether it came to its end.
+def _runs(job: Job, seconds: float | None) -> float | None:
+    """Run `_work` in a process that is killed after some time. Return how long it took.
 
-    Then the volume is right, and is removed.
+    None means that it was killed before its end. Otherwise the volume is right, and is removed.
     """
-    process = processes.Process(target=_work, args=(job,))
+    ready = processes.Event()
+    process = processes.Process(target=_work, args=(job, ready))
     process.start()
+    ready.wait()
+    begun = time.monotonic()
     process.join(seconds)
+    taken = time.monotonic() - begun
     if process.exitcode is None and process.pid is not None:
         os.kill(process.pid, signal.SIGKILL)
         process.join()
@@ -461,15 +574,17 @@ def _runs(job: Job, seconds: float | None) -> bool:
             assert file.read() == job.plain
     if process.exitcode != 0:
         assert process.exitcode == -signal.SIGKILL
-        return False
+        return None
     job.check()
     job.bucket.fs.rm_file(volume)
-    return True
+    return taken
 
 
-def _work(job: Job) -> None:
+def _work(job: Job, ready: Event) -> None:
     """Begin to encrypt, or continue."""
-    if job.bucket.fs.exists(job.bucket.path("volume.luxor-manifest")):
+    is_begun = job.bucket.fs.exists(job.bucket.path("volume.luxor-manifest"))
+    ready.set()
+    if is_begun:
         job.resume()
     else:
         job.encrypt(force=True)

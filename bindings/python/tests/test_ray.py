@@ -58,10 +58,15 @@ def files(bucket: Bucket) -> dict[str, bytes]:
     return files
 
 
-def encrypt(bucket: Bucket, key: Any, **options: Any) -> list[dict[str, Any]]:
+def encrypt(
+    bucket: Bucket, key: Any, override_num_blocks: int | None = None, **options: Any
+) -> list[dict[str, Any]]:
     """Encrypt all of the folder `plain` into the folder `volumes`."""
     plain = ray.data.read_binary_files(
-        bucket.path("plain"), filesystem=bucket.fs, include_paths=True
+        bucket.path("plain"),
+        filesystem=bucket.fs,
+        include_paths=True,
+        override_num_blocks=override_num_blocks,
     )
     made = luxor.ray.encrypt(
         plain, bucket.url("volumes"), key=key, storage_options=bucket.options, **options
@@ -89,6 +94,53 @@ def test_files_become_volumes_and_a_dataset(
         dumps.append(luxor.Volume(local).dump())
     assert len({dump["keyslots"]["0"]["kdf"]["salt"] for dump in dumps}) == 1
     assert len({dump["digests"]["0"]["digest"] for dump in dumps}) == len(files)
+
+
+def test_folders_are_kept(bucket: Bucket, key: KeyFile) -> None:
+    files = {"2024/part.csv": b"old", "2025/part.csv": b"new"}
+    for name, data in files.items():
+        bucket.fs.pipe_file(bucket.path(f"plain/{name}"), data)
+    rows = encrypt(bucket, key, **CHEAP)
+    assert {row["volume"] for row in rows} == {
+        bucket.path(f"volumes/{name}.luks") for name in files
+    }
+    volumes = luxor.ray.read(bucket.url("volumes"), key=key, storage_options=bucket.options)
+    assert sorted(row["bytes"] for row in volumes.take_all()) == [b"new", b"old"]
+
+
+def test_a_volume_that_a_repeated_task_finds_is_kept(
+    bucket: Bucket, key: KeyFile, tmp_path: Path
+) -> None:
+    for i in range(3):
+        bucket.fs.pipe_file(bucket.path(f"plain/{i}"), bytes([i]))
+    dying = DiesOnce(key, tmp_path / "marker", after=3)
+    rows = encrypt(bucket, dying, override_num_blocks=1, **CHEAP)
+    assert len(rows) == 3
+    assert (tmp_path / "marker").exists()
+    volumes = luxor.ray.read(bucket.url("volumes"), key=key, storage_options=bucket.options)
+    assert sorted(row["bytes"] for row in volumes.take_all()) == [b"\0", b"\1", b"\2"]
+
+
+def test_a_volume_that_changes_is_not_read_in_part(bucket: Bucket, key: KeyFile) -> None:
+    bucket.fs.pipe_file(bucket.path("plain/one"), bytes(300_000))
+    encrypt(bucket, key, **CHEAP)
+    volumes = luxor.ray.read(
+        bucket.url("volumes"), key=key, storage_options=bucket.options, part_size=100_000
+    )
+    encrypt(bucket, key, force=True, **CHEAP)
+    with pytest.raises(Exception, match="has changed since the work began"):
+        volumes.take_all()
+
+
+def test_volumes_that_are_new_are_found(bucket: Bucket, key: KeyFile) -> None:
+    bucket.fs.pipe_file(bucket.path("plain/one"), b"one")
+    encrypt(bucket, key, **CHEAP)
+    options: dict[str, Any] = {"key": key, "storage_options": bucket.options}
+    assert luxor.ray.read(bucket.url("volumes"), **options).count() == 1
+    bucket.fs.pipe_file(bucket.path("plain/two"), b"two")
+    encrypt(bucket, key, force=True, **CHEAP)
+    bucket.fs.pipe_file(bucket.path("volumes/x.luxor-manifest"), b"{}")
+    assert luxor.ray.read(bucket.url("volumes"), **options).count() == 2
 
 
 def test_large_volumes_are_read_in_parts(
@@ -179,15 +231,21 @@ def test_parts_of_a_volume_are_tasks_that_survive_their_worker(
     assert bucket.fs.cat_file(bucket.path("again")) == plain
 
 
+#: How often this process has been asked for a key.
+asked = [0]
+
+
 @dataclass(frozen=True)
 class DiesOnce:
-    """Kills the first worker that asks for the key."""
+    """Kills the first worker that asks for the key `after` times."""
 
     key: KeyFile
     marker: Path
+    after: int = 1
 
     def __call__(self, metadata: dict[str, Any], /) -> bytes:
-        if metadata:
+        asked[0] += bool(metadata)
+        if metadata and asked[0] >= self.after:
             try:
                 os.close(os.open(self.marker, os.O_CREAT | os.O_EXCL))
             except FileExistsError:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import glob
 import os
 import uuid
 import zlib
@@ -14,8 +16,14 @@ from fsspec.implementations.local import LocalFileSystem
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: What an upload says of a part that is stored.
+#: How a stored part is recorded: for S3 its ETag, for a file its offset and CRC-32.
 PartRecord = dict[str, str]
+
+#: Storage in which a single write makes an object whole or not at all.
+OBJECT_STORES = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memory"))
+
+#: The metadata of an object that say which upload has made it.
+MARK = "luxor-upload"
 
 
 class Upload(Protocol):
@@ -31,26 +39,43 @@ class Upload(Protocol):
         ...
 
     def stored(self, parts: Mapping[int, PartRecord], sizes: Mapping[int, int]) -> set[int]:
-        """Return which of these parts are stored as recorded."""
+        """Return which of these parts are stored as recorded.
+
+        Raises `FileNotFoundError` if the upload no longer exists.
+        """
         ...
 
     def complete(self, parts: Mapping[int, PartRecord], *, force: bool) -> None:
-        """Give the file its name. Without `force` it must not exist."""
+        """Give the file its name. Without `force` it must not exist.
+
+        Raises `FileNotFoundError` if the upload no longer exists.
+        """
+        ...
+
+    def is_complete(self) -> bool:
+        """Whether the file is there, made by this upload."""
+        ...
 
     def abort(self) -> None:
         """Remove all parts. An upload that no longer exists is not an error."""
+        ...
 
 
 class S3Upload:
-    """A multipart upload of S3."""
+    """A multipart upload of S3. Its id is the mark of the object, a colon, and the id of S3."""
 
     def __init__(self, fs: Any, path: str, id: str | None = None) -> None:
         """Continue the upload `id`, or begin one."""
         self._fs = fs
         bucket, key, _version = fs.split_path(path)
-        self._where = {"Bucket": bucket, "Key": key}
-        self.id: str = id or fs.call_s3("create_multipart_upload", **self._where)["UploadId"]
-        self._where["UploadId"] = self.id
+        self._object = {"Bucket": bucket, "Key": key}
+        if id is None:
+            mark = uuid.uuid4().hex
+            begun = fs.call_s3("create_multipart_upload", **self._object, Metadata={MARK: mark})
+            id = f"{mark}:{begun['UploadId']}"
+        self.id: str = id
+        self._mark, _, upload_id = id.partition(":")
+        self._where = {**self._object, "UploadId": upload_id}
 
     def put(self, number: int, offset: int, data: bytes) -> PartRecord:
         # The client sends a checksum, with which the server checks what it has received.
@@ -80,25 +105,40 @@ class S3Upload:
             **options,
         )
 
-    def abort(self) -> None:
+    def is_complete(self) -> bool:
         try:
-            self._fs.call_s3("abort_multipart_upload", **self._where)
+            found = self._fs.call_s3("head_object", **self._object)
         except FileNotFoundError:
-            pass
+            return False
+        return bool(found.get("Metadata", {}).get(MARK) == self._mark)
+
+    def abort(self) -> None:
+        # A part that arrives meanwhile can survive an abort.
+        with contextlib.suppress(FileNotFoundError):
+            while True:
+                self._fs.call_s3("abort_multipart_upload", **self._where)
+                self._fs.call_s3("list_parts", **self._where)
 
 
 class FileUpload:
-    """A file in a folder that all processes share. Its temporary name begins with a dot."""
+    """A file in a folder that all processes share. Its temporary name begins with a dot.
+
+    The id is the end of that name, a colon, and the number of the inode.
+    """
 
     def __init__(self, path: str, id: str | None = None) -> None:
         """Continue the upload `id`, or begin one."""
-        folder, name = os.path.split(path)
+        self._folder, name = os.path.split(path)
         self._path = path
-        self._folder = folder
-        self.id: str = id or uuid.uuid4().hex
-        self._temporary = os.path.join(folder, f".{name}.luxor-{self.id}")
         if id is None:
-            os.close(os.open(self._temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            end = uuid.uuid4().hex
+            temporary = os.path.join(self._folder, f".{name}.luxor-{end}")
+            file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+            id = f"{end}:{os.fstat(file).st_ino}"
+            os.close(file)
+        self.id: str = id
+        end, _, self._inode = id.partition(":")
+        self._temporary = os.path.join(self._folder, f".{name}.luxor-{end}")
 
     def put(self, number: int, offset: int, data: bytes) -> PartRecord:
         file = os.open(self._temporary, os.O_WRONLY)
@@ -135,29 +175,49 @@ class FileUpload:
         finally:
             os.close(folder)
 
-    def abort(self) -> None:
+    def is_complete(self) -> bool:
         try:
-            os.unlink(self._temporary)
+            if str(os.stat(self._path).st_ino) != self._inode:
+                return False
         except FileNotFoundError:
-            pass
+            return False
+        # After a crash the file can still have both names.
+        self.abort()
+        return True
+
+    def abort(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._temporary)
 
 
 def upload(fs: Any, path: str, id: str | None = None) -> Upload:
     """Begin an upload to `path`, or continue the upload `id`."""
-    protocols = [fs.protocol] if isinstance(fs.protocol, str) else fs.protocol
-    if "s3" in protocols:
+    if _is_s3(fs):
         return S3Upload(fs, path, id)
     if isinstance(fs, LocalFileSystem):
         return FileUpload(path, id)
-    raise OSError(
-        errno.EOPNOTSUPP,
-        f"{protocols[0]}:// has no upload in parts that Luxor knows: use s3:// or a shared folder, "
-        "or encrypt on one machine with luxor.encrypt",
-    )
+    raise _unsupported(fs, "upload in parts")
+
+
+def abort_all(fs: Any, path: str) -> None:
+    """Remove all unfinished uploads to `path`."""
+    if _is_s3(fs):
+        bucket, key, _version = fs.split_path(path)
+        listed = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
+        for found in listed.get("Uploads", []):
+            if found["Key"] == key:
+                S3Upload(fs, path, f":{found['UploadId']}").abort()
+    else:
+        folder, name = os.path.split(path)
+        for temporary in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.luxor-*")):
+            os.unlink(temporary)
 
 
 def store(fs: Any, path: str, data: bytes, *, force: bool) -> None:
-    """Make a file with these bytes, which appears whole or not at all."""
+    """Make a file with these bytes, which appears whole or not at all.
+
+    Without `force` it must not exist: otherwise this raises `FileExistsError`.
+    """
     if isinstance(fs, LocalFileSystem):
         file = FileUpload(path)
         try:
@@ -165,6 +225,23 @@ def store(fs: Any, path: str, data: bytes, *, force: bool) -> None:
         except BaseException:
             file.abort()
             raise
-    else:
-        # An object is never there in part.
+    elif OBJECT_STORES.intersection(_protocols(fs)):
         fs.pipe_file(path, data, mode="overwrite" if force else "create")
+    else:
+        raise _unsupported(fs, "write of a whole file at once")
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+def _is_s3(fs: Any) -> bool:
+    return "s3" in _protocols(fs)
+
+
+def _unsupported(fs: Any, what: str) -> OSError:
+    return OSError(
+        errno.EOPNOTSUPP,
+        f"{_protocols(fs)[0]}:// has no {what} that Luxor knows: use s3:// or a shared folder, or "
+        "encrypt on one machine with luxor.encrypt",
+    )

@@ -11,23 +11,26 @@ from __future__ import annotations
 import base64
 import errno
 import functools
+import hashlib
 import io
 import json
 import os
+import threading
 import time
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
 
 import fsspec
 
 from ._cipher import VolumeCipher, new_header
 from ._exceptions import Error
 from ._operations import Volume
-from ._uploads import PartRecord, Upload, upload
+from ._uploads import PartRecord, Upload, abort_all, store, upload
 from .keys import KEY_CACHE, WrappedKey
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
@@ -38,11 +41,15 @@ if TYPE_CHECKING:
     from ._types import FileLike, Secret
     from .keys import KeyProvider
 
-#: The length of a part, unless there would be too many: that of the header, which is a part too.
+#: The length of a part, unless there would be too many: 16 MiB, as the header, so that all parts of a
+#: small volume are of one length.
 PART_SIZE = 16 << 20
 
 #: The least length of a part, except the last one, and the greatest number of parts (S3).
 MIN_PART_SIZE, MAX_PARTS = 5 << 20, 10_000
+
+#: The name of a manifest is that of the target with this.
+MANIFEST = ".luxor-manifest"
 
 #: The manifest is saved at most this often, in seconds.
 SAVE_EVERY = 5.0
@@ -82,14 +89,14 @@ def encrypt(
 
     `source_options` and `target_options` are the options of fsspec for the two file systems. They are
     sent to the workers: let these find credentials in their environment instead. `manifest` is the
-    URL of the manifest, by default `target` with ".luxor-manifest", in the storage of the target.
+    URL of the manifest, in the storage of the target, by default `target` with ".luxor-manifest".
     `part_size` is a multiple of the sector size. An existing target is replaced only with `force`.
     `progress(done, total)` is called after every part. The other arguments are as in `new_header`.
 
     After an error the manifest stays, for `resume` or `abort`.
     """
     part_size = _checked_part_size(part_size)
-    files = _Files(source, target, source_options, target_options, manifest)
+    files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
     with files.open_source() as stored:
         size, identity = len(stored), stored.identity
@@ -125,54 +132,66 @@ def decrypt(
 ) -> None:
     """Decrypt the volume `source` into the file `target`: the reverse of `encrypt`."""
     part_size = _checked_part_size(part_size)
-    files = _Files(source, target, source_options, target_options, manifest)
+    files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
     with files.open_source() as stored:
         identity = stored.identity
-    with files.open_plaintext(key, identity) as plaintext:
+    with files.open_plaintext(files.volumes(key), identity) as plaintext:
         size = plaintext.size
     work = Manifest.begin(files, "decrypt", identity, size, part_size, None)
     _run(work, files, key, executor, force, progress)
 
 
 def resume(
-    manifest: str,
+    operation: Literal["encrypt", "decrypt"],
+    source: str,
+    target: str,
     *,
     key: KeyProvider,
     executor: Executor | None = None,
     source_options: dict[str, Any] | None = None,
     target_options: dict[str, Any] | None = None,
+    manifest: str | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> None:
-    """Do what is missing of the work that `manifest` describes.
+    """Do what is missing of unfinished work. The arguments are those of the call that began it.
 
-    Parts that are recorded, and still stored as recorded, are not made again. The other arguments
-    are as in `encrypt`.
+    Parts that are recorded, and still stored as recorded, are not made again. A manifest of other
+    work is refused: whoever can write to the storage could have changed it.
     """
-    work, files = _load(manifest, source_options, target_options)
+    files = _Files.of(source, target, source_options, target_options, manifest)
+    work = files.load()
+    if (work.operation, work.source, work.target) != (operation, files.source, files.target):
+        raise Error(
+            f"{files.manifest_url}: the manifest says {work.operation} {work.source} to "
+            f"{work.target}, not {operation} {files.source} to {files.target}"
+        )
+    if not work.upload_id:
+        work.begin_upload(files)
     try:
         work.keep_stored(files)
     except FileNotFoundError as gone:
-        if not work.is_complete(files):
-            raise Error(
-                f"{manifest}: the upload to {work.target} no longer exists, and the target is not "
-                "its result",
-                "Remove the manifest with luxor.distributed.abort, and begin again.",
-            ) from gone
-        files.remove_manifest()
+        work.finish(files, gone)
         return
+    if not force:
+        files.check_no_target()
     _run(work, files, key, executor, force, progress)
 
 
 def abort(
-    manifest: str,
+    target: str,
     *,
     target_options: dict[str, Any] | None = None,
+    manifest: str | None = None,
 ) -> None:
     """Remove the parts of an unfinished target, and its manifest."""
-    work, files = _load(manifest, None, target_options)
-    work.upload(files).abort()
+    files = _Files.of(target, target, target_options, target_options, manifest)
+    work = files.load()
+    if work.upload_id:
+        work.upload(files).abort()
+    else:
+        abort_all(*files.target_fs)
     files.remove_manifest()
 
 
@@ -196,8 +215,16 @@ class HeaderOnly:
         return self.keyslots[offset : offset + size].ljust(size, b"\0")
 
     def whole(self) -> bytes:
-        """Return the header up to the data."""
-        return self.keyslots + os.urandom(self.data_offset - len(self.keyslots))
+        """Return the header up to the data: always the same, so that it can be stored again."""
+        return self.keyslots + self._noise(self.data_offset - len(self.keyslots))
+
+    def sector(self) -> bytes:
+        """Return the data of an empty volume: a sector that is never read."""
+        return self._noise(self.length - self.data_offset)
+
+    def _noise(self, size: int) -> bytes:
+        # It hides nothing. The salts in the header make it different for every volume.
+        return hashlib.shake_256(self.keyslots).digest(size)
 
 
 def header_for(size: int, name: str, key: KeyProvider, options: dict[str, Any]) -> HeaderOnly:
@@ -228,8 +255,7 @@ def unlocked(header: HeaderOnly, key: KeyProvider) -> VolumeCipher:
 def encrypted(header: HeaderOnly, data: bytes, key: KeyProvider) -> bytes:
     """Return the volume with this header and plaintext."""
     if not data:
-        # A sector that is never read.
-        return header.whole() + os.urandom(header.length - header.data_offset)
+        return header.whole() + header.sector()
     return header.whole() + unlocked(header, key).encrypt(data, 0)
 
 
@@ -241,7 +267,30 @@ class _Files:
     target: str
     source_options: dict[str, Any] | None
     target_options: dict[str, Any] | None
-    manifest: str | None
+    manifest_url: str
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        target: str,
+        source_options: dict[str, Any] | None,
+        target_options: dict[str, Any] | None,
+        manifest: str | None,
+    ) -> _Files:
+        """Make all names absolute, since workers have other folders."""
+        target = _absolute(target, target_options)
+        return cls(
+            _absolute(source, source_options),
+            target,
+            source_options,
+            target_options,
+            _absolute(manifest or f"{target}{MANIFEST}", target_options),
+        )
+
+    def __reduce__(self) -> Any:
+        # Other processes open the file systems for themselves.
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
     @functools.cached_property
     def source_fs(self) -> tuple[Any, str]:
@@ -251,58 +300,73 @@ class _Files:
     def target_fs(self) -> tuple[Any, str]:
         return _file_system(self.target, self.target_options)
 
-    @property
-    def manifest_url(self) -> str:
-        return self.manifest or f"{self.target}.luxor-manifest"
-
     @functools.cached_property
     def manifest_fs(self) -> tuple[Any, str]:
         return _file_system(self.manifest_url, self.target_options)
 
     def check_new(self, force: bool) -> None:
         """Refuse an existing target, and a manifest of unfinished work."""
+        if not force:
+            self.check_no_target()
+        fs, path = self.manifest_fs
+        fs.invalidate_cache()
+        if fs.exists(path):
+            raise self._unfinished()
+
+    def check_no_target(self) -> None:
         fs, path = self.target_fs
         # What other processes have made meanwhile must be seen.
         fs.invalidate_cache()
-        if not force and fs.exists(path):
-            raise FileExistsError(errno.EEXIST, "the target exists", self.target)
-        fs, path = self.manifest_fs
         if fs.exists(path):
-            raise FileExistsError(
-                errno.EEXIST,
-                "unfinished work has this manifest: resume or abort it",
-                self.manifest_url,
-            )
+            raise FileExistsError(errno.EEXIST, "the target exists", self.target)
+
+    def _unfinished(self) -> FileExistsError:
+        message = "unfinished work has this manifest: resume or abort it"
+        return FileExistsError(errno.EEXIST, message, self.manifest_url)
 
     @contextmanager
     def open_source(self) -> Iterator[StoredFile]:
         fs, path = self.source_fs
+        fs.invalidate_cache()
         stored = StoredFile(fs, path)
         try:
             yield stored
         finally:
             stored.close()
 
+    def check_source(self, identity: str) -> None:
+        """Refuse a source that is no longer the one of the manifest."""
+        with self.open_source() as stored:
+            check_identity(stored, identity, self.source)
+
+    def volumes(self, key: KeyProvider) -> LuksFileSystem:
+        """Return the plaintext of the source's file system."""
+        return LuksFileSystem(fs=self.source_fs[0], key=key)
+
     @contextmanager
-    def open_plaintext(self, key: KeyProvider, identity: str) -> Iterator[LuksFile]:
+    def open_plaintext(self, volumes: LuksFileSystem, identity: str) -> Iterator[LuksFile]:
         fs, path = self.source_fs
-        volumes = LuksFileSystem(fs=fs, key=key, skip_instance_cache=True)
+        fs.invalidate_cache()
         with volumes._open(path, cache_type="none") as file:
-            _check_identity(file.stored, identity, self.source)
+            check_identity(file.stored, identity, self.source)
             yield file
 
-    def save(self, text: str) -> None:
+    def load(self) -> Manifest:
         fs, path = self.manifest_fs
-        if "file" in fs.protocol:
-            # Replaced as a whole, as an object is.
-            fs.pipe_file(f"{path}.new", text.encode())
-            os.replace(f"{path}.new", path)
-        else:
-            fs.pipe_file(path, text.encode())
+        fs.invalidate_cache()
+        return Manifest.from_json(fs.cat_file(path))
+
+    def save(self, work: Manifest, *, new: bool = False) -> None:
+        fs, path = self.manifest_fs
+        try:
+            store(fs, path, work.to_json().encode(), force=not new)
+        except FileExistsError as error:
+            raise self._unfinished() from error
 
     def remove_manifest(self) -> None:
         fs, path = self.manifest_fs
-        fs.rm_file(path)
+        with suppress(FileNotFoundError):
+            fs.rm_file(path)
 
 
 @dataclass
@@ -311,7 +375,7 @@ class Manifest:
 
     operation: Literal["encrypt", "decrypt"]
     source: str
-    #: What tells the source from another file with its name.
+    #: The source's length and ETag, or what its storage has instead: another file has another one.
     identity: str
     target: str
     #: The length of the plaintext and of the target.
@@ -321,6 +385,7 @@ class Manifest:
     #: The length of the header, and its metadata and keyslots. Noise fills the rest.
     header_length: int
     header: bytes
+    #: Empty until the upload is begun.
     upload_id: str
     parts: dict[int, PartRecord]
 
@@ -343,7 +408,6 @@ class Manifest:
             raise ValueError(
                 f"part_size: {length} bytes in parts of {part_size} are more than {parts} parts"
             )
-        fs, path = files.target_fs
         work = cls(
             operation,
             files.source,
@@ -354,11 +418,25 @@ class Manifest:
             part_size,
             0 if header is None else header.data_offset,
             b"" if header is None else header.keyslots,
-            upload(fs, path).id,
+            "",
             {},
         )
-        files.save(work.to_json())
+        # Before the upload: otherwise a crash between the two leaves an upload that nothing knows.
+        files.save(work, new=True)
+        work.begin_upload(files)
         return work
+
+    def begin_upload(self, files: _Files) -> None:
+        """Begin the upload, and record it."""
+        fs, path = files.target_fs
+        abort_all(fs, path)
+        self.upload_id = upload(fs, path).id
+        files.save(self)
+
+    def digest(self) -> str:
+        """Return a hash of everything but the records of parts."""
+        fixed = {**vars(self), "parts": None, "header": self.header.hex()}
+        return hashlib.sha256(json.dumps(fixed).encode()).hexdigest()
 
     def to_json(self) -> str:
         return json.dumps(
@@ -371,12 +449,12 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Manifest:
-        fields = json.loads(text)
-        if fields.pop("schema") != 1:
+        values = json.loads(text)
+        if values.pop("schema") != 1:
             raise ValueError("the manifest is of another version of Luxor")
-        fields["header"] = zlib.decompress(base64.b64decode(fields["header"]))
-        fields["parts"] = {int(number): part for number, part in fields["parts"].items()}
-        return cls(**fields)
+        values["header"] = zlib.decompress(base64.b64decode(values["header"]))
+        values["parts"] = {int(number): part for number, part in values["parts"].items()}
+        return cls(**values)
 
     def upload(self, files: _Files) -> Upload:
         fs, path = files.target_fs
@@ -405,35 +483,44 @@ class Manifest:
         stored = self.upload(files).stored(self.parts, sizes)
         self.parts = {number: part for number, part in self.parts.items() if number in stored}
 
-    def is_complete(self, files: _Files) -> bool:
-        """Whether the target is the result: it has the length, and begins with the header."""
-        fs, path = files.target_fs
-        fs.invalidate_cache()
-        if not fs.exists(path) or fs.size(path) != self.length:
-            return False
-        # A decrypted file has no mark of its own.
-        return bool(self.header) and fs.cat_file(path, start=0, end=len(self.header)) == self.header
+    def header_only(self) -> HeaderOnly:
+        return HeaderOnly(self.header, self.header_length, self.length)
+
+    def finish(self, files: _Files, error: OSError) -> None:
+        """Remove the manifest if the target is the result. Otherwise raise `error` in words."""
+        if self.upload(files).is_complete():
+            files.remove_manifest()
+        elif isinstance(error, FileExistsError):
+            raise FileExistsError(errno.EEXIST, "the target exists now", self.target) from error
+        else:
+            raise Error(
+                f"{files.manifest_url}: the upload to {self.target} no longer exists, and the "
+                "target is not its result",
+                "Remove the manifest with luxor.distributed.abort, and begin again.",
+            ) from error
 
 
 @dataclass(frozen=True)
 class _Job:
-    """What a worker is told: where the work is described, and where its key comes from."""
+    """What is sent to the workers: where the work is described, and where its key comes from."""
 
-    manifest: str
-    upload_id: str
-    source_options: dict[str, Any] | None
-    target_options: dict[str, Any] | None
+    files: _Files
     key: Any
+    #: The digest of the manifest: nobody may exchange it meanwhile.
+    digest: str
+    #: Tells this call from another one for the same target, whose options or key were others.
+    run: str
 
-    def work(self) -> _Worker:
+    def worker(self) -> _Worker:
         """Return what this process needs for parts of the job, which it keeps for later parts."""
-        which = (os.getpid(), self.upload_id)
-        worker = _workers.get(which)
-        if worker is None:
-            worker = _workers[which] = _Worker(self)
-            while len(_workers) > 16:
-                del _workers[next(iter(_workers))]
-        return worker
+        which = (os.getpid(), self.run)
+        with _workers_lock:
+            worker = _workers.get(which)
+            if worker is None:
+                worker = _workers[which] = _Worker(self)
+                while len(_workers) > KEPT_WORKERS:
+                    del _workers[next(iter(_workers))]
+            return worker
 
 
 class _Worker:
@@ -441,44 +528,47 @@ class _Worker:
 
     def __init__(self, job: _Job) -> None:
         self._job = job
-        self._manifest, self._files = _load(
-            job.manifest, job.source_options, job.target_options
-        )
-        if self._manifest.upload_id != job.upload_id:
-            raise Error(f"{job.manifest}: the manifest is that of another upload")
+        self._files = job.files
+        self._manifest = self._files.load()
+        if self._manifest.digest() != job.digest:
+            raise Error(f"{self._files.manifest_url}: the manifest has changed")
         self._upload = self._manifest.upload(self._files)
         self._plan = self._manifest.plan()
-        self._cipher = functools.lru_cache(1)(self._unlock)
 
-    def _unlock(self) -> VolumeCipher:
-        work = self._manifest
-        return unlocked(HeaderOnly(work.header, work.header_length, work.length), self._job.key)
+    @functools.cached_property
+    def _cipher(self) -> VolumeCipher:
+        return unlocked(self._manifest.header_only(), self._job.key)
+
+    @functools.cached_property
+    def _volumes(self) -> LuksFileSystem:
+        return self._files.volumes(self._job.key)
 
     def make(self, number: int) -> PartRecord:
         """Make a part of the data, and store it."""
         work = self._manifest
         offset, size = self._plan[number]
-        if work.operation == "encrypt":
-            with self._files.open_source() as stored:
-                _check_identity(stored, work.identity, work.source)
-                data = stored.read_at(size, offset) if size else b""
-            if size:
-                data = self._cipher().encrypt(data, offset)
-            else:
-                # The data of an empty file are a sector that is never read.
-                data = os.urandom(work.length - work.header_length)
-        else:
-            with self._files.open_plaintext(self._job.key, work.identity) as file:
+        if work.operation == "decrypt":
+            with self._files.open_plaintext(self._volumes, work.identity) as file:
                 data = file.read_at(size, offset)
+        elif size == 0:
+            data = work.header_only().sector()
+        else:
+            with self._files.open_source() as stored:
+                check_identity(stored, work.identity, work.source)
+                data = stored.read_at(size, offset)
+            data = self._cipher.encrypt(data, offset)
         return self._upload.put(number, work.header_length + offset, data)
 
 
+#: How many jobs a process keeps, each with its keys.
+KEPT_WORKERS = 4
 _workers: dict[tuple[int, str], _Worker] = {}
+_workers_lock = threading.Lock()
 
 
 def _make_part(job: _Job, number: int) -> tuple[int, PartRecord]:
-    """Run in a worker: make one part."""
-    return number, job.work().make(number)
+    """Make one part, in a worker."""
+    return number, job.worker().make(number)
 
 
 def _run(
@@ -490,9 +580,7 @@ def _run(
     progress: Progress | None,
 ) -> None:
     """Make the missing parts, and complete the target."""
-    job = _Job(
-        files.manifest_url, work.upload_id, files.source_options, files.target_options, key
-    )
+    job = _Job(files, key, work.digest(), uuid4().hex)
     plan = work.plan()
     done = sum(size for number, (_, size) in plan.items() if number in work.parts)
     own = ThreadPoolExecutor(os.cpu_count()) if executor is None else None
@@ -509,17 +597,17 @@ def _run(
             if progress is not None:
                 progress(done, work.size)
             if time.monotonic() - saved > SAVE_EVERY:
-                files.save(work.to_json())
+                files.save(work)
                 saved = time.monotonic()
     except BaseException as error:
         for future in futures:
             future.cancel()
         with suppress(Exception):
             # What is not recorded is only made again.
-            files.save(work.to_json())
+            files.save(work)
         error.add_note(
             f"{len(work.parts)} of {len(plan)} parts of {work.target} are stored. "
-            f"luxor.distributed.resume({files.manifest_url!r}, …) does the rest, abort removes them."
+            "luxor.distributed.resume does the rest, abort removes them."
         )
         raise
     finally:
@@ -527,13 +615,18 @@ def _run(
             own.shutdown(cancel_futures=True)
     unfinished = work.upload(files)
     if work.header and 1 not in work.parts:
-        header = HeaderOnly(work.header, work.header_length, work.length)
-        work.parts[1] = unfinished.put(1, 0, header.whole())
-    files.save(work.to_json())
+        work.parts[1] = unfinished.put(1, 0, work.header_only().whole())
+    files.save(work)
+    # It was the same before every part and is the same now: no part is from another file.
+    files.check_source(work.identity)
+    if not force:
+        files.check_no_target()
     try:
         unfinished.complete(work.parts, force=force)
-    except FileExistsError as error:
-        raise FileExistsError(errno.EEXIST, "the target exists now", work.target) from error
+    except (FileExistsError, FileNotFoundError) as error:
+        # The answer to a request that succeeded can be lost, and the request be repeated.
+        work.finish(files, error)
+        return
     fs, path = files.target_fs
     fs.invalidate_cache()
     if (length := fs.size(path)) != work.length:
@@ -550,7 +643,7 @@ def _checked_part_size(part_size: int | None) -> int:
     return part_size
 
 
-def _check_identity(stored: StoredFile, identity: str, url: str) -> None:
+def check_identity(stored: StoredFile, identity: str, url: str) -> None:
     if stored.identity != identity:
         raise OSError(errno.ESTALE, "the file has changed since the work began", url)
 
@@ -560,12 +653,6 @@ def _file_system(url: str, options: dict[str, Any] | None) -> tuple[Any, str]:
     return fs, path
 
 
-def _load(
-    manifest: str,
-    source_options: dict[str, Any] | None,
-    target_options: dict[str, Any] | None,
-) -> tuple[Manifest, _Files]:
-    fs, path = _file_system(manifest, target_options)
-    work = Manifest.from_json(fs.cat_file(path))
-    files = _Files(work.source, work.target, source_options, target_options, manifest)
-    return work, files
+def _absolute(url: str, options: dict[str, Any] | None) -> str:
+    fs, path = _file_system(url, options)
+    return str(fs.unstrip_protocol(path))

@@ -3,7 +3,8 @@
 
 A provider is sent to the processes in place of a key. There it is called with the metadata of a
 volume, as `Volume.dump` returns them, and returns the secret of a keyslot: text or bytes. Any
-function can be a provider. Keys are neither in the arguments of tasks nor in logs.
+function can be a provider, if it fetches the key and does not contain it. Then keys are neither in
+the arguments of tasks nor in logs.
 """
 
 from __future__ import annotations

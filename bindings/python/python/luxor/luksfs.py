@@ -68,16 +68,21 @@ class StoredFile:
             }
         else:
             info = getattr(self._file, "details", None) or fs.info(path)
+        if info["size"] is None:
+            raise OSError(f"{path}: its storage does not say how long it is")
         self._size: int = info["size"]
-        #: What tells this file from another one at the same path.
-        self.identity = f"{self._size} bytes, {info.get('ETag') or info}"
+        tag = info.get("ETag") or info.get("etag") or info.get("generation") or info
+        #: The length, and the ETag or what the storage has instead. Another file has another one.
+        self.identity = f"{self._size} bytes, {tag}"
+        # Only clients that can have several requests under way may be called by several threads.
+        self._is_concurrent = isinstance(self._file, AbstractBufferedFile) and fs.async_impl
 
     def __len__(self) -> int:
         return self._size
 
     def read_at(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from byte `offset` on, which must be in the file."""
-        if isinstance(self._file, AbstractBufferedFile):
+        if self._is_concurrent:
             data: bytes = self._file._fetch_range(offset, offset + size)
         elif isinstance(self._file, io.BytesIO):
             # A file of `memory://` is one object with one position, for everything that opens it.
@@ -180,6 +185,8 @@ class LuksFileSystem(ChainedFileSystem):
 
     protocol = "luks"
     root_marker = ""
+    # An instance holds keys, and ends with its users.
+    cachable = False
 
     def __init__(
         self,
@@ -280,19 +287,18 @@ class LuksFileSystem(ChainedFileSystem):
         path = self._target(path)
         stored = StoredFile(self.fs, path)
         try:
-            cipher = self._cipher_of(path, stored)
+            return LuksFile(
+                self,
+                path,
+                stored,
+                self._cipher_of(path, stored),
+                block_size=block_size or BLOCK,
+                cache_type=cache_type,
+                cache_options=cache_options,
+            )
         except BaseException:
             stored.close()
             raise
-        return LuksFile(
-            self,
-            path,
-            stored,
-            cipher,
-            block_size=block_size or BLOCK,
-            cache_type=cache_type,
-            cache_options=cache_options,
-        )
 
     def _cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher:
         """Return the cipher of a volume. It is kept until the volume is another one."""
@@ -326,13 +332,19 @@ class LuksFileSystem(ChainedFileSystem):
         info = dict(self.fs.info(path, **kwargs))
         if info["type"] == "file":
             info["stored_size"] = info["size"]
-            stored = StoredFile(self.fs, path)
-            try:
-                cipher = self._known_cipher_of(path, stored)
-                info["size"] = cipher.size if cipher else Volume(_Head(stored, METADATA)).size
-            finally:
-                stored.close()
+            info["size"], _identity = self.describe(path)
         return info
+
+    def describe(self, path: str) -> tuple[int, str]:
+        """Return the length of the plaintext, and the identity of the stored file."""
+        path = self._target(path)
+        stored = StoredFile(self.fs, path)
+        try:
+            cipher = self._known_cipher_of(path, stored)
+            size = cipher.size if cipher else Volume(_Head(stored, METADATA)).size
+            return size, stored.identity
+        finally:
+            stored.close()
 
     def exists(self, path: str, **kwargs: Any) -> bool:
         return bool(self.fs.exists(self._target(path), **kwargs))
@@ -416,7 +428,7 @@ def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
     return file.read_at(max(stop - start, 0), start)
 
 
-_pool: tuple[int, ThreadPoolExecutor] | None = None
+_pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()
 _in_pool = threading.local()
 
@@ -432,7 +444,16 @@ def at_once(call: Callable[..., T], *args: Iterable[Any]) -> Iterator[T]:
         _in_pool.is_set = True
 
     with _pool_lock:
-        # A forked process has none of the threads of its parent.
-        if _pool is None or _pool[0] != os.getpid():
-            _pool = (os.getpid(), ThreadPoolExecutor(RANGES, "luksfs", initializer=mark))
-        return _pool[1].map(call, *args)
+        if _pool is None:
+            _pool = ThreadPoolExecutor(RANGES, "luksfs", initializer=mark)
+        pool = _pool
+    return pool.map(call, *args)
+
+
+def _forget_pool() -> None:
+    """A forked process has none of the threads of its parent, and the lock may be held."""
+    global _pool, _pool_lock, _in_pool
+    _pool, _pool_lock, _in_pool = None, threading.Lock(), threading.local()
+
+
+os.register_at_fork(after_in_child=_forget_pool)

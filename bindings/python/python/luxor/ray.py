@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import concurrent.futures
 import functools
+import os
 import posixpath
+import uuid
+import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import fsspec
@@ -15,10 +19,12 @@ import ray.data
 from ray.data import ReadTask
 from ray.data.block import BlockMetadata
 
+from ._exceptions import Error
+from ._operations import Volume
 from ._uploads import store
-from .distributed import encrypted, header_for
+from .distributed import MANIFEST, check_identity, encrypted, header_for
 from .keys import WrappedKey
-from .luksfs import LuksFile, LuksFileSystem, at_once
+from .luksfs import LuksFile, LuksFileSystem, StoredFile, at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,6 +34,27 @@ if TYPE_CHECKING:
 
 #: A function that makes tables of the plaintext of a volume: one, or several after each other.
 Rows: TypeAlias = "Callable[[LuksFile], pyarrow.Table | Iterable[pyarrow.Table]]"
+
+
+class _TaskFuture(concurrent.futures.Future[Any]):
+    """The result of a task, which ends when this is cancelled."""
+
+    def __init__(self, task: Any) -> None:
+        super().__init__()
+        self._task = task
+        task.future().add_done_callback(self._take)
+
+    def _take(self, done: concurrent.futures.Future[Any]) -> None:
+        if not self.set_running_or_notify_cancel():
+            return
+        if (error := done.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(done.result())
+
+    def cancel(self) -> bool:
+        ray.cancel(self._task)
+        return super().cancel()
 
 
 class Executor(concurrent.futures.Executor):
@@ -40,7 +67,7 @@ class Executor(concurrent.futures.Executor):
     def __init__(self, **options: Any) -> None:
         self._options = {"max_retries": 3, "retry_exceptions": [OSError], **options}
         self._remote = functools.lru_cache(self._make_remote)
-        self._tasks: list[Any] = []
+        self._futures: weakref.WeakSet[_TaskFuture] = weakref.WeakSet()
 
     def _make_remote(self, function: Callable[..., Any]) -> Any:
         return ray.remote(**self._options)(function)
@@ -48,18 +75,17 @@ class Executor(concurrent.futures.Executor):
     def submit(
         self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> concurrent.futures.Future[Any]:
-        task = self._remote(function).remote(*args, **kwargs)
-        self._tasks.append(task)
-        future: concurrent.futures.Future[Any] = task.future()
+        future = _TaskFuture(self._remote(function).remote(*args, **kwargs))
+        self._futures.add(future)
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        futures = list(self._futures)
         if cancel_futures:
-            for task in self._tasks:
-                ray.cancel(task)
-        if wait and self._tasks:
-            ray.wait(self._tasks, num_returns=len(self._tasks))
-        self._tasks.clear()
+            for future in futures:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(futures)
 
 
 class VolumeDatasource(ray.data.Datasource):
@@ -87,23 +113,24 @@ class VolumeDatasource(ray.data.Datasource):
         fs, _ = fsspec.url_to_fs(urls[0], **options)
         protocol = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
         self._open = functools.partial(
-            LuksFileSystem, target_protocol=protocol, target_options=options, key=key
+            _volumes, uuid.uuid4().hex, target_protocol=protocol, target_options=options, key=key
         )
         self._rows = rows
+        # What other processes have made meanwhile must be seen.
+        fs.invalidate_cache()
         paths = [path for url in urls for path in _expand(fs, fs._strip_protocol(url))]
         if part_size is None or rows is not None:
-            self._units: list[_Unit] = [(path, None, fs.size(path)) for path in paths]
+            self._units = [_Unit(path, fs.size(path)) for path in paths]
         else:
-            volumes = self._open()
-            sizes = at_once(lambda path: volumes.info(path)["size"], paths)
+            described = at_once(self._open().describe, paths)
             self._units = [
-                (path, offset, min(part_size, size - offset))
-                for path, size in zip(paths, sizes, strict=True)
+                _Unit(path, min(part_size, size - offset), offset, identity)
+                for path, (size, identity) in zip(paths, described, strict=True)
                 for offset in range(0, max(size, 1), part_size)
             ]
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(size for _, _, size in self._units)
+        return sum(unit.size for unit in self._units)
 
     def get_read_tasks(
         self,
@@ -118,9 +145,9 @@ class VolumeDatasource(ray.data.Datasource):
             units = self._units[number::count]
             metadata = BlockMetadata(
                 num_rows=None if self._rows is not None else len(units),
-                size_bytes=sum(size for _, _, size in units),
+                size_bytes=sum(unit.size for unit in units),
                 exec_stats=None,
-                input_files=tuple(path for path, _, _ in units),
+                input_files=tuple(unit.path for unit in units),
             )
             read = functools.partial(_read, self._open, units, self._rows)
             tasks.append(ReadTask(read, metadata, per_task_row_limit=per_task_row_limit))
@@ -132,7 +159,12 @@ def _expand(fs: Any, path: str) -> list[str]:
     if "*" in path or "?" in path or "[" in path:
         found = fs.glob(path)
     elif fs.isdir(path):
-        found = fs.find(path)
+        # Without unfinished volumes and their manifests.
+        found = [
+            path
+            for path in fs.find(path)
+            if not posixpath.basename(path).startswith(".") and not path.endswith(MANIFEST)
+        ]
     else:
         found = [path]
     if not found:
@@ -145,15 +177,32 @@ def _read(
 ) -> Iterator[pyarrow.Table]:
     """Read the units, in a worker."""
     opened = volumes()
-    for path, offset, size in units:
-        with opened._open(path, cache_type="readahead" if rows else "none") as file:
+    for unit in units:
+        with opened._open(unit.path, cache_type="readahead" if rows else "none") as file:
             if rows is not None:
                 made = rows(file)
                 yield from [made] if isinstance(made, pyarrow.Table) else made
-            elif offset is None:
-                yield _table(path=path, bytes=file.read())
+            elif unit.identity is None:
+                yield _table(path=unit.path, bytes=file.read())
             else:
-                yield _table(path=path, offset=offset, bytes=file.read_at(size, offset))
+                # All parts are of the volume that was divided.
+                check_identity(file.stored, unit.identity, unit.path)
+                data = file.read_at(unit.size, unit.offset)
+                yield _table(path=unit.path, offset=unit.offset, bytes=data)
+
+
+#: The file systems of the last datasets that this process has read.
+_opened: dict[tuple[int, str], LuksFileSystem] = {}
+
+
+def _volumes(run: str, **options: Any) -> LuksFileSystem:
+    """Return the file system of a dataset, with the keys that this process has derived for it."""
+    which = (os.getpid(), run)
+    if which not in _opened:
+        _opened[which] = LuksFileSystem(**options)
+        while len(_opened) > 4:
+            _opened.pop(next(iter(_opened)), None)
+    return _opened[which]
 
 
 def _table(**row: Any) -> pyarrow.Table:
@@ -164,8 +213,14 @@ def _table(**row: Any) -> pyarrow.Table:
     )
 
 
-#: The path of a volume, an offset in it or None for all of it, and a number of bytes.
-_Unit: TypeAlias = tuple[str, int | None, int]
+@dataclass(frozen=True)
+class _Unit:
+    """A volume, or `size` bytes of its plaintext from `offset` on if it has an `identity`."""
+
+    path: str
+    size: int
+    offset: int = 0
+    identity: str | None = None
 
 
 def read(
@@ -206,9 +261,10 @@ def encrypt(
     """Encrypt every file of a dataset into a volume of its own in `folder`, a URL of fsspec.
 
     The rows of `files` have the columns `path` and `bytes`, as those of
-    `ray.data.read_binary_files(…, include_paths=True)`. The volume has the name of the file with
-    `suffix`. An existing volume is replaced only with `force`. `storage_options` are those of
-    `folder`. A volume appears whole or not at all.
+    `ray.data.read_binary_files(…, include_paths=True)`. A volume has the name of its file within the
+    folder that contains all of them, with `suffix`. An existing volume is replaced only with `force`.
+    `storage_options` are those of `folder`, and are sent to the workers. A volume appears whole or not
+    at all. If a task is repeated, the volumes that it has made are kept.
 
     All volumes have the same salt, so that a worker derives the key once. With a `WrappedKey` every
     volume has a secret of its own. The other arguments are as in `new_header`.
@@ -226,15 +282,45 @@ def encrypt(
     }
     if not isinstance(key, WrappedKey):
         options["like"] = header_for(0, "", key, options)
-    fs, root = fsspec.url_to_fs(folder, **(storage_options or {}))
-    fs.makedirs(root, exist_ok=True)
+    fs, target = fsspec.url_to_fs(folder, **(storage_options or {}))
+    fs.makedirs(target, exist_ok=True)
+    root = _common_folder(files.input_files())
+    run = uuid.uuid4()
 
     def volume(row: dict[str, Any]) -> dict[str, Any]:
-        path = f"{root.rstrip('/')}/{posixpath.basename(row['path'])}{suffix}"
         # Every worker opens the file system for itself.
-        target, _ = fsspec.url_to_fs(folder, **(storage_options or {}))
-        header = header_for(len(row["bytes"]), path, key, options)
-        store(target, path, encrypted(header, row["bytes"], key), force=force)
+        fs, _ = fsspec.url_to_fs(folder, **(storage_options or {}))
+        inside = row["path"].startswith(f"{root}/")
+        name = row["path"][len(root) + 1 :] if inside else posixpath.basename(row["path"])
+        path = f"{target.rstrip('/')}/{name}{suffix}"
+        # The UUID says that a volume is the result of this call for this file.
+        own = str(uuid.uuid5(run, row["path"]))
+        if "/" in name:
+            fs.makedirs(posixpath.dirname(path), exist_ok=True)
+        header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
+        try:
+            store(fs, path, encrypted(header, row["bytes"], key), force=force)
+        except FileExistsError:
+            fs.invalidate_cache()
+            if not _has_uuid(fs, path, own):
+                raise
         return {"path": row["path"], "volume": path, "size": len(row["bytes"])}
 
-    return files.map(volume).materialize()
+    # Ray would make lost rows of a materialized dataset again, and with them their volumes.
+    return ray.data.from_items(files.map(volume).take_all())
+
+
+def _common_folder(paths: list[str]) -> str:
+    """Return the deepest folder that contains all of these files, or nothing if there are none."""
+    folders = [posixpath.dirname(path) for path in paths]
+    return posixpath.commonpath(folders) if folders and all(folders) else ""
+
+
+def _has_uuid(fs: Any, path: str, own: str) -> bool:
+    file = StoredFile(fs, path)
+    try:
+        return Volume(file).uuid == own
+    except Error:
+        return False
+    finally:
+        file.close()
