@@ -165,9 +165,10 @@ fn packages(area: &str) -> Option<&'static str> {
 }
 
 fn test(steps: &mut Steps) {
-    workspace_tests(steps, process::is_long());
-    kernels::tests(steps);
-    rtl::whole_core(steps);
+    workspace_tests(steps, process::is_long(), |steps| {
+        kernels::tests(steps);
+        rtl::whole_core(steps);
+    });
     if process::is_long() && emulate::is_needed() {
         emulate::steps(steps);
     }
@@ -190,11 +191,13 @@ fn ci(steps: &mut Steps) {
         let mut doc = process::cargo_workspace("doc");
         process::run(doc.arg("--no-deps").env("RUSTDOCFLAGS", "-D warnings"))
     });
-    if workspace_tests(steps, true) {
+    let is_built = workspace_tests(steps, true, |steps| {
+        kernels::steps(steps);
+        rtl::all_but_benches(steps);
+    });
+    if is_built {
         engines_as_built(steps);
     }
-    kernels::steps(steps);
-    rtl::all_but_benches(steps);
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);
     steps.run("Python wheel", bindings_python::wheel);
@@ -232,9 +235,9 @@ fn engines_as_built(steps: &mut Steps) {
 }
 
 /// Builds and runs all tests of the workspace, those of the libraries for other languages, and the
-/// benches of the FPGA core. `with_page` also makes a report and checks its page. Returns whether the
-/// tests were built.
-fn workspace_tests(steps: &mut Steps, with_page: bool) -> bool {
+/// benches of the FPGA core. `with_page` also makes a report and checks its page. `others` are steps
+/// that need nothing of these. Returns whether the tests were built.
+fn workspace_tests(steps: &mut Steps, with_page: bool, others: impl FnOnce(&mut Steps)) -> bool {
     let is_built = steps.run("tests: build", || {
         process::run(process::cargo_workspace("test").arg("--no-run"))?;
         process::build_libraries(None)
@@ -253,6 +256,8 @@ fn workspace_tests(steps: &mut Steps, with_page: bool) -> bool {
         }
         steps.run_beside(beside, |steps| {
             rust_tests(steps, None);
+            // Those of Python wait for servers and clusters for longer than these tests take.
+            others(steps);
         });
         if steps.has_passed(page::MAKE) {
             page::look_at_it(steps);
