@@ -192,7 +192,7 @@ class TestKeys:
         job.encrypt()
         job.check()
         monkeypatch.delenv("LUXOR_TEST_KEY")
-        with pytest.raises(KeyError, match="LUXOR_TEST_KEY with the key is not set"):
+        with pytest.raises(luxor.MissingError, match="LUXOR_TEST_KEY with the key is not set"):
             distributed.decrypt(bucket.url("volume"), bucket.url("again"), **job.options)
 
     def test_a_key_service_wraps_a_secret_for_each_volume(self, bucket: Bucket) -> None:
@@ -625,6 +625,26 @@ def test_storage_without_uploads_in_parts_is_refused(key: KeyFile) -> None:
     fsspec.filesystem("memory").pipe_file("/plain", b"x")
     with pytest.raises(OSError, match="no upload in parts"):
         distributed.encrypt("memory://plain", "memory://volume", key=key, **CHEAP)
+
+
+def test_a_folder_is_no_source(bucket: Bucket, key: KeyFile) -> None:
+    job = Job.of(bucket, key, 10)
+    bucket.fs.pipe_file(bucket.path("folder/one"), b"one")
+    with pytest.raises(IsADirectoryError):
+        distributed.encrypt(bucket.url("folder"), bucket.url("volume"), **job.options)
+
+
+def test_messages_say_what_is_wrong(bucket: Bucket, key: KeyFile, tmp_path: Path) -> None:
+    job = Job.of(bucket, key, 10)
+    with pytest.raises(TypeError, match="key must be a provider"):
+        job.encrypt(key=str(key.path))
+    with pytest.raises(luxor.MissingError, match="there is no key file"):
+        job.encrypt(key=KeyFile(tmp_path / "nothing"))
+    with pytest.raises(FileNotFoundError, match="there is no unfinished work"):
+        job.resume()
+    with pytest.raises(FileNotFoundError, match="there is no unfinished work"):
+        job.abort()
+    assert job.names() == ["plain"]
 
 
 def test_a_missing_source(bucket: Bucket, key: KeyFile) -> None:

@@ -533,7 +533,7 @@ def test_a_missing_key_is_an_error(bucket: Bucket, tmp_path: Path) -> None:
     for secret, error in (
         ({"key_file": tmp_path / "none"}, FileNotFoundError),
         ({"key": luxor.keys.KeyFile(tmp_path / "none")}, FileNotFoundError),
-        ({"key": luxor.keys.KeyVariable("LUXOR_TEST_NONE")}, KeyError),
+        ({"key": luxor.keys.KeyVariable("LUXOR_TEST_NONE")}, FileNotFoundError),
     ):
         with pytest.raises(error):
             store.filesystem(**secret).open(store.url("volume"))

@@ -31,7 +31,7 @@ from ._cipher import VolumeCipher, new_header
 from ._exceptions import Error
 from ._operations import Volume
 from ._uploads import PartRecord, Upload, abort_all, store, upload
-from .keys import KEY_CACHE, WrappedKey
+from .keys import KEY_CACHE, WrappedKey, checked_provider
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ def encrypt(
 
     After an error the manifest stays, for `resume` or `abort`.
     """
+    checked_provider(key)
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
@@ -131,6 +132,7 @@ def decrypt(
     progress: Progress | None = None,
 ) -> None:
     """Decrypt the volume `source` into the file `target`: the reverse of `encrypt`."""
+    checked_provider(key)
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
@@ -160,6 +162,7 @@ def resume(
     Parts that are recorded, and still stored as recorded, are not made again. A manifest of other
     work is refused: whoever can write to the storage could have changed it.
     """
+    checked_provider(key)
     files = _Files.of(source, target, source_options, target_options, manifest)
     work = files.load()
     if (work.operation, work.source, work.target) != (operation, files.source, files.target):
@@ -205,8 +208,8 @@ class HeaderOnly:
     keyslots: bytes
     data_offset: int
     length: int
-
-    name = "<header>"
+    #: For messages.
+    name: str = "the new volume"
 
     def __len__(self) -> int:
         return self.length
@@ -318,7 +321,7 @@ class _Files:
         # What other processes have made meanwhile must be seen.
         fs.invalidate_cache()
         if fs.exists(path):
-            raise FileExistsError(errno.EEXIST, "the target exists", self.target)
+            raise FileExistsError(errno.EEXIST, "the target exists, and force was not given", self.target)
 
     def _unfinished(self) -> FileExistsError:
         message = "unfinished work has this manifest: resume or abort it"
@@ -354,7 +357,11 @@ class _Files:
     def load(self) -> Manifest:
         fs, path = self.manifest_fs
         fs.invalidate_cache()
-        return Manifest.from_json(fs.cat_file(path))
+        try:
+            return Manifest.from_json(fs.cat_file(path))
+        except FileNotFoundError as error:
+            message = "there is no unfinished work with this manifest"
+            raise FileNotFoundError(errno.ENOENT, message, self.manifest_url) from error
 
     def save(self, work: Manifest, *, new: bool = False) -> None:
         fs, path = self.manifest_fs
@@ -484,7 +491,7 @@ class Manifest:
         self.parts = {number: part for number, part in self.parts.items() if number in stored}
 
     def header_only(self) -> HeaderOnly:
-        return HeaderOnly(self.header, self.header_length, self.length)
+        return HeaderOnly(self.header, self.header_length, self.length, self.target)
 
     def finish(self, files: _Files, error: OSError) -> None:
         """Remove the manifest if the target is the result. Otherwise raise `error` in words."""

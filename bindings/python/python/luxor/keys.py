@@ -14,6 +14,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ._exceptions import MissingError
 from ._luxor import KeyCache
 
 if TYPE_CHECKING:
@@ -30,6 +31,15 @@ class KeyProvider(Protocol):
     """A function that returns the secret of a volume. `metadata` is empty for a new volume."""
 
     def __call__(self, metadata: dict[str, Any], /) -> Secret: ...
+
+
+def checked_provider(key: Any) -> Any:
+    """Return `key` if it can be a provider."""
+    if not callable(key):
+        raise TypeError(
+            f"key must be a provider, such as luxor.keys.KeyFile(path), not {type(key).__name__}"
+        )
+    return key
 
 
 class KeyService(Protocol):
@@ -49,8 +59,11 @@ class KeyFile:
     path: str | os.PathLike[str]
 
     def __call__(self, metadata: dict[str, Any], /) -> bytes:
-        with open(self.path, "rb") as file:
-            return file.read()
+        try:
+            with open(self.path, "rb") as file:
+                return file.read()
+        except FileNotFoundError as error:
+            raise MissingError(f"there is no key file {self.path} on this machine") from error
 
 
 @dataclass(frozen=True)
@@ -62,7 +75,7 @@ class KeyVariable:
     def __call__(self, metadata: dict[str, Any], /) -> bytes:
         value = os.environb.get(os.fsencode(self.name))
         if value is None:
-            raise KeyError(f"the environment variable {self.name} with the key is not set")
+            raise MissingError(f"the environment variable {self.name} with the key is not set")
         return value
 
 
@@ -80,7 +93,7 @@ class WrappedKey:
             if token["type"] == TOKEN:
                 wrapped = base64.b64decode(token["wrapped"])
                 return self.service.decrypt(wrapped, token["context"])
-        raise KeyError(f"the volume has no token of the type {TOKEN}")
+        raise MissingError(f"the volume has no token of the type {TOKEN}")
 
     def new(self, context: dict[str, str]) -> tuple[bytes, dict[str, Any]]:
         """Return a new secret, and the token for it."""

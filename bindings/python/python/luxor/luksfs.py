@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import threading
@@ -17,7 +18,7 @@ from fsspec.implementations.local import LocalFileOpener
 from fsspec.spec import AbstractBufferedFile
 
 from ._operations import Volume
-from .keys import KEY_CACHE
+from .keys import KEY_CACHE, checked_provider
 from ._cipher import VolumeCipher
 
 if TYPE_CHECKING:
@@ -40,6 +41,19 @@ BLOCK = 15 << 20
 
 #: Longer ranges are read as several ranges of at least this many bytes at the same time.
 PART = 16 << 20
+
+#: The options that fsspec itself takes.
+OF_FSSPEC = frozenset(
+    (
+        "asynchronous",
+        "batch_size",
+        "listings_expiry_time",
+        "loop",
+        "max_paths",
+        "skip_instance_cache",
+        "use_listings_cache",
+    )
+)
 
 #: How many ranges of all files are read at the same time.
 RANGES = 8
@@ -68,6 +82,8 @@ class StoredFile:
             }
         else:
             info = getattr(self._file, "details", None) or fs.info(path)
+        if info.get("type") == "directory":
+            raise IsADirectoryError(errno.EISDIR, "this is a folder", path)
         if info["size"] is None:
             raise OSError(f"{path}: its storage does not say how long it is")
         self._size: int = info["size"]
@@ -204,6 +220,8 @@ class LuksFileSystem(ChainedFileSystem):
         threads: int | None = None,
         **kwargs: Any,
     ) -> None:
+        if unknown := kwargs.keys() - OF_FSSPEC:
+            raise TypeError(f"unknown options of luks: {', '.join(sorted(unknown))}")
         super().__init__(**kwargs)
         options = target_options or {}
         if fs is not None:
@@ -222,7 +240,7 @@ class LuksFileSystem(ChainedFileSystem):
         # Each instance has its own target, whose URLs are paths too: also in `glob` and `find`.
         self._strip_protocol = strip
         self._fo = self.fs._strip_protocol(fo)
-        self._key = key
+        self._key = None if key is None else checked_provider(key)
         self._secret: dict[str, Any] = {
             "passphrase": passphrase,
             "key_file": key_file,
@@ -264,7 +282,8 @@ class LuksFileSystem(ChainedFileSystem):
 
     @property
     def fsid(self) -> str:
-        return f"luks_{self.fs.fsid}"
+        # Not all file systems have one.
+        return f"luks_{type(self.fs).__name__}"
 
     def _target(self, path: str) -> str:
         return str(self._strip_protocol(path) or self._fo)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import errno
 import functools
 import os
 import posixpath
@@ -16,6 +17,7 @@ import fsspec
 import pyarrow
 import ray
 import ray.data
+from fsspec.implementations.local import LocalFileSystem
 from ray.data import ReadTask
 from ray.data.block import BlockMetadata
 
@@ -23,7 +25,7 @@ from ._exceptions import Error
 from ._operations import Volume
 from ._uploads import store
 from .distributed import MANIFEST, check_identity, encrypted, header_for
-from .keys import WrappedKey
+from .keys import WrappedKey, checked_provider
 from .luksfs import LuksFile, LuksFileSystem, StoredFile, at_once
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ class VolumeDatasource(ray.data.Datasource):
         `pyarrow.csv.read_csv`.
         """
         super().__init__()
+        checked_provider(key)
         urls = [urls] if isinstance(urls, str) else list(urls)
         options = storage_options or {}
         fs, _ = fsspec.url_to_fs(urls[0], **options)
@@ -181,7 +184,9 @@ def _read(
         with opened._open(unit.path, cache_type="readahead" if rows else "none") as file:
             if rows is not None:
                 made = rows(file)
-                yield from [made] if isinstance(made, pyarrow.Table) else made
+                # A table of pandas is a block of Ray too.
+                is_table = isinstance(made, pyarrow.Table) or type(made).__name__ == "DataFrame"
+                yield from [made] if is_table else made
             elif unit.identity is None:
                 yield _table(path=unit.path, bytes=file.read())
             else:
@@ -282,27 +287,36 @@ def encrypt(
     }
     if not isinstance(key, WrappedKey):
         options["like"] = header_for(0, "", key, options)
-    fs, target = fsspec.url_to_fs(folder, **(storage_options or {}))
-    fs.makedirs(target, exist_ok=True)
+    checked_provider(key)
+    _, target = fsspec.url_to_fs(folder, **(storage_options or {}))
     root = _common_folder(files.input_files())
     run = uuid.uuid4()
 
     def volume(row: dict[str, Any]) -> dict[str, Any]:
         # Every worker opens the file system for itself.
         fs, _ = fsspec.url_to_fs(folder, **(storage_options or {}))
+        if not {"path", "bytes"} <= row.keys():
+            raise ValueError("the rows need the columns path and bytes: use include_paths=True")
         inside = row["path"].startswith(f"{root}/")
         name = row["path"][len(root) + 1 :] if inside else posixpath.basename(row["path"])
         path = f"{target.rstrip('/')}/{name}{suffix}"
         # The UUID says that a volume is the result of this call for this file.
         own = str(uuid.uuid5(run, row["path"]))
-        if "/" in name:
+        if isinstance(fs, LocalFileSystem):
             fs.makedirs(posixpath.dirname(path), exist_ok=True)
         header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
         try:
             store(fs, path, encrypted(header, row["bytes"], key), force=force)
-        except FileExistsError:
+        except OSError as error:
+            # A server that refuses to replace an object may close the connection at once, and the
+            # answer to a request that succeeded can be lost.
             fs.invalidate_cache()
-            if not _has_uuid(fs, path, own):
+            if fs.exists(path) and _has_uuid(fs, path, own):
+                pass
+            elif not force and fs.exists(path):
+                message = "the volume exists, and force was not given"
+                raise FileExistsError(errno.EEXIST, message, path) from error
+            else:
                 raise
         return {"path": row["path"], "volume": path, "size": len(row["bytes"])}
 
