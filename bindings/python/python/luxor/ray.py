@@ -305,19 +305,19 @@ def encrypt(
         if isinstance(fs, LocalFileSystem):
             fs.makedirs(posixpath.dirname(path), exist_ok=True)
         header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
+        fs.invalidate_cache()
+        exists = FileExistsError(errno.EEXIST, "the volume exists, and force was not given", path)
         try:
+            if not force and fs.exists(path):
+                raise exists
             store(fs, path, encrypted(header, row["bytes"], key), force=force)
-        except OSError as error:
-            # A server that refuses to replace an object may close the connection at once, and the
-            # answer to a request that succeeded can be lost.
+        except Exception as error:
+            # A server that refuses to replace an object may close the connection at once, which
+            # botocore reports in its own way, and the answer to a request that succeeded can be lost.
             fs.invalidate_cache()
-            if fs.exists(path) and _has_uuid(fs, path, own):
-                pass
-            elif not force and fs.exists(path):
-                message = "the volume exists, and force was not given"
-                raise FileExistsError(errno.EEXIST, message, path) from error
-            else:
-                raise
+            is_there = fs.exists(path)
+            if not (is_there and _has_uuid(fs, path, own)):
+                raise exists if is_there and not force else error
         return {"path": row["path"], "volume": path, "size": len(row["bytes"])}
 
     # Ray would make lost rows of a materialized dataset again, and with them their volumes.
