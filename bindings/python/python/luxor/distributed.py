@@ -160,7 +160,7 @@ def resume(
     """Do what is missing of unfinished work. The arguments are those of the call that began it.
 
     Parts that are recorded, and still stored as recorded, are not made again. A manifest of other
-    work is refused: whoever can write to the storage could have changed it.
+    work is refused: anyone with write access to the storage could have changed it.
     """
     checked_provider(key)
     files = _Files.of(source, target, source_options, target_options, manifest)
@@ -513,7 +513,7 @@ class _Job:
 
     files: _Files
     key: Any
-    #: The digest of the manifest: nobody may exchange it meanwhile.
+    #: The digest of the manifest, by which workers notice that it was exchanged.
     digest: str
     #: Tells this call from another one for the same target, whose options or key were others.
     run: str
