@@ -270,6 +270,12 @@ def test_a_wrong_key_is_an_error(bucket: Bucket, key: KeyFile, tmp_path: Path) -
         volumes.take_all()
 
 
+def test_a_path_is_no_key(bucket: Bucket, key: KeyFile) -> None:
+    bucket.fs.pipe_file(bucket.path("plain/one"), b"one")
+    with pytest.raises(TypeError, match="key must be a provider"):
+        encrypt(bucket, str(key.path), **CHEAP)
+
+
 def test_there_must_be_volumes(bucket: Bucket, key: KeyFile) -> None:
     with pytest.raises(FileNotFoundError, match="there is no volume"):
         luxor.ray.read(bucket.url("*.luks"), key=key, storage_options=bucket.options)

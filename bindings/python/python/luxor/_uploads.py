@@ -225,23 +225,24 @@ def store(fs: Any, path: str, data: bytes, *, force: bool) -> None:
         except BaseException:
             file.abort()
             raise
-    elif OBJECT_STORES.intersection(_protocols(fs)):
+    elif OBJECT_STORES.intersection(protocols(fs)):
         fs.pipe_file(path, data, mode="overwrite" if force else "create")
     else:
         raise _unsupported(fs, "write of a whole file at once")
 
 
-def _protocols(fs: Any) -> tuple[str, ...]:
+def protocols(fs: Any) -> tuple[str, ...]:
+    """Return the names of the file system's protocol."""
     return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
 
 
 def _is_s3(fs: Any) -> bool:
-    return "s3" in _protocols(fs)
+    return "s3" in protocols(fs)
 
 
 def _unsupported(fs: Any, what: str) -> OSError:
     return OSError(
         errno.EOPNOTSUPP,
-        f"{_protocols(fs)[0]}:// has no {what} that Luxor knows: use s3:// or a shared folder, or "
+        f"{protocols(fs)[0]}:// has no {what} that Luxor knows: use s3:// or a shared folder, or "
         "encrypt on one machine with luxor.encrypt",
     )

@@ -23,7 +23,7 @@ from ray.data.block import BlockMetadata
 
 from ._exceptions import Error
 from ._operations import Volume
-from ._uploads import store
+from ._uploads import protocols, store
 from .distributed import MANIFEST, check_identity, encrypted, header_for
 from .keys import WrappedKey, checked_provider
 from .luksfs import LuksFile, LuksFileSystem, StoredFile, at_once
@@ -114,10 +114,8 @@ class VolumeDatasource(ray.data.Datasource):
         urls = [urls] if isinstance(urls, str) else list(urls)
         options = storage_options or {}
         fs, _ = fsspec.url_to_fs(urls[0], **options)
-        protocol = fs.protocol if isinstance(fs.protocol, str) else fs.protocol[0]
-        self._open = functools.partial(
-            _volumes, uuid.uuid4().hex, target_protocol=protocol, target_options=options, key=key
-        )
+        target = {"target_protocol": protocols(fs)[0], "target_options": options}
+        self._open = functools.partial(_volumes, uuid.uuid4().hex, **target, key=key)
         self._rows = rows
         # What other processes have made meanwhile must be seen.
         fs.invalidate_cache()
@@ -285,9 +283,9 @@ def encrypt(
         "pbkdf_force_iterations": pbkdf_force_iterations,
         "iter_time": iter_time,
     }
+    checked_provider(key)
     if not isinstance(key, WrappedKey):
         options["like"] = header_for(0, "", key, options)
-    checked_provider(key)
     _, target = fsspec.url_to_fs(folder, **(storage_options or {}))
     root = _common_folder(files.input_files())
     run = uuid.uuid4()
