@@ -568,7 +568,7 @@ def _runs(job: Job, seconds: float | None) -> float | None:
     volume = job.bucket.path("volume")
     job.bucket.fs.invalidate_cache()
     if job.bucket.fs.exists(volume):
-        # What is visible is whole, even if the program was killed afterwards.
+        # A visible volume is whole, even if the program was killed afterwards.
         data = io.BytesIO(job.read("volume"))
         with luxor.open(data, passphrase=job.key({})) as file:
             assert file.read() == job.plain

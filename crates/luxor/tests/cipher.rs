@@ -312,7 +312,7 @@ fn a_volume_like_another_has_its_derivation() {
         let json: serde_json::Value = serde_json::from_str(&header.metadata_json()).unwrap();
         assert_eq!(json["digests"]["0"]["iterations"], 1000);
 
-        // A cache is no help to a wrong secret, and nobody needs one.
+        // A cache does not help a wrong secret.
         for cache in [unlock.cache.take(), None] {
             let unlock = UnlockOptions {
                 cache,

@@ -136,10 +136,8 @@ def decrypt(
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
-    with files.open_source() as stored:
-        identity = stored.identity
-    with files.open_plaintext(files.volumes(key), identity) as plaintext:
-        size = plaintext.size
+    with files.open_plaintext(files.volumes(key)) as plaintext:
+        size, identity = plaintext.size, plaintext.stored.identity
     work = Manifest.begin(files, "decrypt", identity, size, part_size, None)
     _run(work, files, key, executor, force, progress)
 
@@ -347,11 +345,10 @@ class _Files:
         return LuksFileSystem(fs=self.source_fs[0], key=key)
 
     @contextmanager
-    def open_plaintext(self, volumes: LuksFileSystem, identity: str) -> Iterator[LuksFile]:
+    def open_plaintext(self, volumes: LuksFileSystem) -> Iterator[LuksFile]:
         fs, path = self.source_fs
         fs.invalidate_cache()
         with volumes._open(path, cache_type="none") as file:
-            check_identity(file.stored, identity, self.source)
             yield file
 
     def load(self) -> Manifest:
@@ -555,7 +552,8 @@ class _Worker:
         work = self._manifest
         offset, size = self._plan[number]
         if work.operation == "decrypt":
-            with self._files.open_plaintext(self._volumes, work.identity) as file:
+            with self._files.open_plaintext(self._volumes) as file:
+                check_identity(file.stored, work.identity, work.source)
                 data = file.read_at(size, offset)
         elif size == 0:
             data = work.header_only().sector()
