@@ -4,7 +4,7 @@
 use std::{
     ffi::{CStr, c_int},
     mem::MaybeUninit,
-    slice,
+    ptr, slice,
 };
 
 use luxor_engine::InOut;
@@ -13,6 +13,7 @@ use pyo3::{
     exceptions::{PyBufferError, PyTypeError, PyValueError},
     ffi,
     prelude::*,
+    types::PyBytes,
 };
 
 /// What is asked of an object: elements of any type, all in one piece.
@@ -96,7 +97,7 @@ impl<'py> Bytes<'py> {
     fn ptr(&self) -> *mut u8 {
         // An empty buffer may have a null pointer, which no slice may have.
         if self.len() == 0 {
-            std::ptr::dangling_mut()
+            ptr::dangling_mut()
         } else {
             self.view.buf.cast()
         }
@@ -142,6 +143,30 @@ impl Drop for Bytes<'_> {
     fn drop(&mut self) {
         // SAFETY: `get` filled the view, and nothing else releases it.
         unsafe { ffi::PyBuffer_Release(&raw mut self.view) };
+    }
+}
+
+/// Returns `bytes` of `len` bytes that `fill` writes, all of them unless it fails. As those of a new
+/// array of numpy, they have any values before: zeroing them would take as long as decrypting.
+pub(crate) fn new_bytes(
+    py: Python<'_>,
+    len: usize,
+    fill: impl FnOnce(&mut [u8]) -> PyResult<()>,
+) -> PyResult<Bound<'_, PyBytes>> {
+    let size = ffi::Py_ssize_t::try_from(len)?;
+    // SAFETY: without a source the object is new. Its `len` bytes are the interpreter's memory, which
+    // nothing else reads before `fill` has returned, and which goes back if it fails.
+    unsafe {
+        let bytes = ffi::PyBytes_FromStringAndSize(ptr::null(), size);
+        let bytes = Bound::from_owned_ptr_or_err(py, bytes)?.cast_into_unchecked::<PyBytes>();
+        let start = ffi::PyBytes_AsString(bytes.as_ptr());
+        let slice = slice::from_raw_parts_mut(start.cast(), len);
+        if cfg!(debug_assertions) {
+            // Tests see bytes that `fill` leaves out.
+            slice.fill(0xa5);
+        }
+        fill(slice)?;
+        Ok(bytes)
     }
 }
 

@@ -17,7 +17,7 @@ use pyo3::{
 
 use crate::{
     args::{EngineArgs, Offset, Size, UnlockArgs},
-    buffer::Bytes,
+    buffer::{Bytes, new_bytes},
     context::operate,
     error::{disk_exception, key_lost_in_fork, outcome},
     storage::FileArg,
@@ -114,12 +114,14 @@ impl Cipher {
         let (py, data, Offset(offset)) = (data.py(), Bytes::readable(data)?, offset);
         let input = data.as_slice();
         let padding = self.padding(input.len(), offset)?;
-        PyBytes::new_with(py, input.len() + padding, |output| {
+        new_bytes(py, input.len() + padding, |output| {
             if padding == 0 {
                 let data = InOut::Separate { input, output };
                 return self.crypt(py, Direction::Encrypt, data, offset);
             }
-            output[..input.len()].copy_from_slice(input);
+            let (plaintext, zeros) = output.split_at_mut(input.len());
+            plaintext.copy_from_slice(input);
+            zeros.fill(0);
             self.crypt(py, Direction::Encrypt, output.into(), offset)
         })
     }
@@ -135,7 +137,7 @@ impl Cipher {
         let pieces = pieces.try_iter()?.map(|piece| Bytes::readable(&piece?));
         let pieces: Vec<_> = pieces.collect::<PyResult<_>>()?;
         let len = pieces.iter().map(Bytes::len).sum();
-        let bytes = PyBytes::new_with(py, len, |mut output| {
+        let bytes = new_bytes(py, len, |mut output| {
             let mut at = offset;
             for piece in &pieces {
                 let input = piece.as_slice();

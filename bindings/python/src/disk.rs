@@ -13,7 +13,7 @@ use pyo3::{
 
 use crate::{
     args::{EngineArgs, Offset, Size, UnlockArgs},
-    buffer::Bytes,
+    buffer::{Bytes, new_bytes},
     context::operate,
     error::{disk_exception, key_lost_in_fork, outcome},
     storage::FileArg,
@@ -84,7 +84,7 @@ impl Disk {
         let (Size(size), Offset(offset)) = (size, offset);
         let export = self.export()?;
         let len = len_within(&export, size, offset);
-        PyBytes::new_with(py, len, |bytes| read(py, &export, bytes, offset))
+        new_bytes(py, len, |bytes| read(py, &export, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.

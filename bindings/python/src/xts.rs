@@ -16,7 +16,7 @@ use pyo3::{
 
 use crate::{
     args::{Stride, Threads, UnitLen, UnitNumber},
-    buffer::Bytes,
+    buffer::{Bytes, new_bytes},
     context::context,
     dlpack::Tensor,
     error::{exception, key_lost_in_fork},
@@ -201,7 +201,7 @@ impl Xts {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let py = data.py();
         let data = Bytes::readable(data)?;
-        PyBytes::new_with(py, data.len(), |output| {
+        new_bytes(py, data.len(), |output| {
             let input = data.as_slice();
             self.crypt(py, direction, units, InOut::Separate { input, output })
         })
