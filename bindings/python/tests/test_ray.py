@@ -178,12 +178,25 @@ def test_rows_of_tables(bucket: Bucket, key: KeyFile) -> None:
 
 def test_existing_volumes_are_kept(bucket: Bucket, key: KeyFile, files: dict[str, bytes]) -> None:
     encrypt(bucket, key, **CHEAP)
-    before = bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096)
+
+    def head(name: str) -> bytes:
+        data: bytes = bucket.fs.cat_file(bucket.path(f"volumes/{name}.luks"), start=0, end=4096)
+        return data
+
+    before = head("file1")
     with pytest.raises(Exception, match="the volume exists, and force was not given"):
         encrypt(bucket, key, **CHEAP)
-    assert bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096) == before
+    assert head("file1") == before
+
+    # A call that was interrupted is continued.
+    bucket.fs.rm(bucket.path("volumes/file2.luks"))
+    rows = encrypt(bucket, key, skip_existing=True, **CHEAP)
+    assert [row["size"] for row in rows] == [len(data) for data in files.values()]
+    assert head("file1") == before
+    assert head("file2") != before
+
     encrypt(bucket, key, force=True, **CHEAP)
-    assert bucket.fs.cat_file(bucket.path("volumes/file1.luks"), start=0, end=4096) != before
+    assert head("file1") != before
 
 
 def test_a_key_service_wraps_a_secret_for_each_volume(

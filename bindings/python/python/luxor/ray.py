@@ -253,6 +253,7 @@ def encrypt(
     storage_options: dict[str, Any] | None = None,
     suffix: str = ".luks",
     force: bool = False,
+    skip_existing: bool = False,
     sector_size: int | None = None,
     key_size: Literal[256, 512] = 512,
     pbkdf: Pbkdf | None = None,
@@ -267,7 +268,8 @@ def encrypt(
     `ray.data.read_binary_files(…, include_paths=True)`. A volume has the name of its file within the
     folder that contains all of them, with `suffix`. An existing volume is replaced only with `force`.
     `storage_options` are those of `folder`, and are sent to the workers. A volume appears whole or not
-    at all. If a task is repeated, the volumes that it has made are kept.
+    at all. If a task is repeated, the volumes that it has made are kept. `skip_existing` keeps all
+    that exist, whatever is in them, so that it continues a call that was interrupted.
 
     All volumes have the same salt, so that a worker derives the key once. With a `WrappedKey` every
     volume has a secret of its own. The other arguments are as in `new_header`.
@@ -298,12 +300,15 @@ def encrypt(
         inside = row["path"].startswith(f"{root}/")
         name = row["path"][len(root) + 1 :] if inside else posixpath.basename(row["path"])
         path = f"{target.rstrip('/')}/{name}{suffix}"
+        made = {"path": row["path"], "volume": path, "size": len(row["bytes"])}
         # The UUID says that a volume is the result of this call for this file.
         own = str(uuid.uuid5(run, row["path"]))
         if isinstance(fs, LocalFileSystem):
             fs.makedirs(posixpath.dirname(path), exist_ok=True)
-        header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
         fs.invalidate_cache()
+        if skip_existing and fs.exists(path):
+            return made
+        header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
         exists = FileExistsError(errno.EEXIST, "the volume exists, and force was not given", path)
         try:
             if not force and fs.exists(path):
@@ -316,7 +321,7 @@ def encrypt(
             is_there = fs.exists(path)
             if not (is_there and _has_uuid(fs, path, own)):
                 raise exists if is_there and not force else error
-        return {"path": row["path"], "volume": path, "size": len(row["bytes"])}
+        return made
 
     # Ray would make lost rows of a materialized dataset again, and with them their volumes.
     return ray.data.from_items(files.map(volume).take_all())
