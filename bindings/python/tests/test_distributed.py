@@ -316,8 +316,11 @@ class TestUnfinished:
         with pytest.raises(Stop):
             job.encrypt(progress=stop)
         bucket.fs.pipe_file(bucket.path("plain"), bytes(3 * PART))
-        with pytest.raises(OSError, match="has changed since the work began"):
+        with pytest.raises(OSError, match="has changed since the work began") as changed:
             job.resume()
+        [note] = changed.value.__notes__
+        assert "abort removes them" in note
+        assert "resume" not in note
         assert "volume" not in job.names()
 
     def test_a_volume_that_changes_is_not_decrypted_in_part(

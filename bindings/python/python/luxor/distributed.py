@@ -610,9 +610,12 @@ def _run(
         with suppress(Exception):
             # What is not recorded is only made again.
             files.save(work)
+        # Parts of an old and a new source do not fit together.
+        is_stale = isinstance(error, OSError) and error.errno == errno.ESTALE
         error.add_note(
             f"{len(work.parts)} of {len(plan)} parts of {work.target} are stored. "
-            "luxor.distributed.resume does the rest, abort removes them."
+            + ("" if is_stale else "luxor.distributed.resume does the rest, ")
+            + "luxor.distributed.abort removes them."
         )
         raise
     finally:

@@ -221,7 +221,12 @@ class LuksFileSystem(ChainedFileSystem):
         **kwargs: Any,
     ) -> None:
         if unknown := kwargs.keys() - OF_FSSPEC:
-            raise TypeError(f"unknown options of luks: {', '.join(sorted(unknown))}")
+            raise TypeError(
+                f"unknown options of luks: {', '.join(sorted(unknown))}. Name the protocols to give "
+                "options to others: {'luks': {…}, 's3': {…}}"
+                # Its second try hides the error of the first.
+                + (". pandas adds anon when the storage has refused access" * ("anon" in unknown))
+            )
         super().__init__(**kwargs)
         options = target_options or {}
         if fs is not None:
