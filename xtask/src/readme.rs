@@ -3,9 +3,9 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{self, Read, Write},
     path::PathBuf,
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use crate::process::{self, command};
@@ -16,7 +16,7 @@ const TESTS: &str = "cargo xtask test";
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// Runs every command of the README's `sh` blocks in order, with a passphrase on standard input.
+/// Runs every command of the README's `sh` blocks in order, and types a passphrase where they ask for one.
 /// The first one must be an `encrypt`, and a later `decrypt` must restore the same bytes. The files
 /// are removed again.
 pub fn follow() -> Result<String, String> {
@@ -44,15 +44,14 @@ pub fn follow() -> Result<String, String> {
     let _removed_at_the_end = Made(&made);
     for line in commands.iter().filter(|line| **line != TESTS) {
         eprintln!("$ {line}");
-        run_with_passphrase(command("sh").args(["-c", line]))?;
+        run_on_terminal(line)?;
     }
     let read =
         |name: &str| fs::read(process::root().join(name)).map_err(|e| format!("{name}: {e}"));
     if read(source)? != read(back)? {
         return Err(format!("{back} differs from {source}"));
     }
-    let opens = ["open", "--test-passphrase", "--type", "luks2", volume];
-    run_with_passphrase(command("cryptsetup").args(opens))?;
+    run_on_terminal(&format!("cryptsetup open --test-passphrase {volume}"))?;
     Ok(format!("{} commands", commands.len() - 1))
 }
 
@@ -91,19 +90,34 @@ fn files_of<'a>(line: &'a str, verb: &str) -> Result<(&'a str, &'a str), String>
     }
 }
 
-fn run_with_passphrase(command: &mut Command) -> Result<(), String> {
-    let line = process::line(command);
-    let fail = |error: std::io::Error| format!("{line}: {error}");
-    let mut child = command.stdin(Stdio::piped()).spawn().map_err(fail)?;
-    let mut stdin = child.stdin.take().expect("standard input is a pipe");
-    // A command that reads nothing closes the pipe, which is not an error.
-    let _ = writeln!(stdin, "{PASSPHRASE}");
-    drop(stdin);
-    let status = child.wait().map_err(fail)?;
+/// Runs a line of shell on a terminal of its own, and types the passphrase at every prompt: a line
+/// that ends with a colon and a space.
+fn run_on_terminal(line: &str) -> Result<(), String> {
+    let fail = |error: io::Error| format!("{line}: {error}");
+    let mut script = command("script")
+        .args(["--quiet", "--return", "--command", line, "/dev/null"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(fail)?;
+    let mut keyboard = script.stdin.take().expect("standard input is a pipe");
+    let mut display = script.stdout.take().expect("standard output is a pipe");
+    let (mut shown, mut screen) = ([0; 4096], String::new());
+    loop {
+        let count = display.read(&mut shown).map_err(fail)?;
+        if count == 0 {
+            break;
+        }
+        screen += &String::from_utf8_lossy(&shown[..count]);
+        if screen.ends_with(": ") {
+            writeln!(keyboard, "{PASSPHRASE}").map_err(fail)?;
+        }
+    }
+    let status = script.wait().map_err(fail)?;
     if status.success() {
         Ok(())
     } else {
-        Err(format!("{line}: {status}"))
+        Err(format!("{line}: {status}\n{screen}"))
     }
 }
 

@@ -34,8 +34,9 @@ pub(crate) use self::{
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,
     },
     keys::{
-        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyFileOptions,
-        KeyRemoveArgs, KeyTestArgs, LimitArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
+        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyListArgs, KeyRemoveArgs,
+        KeyTestArgs, LimitArgs, NewSecretArgs, PbkdfArgs, SecretArgNames, SecretArgs, UnlockArgs,
+        descriptor,
     },
     metadata::{CheckArgs, DumpArgs},
     mount::MountArgs,
@@ -102,9 +103,8 @@ pub(crate) struct Cli {
 pub(crate) struct GlobalArgs {
     /// Read the secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without this option, luxor asks for the passphrase on the terminal, or reads it from the
-    /// first line of standard input if that is not a terminal. A newline at the end of a key file
-    /// is part of the key.
+    /// Without this option and --passphrase-fd, luxor asks for the passphrase on the terminal. A
+    /// newline at the end of a key file is part of the key.
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "Key")]
     pub key_file: Option<PathBuf>,
@@ -123,6 +123,11 @@ pub(crate) struct GlobalArgs {
     /// Read this many bytes of the key file, at most 8388608 (default: to its end)
     #[arg(long, global = true, value_name = "BYTES", help_heading = "Key")]
     pub keyfile_size: Option<u64>,
+
+    /// Read the passphrase from file descriptor N: one line, without its newline; 0 is standard input
+    #[arg(long, global = true, value_name = "N", help_heading = "Key")]
+    #[arg(conflicts_with = "key_file", value_parser = descriptor())]
+    pub passphrase_fd: Option<i32>,
 
     /// Read the volume's header from FILE (a detached header)
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -178,14 +183,20 @@ pub(crate) struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// The key file that opens a volume.
+    /// Where the secret that opens a volume comes from.
     #[must_use]
-    pub(crate) fn key_file_options(&self) -> KeyFileOptions<'_> {
-        KeyFileOptions {
-            path: self.key_file.as_deref(),
+    pub(crate) fn secret(&self) -> SecretArgs<'_> {
+        SecretArgs {
+            key_file: self.key_file.as_deref(),
             offset: self.keyfile_offset,
             size: self.keyfile_size,
-            names: ["--key-file", "--keyfile-offset", "--keyfile-size"],
+            descriptor: self.passphrase_fd,
+            names: SecretArgNames {
+                key_file: "--key-file",
+                offset: "--keyfile-offset",
+                size: "--keyfile-size",
+                descriptor: "--passphrase-fd",
+            },
         }
     }
 }
@@ -235,6 +246,7 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum General {
     Key,
+    Passphrase,
     Header,
     Policy,
     Engine,
@@ -248,6 +260,7 @@ impl General {
     fn of_option(id: &str) -> Self {
         match id {
             "key_file" | "keyfile_offset" | "keyfile_size" => Self::Key,
+            "passphrase_fd" => Self::Passphrase,
             "header" => Self::Header,
             "require_type" | "require_cipher" | "require_pbkdf" | "header_digest" => Self::Policy,
             "engine" => Self::Engine,
@@ -261,16 +274,20 @@ impl General {
 
     /// Returns the groups of options that the command takes.
     fn taken_by(command: &str) -> &'static [Self] {
-        use General::{Engine, Header, Key, Locks, Policy, Progress, Talk, Threads};
+        use General::{Engine, Header, Key, Locks, Passphrase, Policy, Progress, Talk, Threads};
         match command {
-            "encrypt" => &[Key, Header, Engine, Threads, Locks, Progress, Talk],
-            "decrypt" => &[Key, Header, Policy, Engine, Threads, Locks, Progress, Talk],
-            "format" => &[Key, Header, Engine, Locks, Progress, Talk],
-            "dump" | "check" => &[Key, Header, Policy, Engine, Talk],
-            "key" => &[Key, Header, Policy, Engine, Locks, Talk],
+            "encrypt" => &[
+                Key, Passphrase, Header, Engine, Threads, Locks, Progress, Talk,
+            ],
+            "decrypt" => &[
+                Key, Passphrase, Header, Policy, Engine, Threads, Locks, Progress, Talk,
+            ],
+            "format" => &[Key, Passphrase, Header, Engine, Locks, Progress, Talk],
+            "dump" | "check" => &[Key, Passphrase, Header, Policy, Engine, Talk],
+            "key" => &[Key, Passphrase, Header, Policy, Engine, Locks, Talk],
             "header" | "convert" | "erase" | "token" | "config" => &[Header, Policy, Locks, Talk],
             "uuid" | "is-luks" => &[Header, Policy, Talk],
-            "mount" | "serve" => &[Key, Header, Policy, Engine, Threads, Talk],
+            "mount" | "serve" => &[Key, Passphrase, Header, Policy, Engine, Threads, Talk],
             "raw" => &[Key, Engine, Threads, Locks, Progress, Talk],
             "engines" => &[Threads, Talk],
             "bench" | "report" => &[Engine, Threads],

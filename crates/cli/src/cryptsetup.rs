@@ -120,11 +120,12 @@ const SO_ANYWAY: &[&str] = &[
 const RECOMMENDED: &[(&str, bool)] = &[
     ("force", false),
     ("last", false),
+    ("new-passphrase-fd", true),
     ("pbkdf-iterations-limit", true),
     ("pbkdf-memory-limit", true),
 ];
 
-/// Options for opening a volume.
+/// Options for opening a volume, for [`Ours::key`].
 const KEY: &[&str] = &["key-file", "keyfile-offset", "keyfile-size", "tries"];
 
 /// Options for the cost of a new keyslot.
@@ -182,13 +183,14 @@ const OTHERS: &[&str] = &[
 ];
 
 /// Translates `line`, which begins with the program's name, into a command line of Luxor with the
-/// same meaning. Returns `None` if `line` is not one of cryptsetup's.
+/// same meaning. Returns `None` if `line` is not one of cryptsetup's. `has_terminal` is whether
+/// standard input is a terminal: if not, cryptsetup reads passphrases there.
 ///
 /// # Errors
 /// Fails when the line is cryptsetup's but asks for something that Luxor does not support.
-pub(crate) fn translate(line: &[OsString]) -> Result<Option<Vec<OsString>>> {
+pub(crate) fn translate(line: &[OsString], has_terminal: bool) -> Result<Option<Vec<OsString>>> {
     let (program, words) = line.split_at(line.len().min(1));
-    let Some(line) = Line::parse(words) else {
+    let Some(line) = Line::parse(words, has_terminal) else {
         return Ok(None);
     };
     match line.translate() {
@@ -208,18 +210,21 @@ struct Line {
     options: BTreeMap<&'static str, Option<OsString>>,
     /// General options of Luxor, unchanged.
     general: Vec<OsString>,
+    /// Whether standard input is a terminal.
+    has_terminal: bool,
     /// The first word that is not an option of either program, or that lacks its value.
     bad: Option<OsString>,
 }
 
 impl Line {
     /// Returns `None` if the first word that is not an option is not an action of cryptsetup.
-    fn parse(words: &[OsString]) -> Option<Self> {
+    fn parse(words: &[OsString], has_terminal: bool) -> Option<Self> {
         let mut line = Self {
             action: String::new(),
             operands: Vec::new(),
             options: BTreeMap::new(),
             general: Vec::new(),
+            has_terminal,
             bad: None,
         };
         let mut words = words.iter();
@@ -347,7 +352,7 @@ impl Line {
             "luksFormat" => self.format(),
             "luksAddKey" => self.add_key(),
             "luksChangeKey" => Ours::new(self, "key change")
-                .same(KEY)
+                .key(KEY)
                 .same(PBKDF)
                 .same(&["key-slot"])
                 .hash()?
@@ -355,14 +360,14 @@ impl Line {
                 .finish(1),
             "luksConvertKey" => Ours::new(self, "key convert")
                 .operand_is("key-file")
-                .same(KEY)
+                .key(KEY)
                 .same(PBKDF)
                 .same(&["key-slot"])
                 .hash()?
                 .finish(1),
             "luksRemoveKey" => Ours::new(self, "key remove")
                 .operand_is("key-file")
-                .same(KEY)
+                .key(KEY)
                 .confirmed(&["--last"])
                 .finish(1),
             "luksKillSlot" => self.kill_slot(),
@@ -387,7 +392,7 @@ impl Line {
                 .hint("`luxor decrypt VOLUME FILE` decrypts the data."));
         }
         let mut ours = Ours::new(self, "key test")
-            .same(KEY)
+            .key(KEY)
             .same(&["key-slot"])
             .ignored(&["readonly", "test-passphrase"]);
         // The second operand names the mapped device, which Luxor does not make.
@@ -404,7 +409,7 @@ impl Line {
             .renamed("master-key-file", "--volume-key-file");
         if self.has("dump-volume-key") || self.has("dump-master-key") {
             ours = ours
-                .same(KEY)
+                .key(KEY)
                 .same(&["key-slot"])
                 .confirmed(&["--batch-mode"]);
         }
@@ -421,7 +426,7 @@ impl Line {
         }
         let ours = Ours::new(self, "format")
             .operand_is("key-file")
-            .same(&["key-file", "keyfile-offset", "keyfile-size"])
+            .key(&["key-file", "keyfile-offset", "keyfile-size"])
             .same(PBKDF)
             .same(&["hash", "key-size", "label", "sector-size", "uuid"])
             // A new passphrase cannot be wrong, so there is nothing to try again.
@@ -436,7 +441,7 @@ impl Line {
 
     fn add_key(&self) -> Result<Vec<OsString>> {
         let ours = Ours::new(self, "key add")
-            .same(KEY)
+            .key(KEY)
             .same(PBKDF)
             .hash()?
             .new_key();
@@ -464,7 +469,7 @@ impl Line {
             _ if self.general.iter().any(|word| word == "--force") => &["--last"],
             _ => &["--if-given", "--last"],
         };
-        ours.same(KEY).confirmed(confirmed).finish(1)
+        ours.key(KEY).confirmed(confirmed).finish(1)
     }
 
     fn token(&self) -> Result<Vec<OsString>> {
@@ -560,6 +565,24 @@ impl<'a> Ours<'a> {
         self
     }
 
+    /// Copies `options` for the key that opens the volume. Without a key file, cryptsetup reads the
+    /// passphrase from standard input unless that is a terminal.
+    fn key(self, options: &[&'static str]) -> Self {
+        self.same(options)
+            .or_line_of_stdin("--key-file", "--passphrase-fd")
+    }
+
+    fn or_line_of_stdin(mut self, key_file: &str, descriptor: &str) -> Self {
+        let is_given = |option: &str| {
+            let begins = |word: &&OsString| word.as_bytes().starts_with(option.as_bytes());
+            self.words.iter().find(begins).is_some()
+        };
+        if !self.line.has_terminal && !is_given(key_file) && !is_given(descriptor) {
+            self.push(descriptor, OsStr::new("0"));
+        }
+        self
+    }
+
     fn renamed(mut self, name: &'static str, ours: &str) -> Self {
         match self.line.options.get(name) {
             Some(Some(value)) => self.push(ours, value),
@@ -622,6 +645,7 @@ impl<'a> Ours<'a> {
         self.operand_is("new-keyfile")
             .renamed("new-keyfile", "--new-key-file")
             .same(&["new-keyfile-offset", "new-keyfile-size"])
+            .or_line_of_stdin("--new-key-file", "--new-passphrase-fd")
     }
 
     /// Accepts `--hash` only with the hash that Luxor uses.

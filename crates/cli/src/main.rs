@@ -21,7 +21,11 @@ mod secrets;
 mod stats;
 mod volume;
 
-use std::{env, process::ExitCode};
+use std::{
+    env,
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
 
 use clap::error::ErrorKind;
 use luxor_engine::SecretBytes;
@@ -39,7 +43,7 @@ fn main() -> ExitCode {
         return failed(&Error::io("cannot keep a closed stream closed", &error));
     }
     let line: Vec<_> = env::args_os().collect();
-    let line = match cryptsetup::translate(&line) {
+    let line = match cryptsetup::translate(&line, io::stdin().is_terminal()) {
         Ok(translated) => translated.unwrap_or(line),
         Err(error) => return failed(&error),
     };

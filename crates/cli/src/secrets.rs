@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sources of secrets: a key file, the terminal, or standard input.
+//! The sources of secrets: a key file, a line of a file descriptor, or the terminal.
 //!
 //! The prompt is implemented here because the crates for it return a `String` on the heap. Here the
 //! bytes go directly into locked memory.
 
 use std::{
     fs::File,
-    io::{self, IsTerminal, Read, Write},
+    io::{self, Read, Write},
     path::Path,
 };
 
 use luxor::{KeyFile, KeyFileError, read_secret};
 use luxor_engine::SecretBytes;
-use luxor_files::{path_name, standard_streams::stdin};
+use luxor_files::{
+    path_name,
+    standard_streams::{self, STDIN},
+};
 
 use crate::{
-    args::KeyFileOptions,
+    args::{SecretArgNames, SecretArgs},
     console::{Console, say},
     context::Context,
     error::{Error, Result},
@@ -37,10 +40,9 @@ pub(crate) struct SecretSource {
 #[derive(Debug)]
 enum SecretFrom {
     KeyFile(NamedKeyFile),
-    /// A terminal.
-    Prompt(File),
-    /// The next line of standard input.
-    StdinLine,
+    /// The terminal.
+    Prompt(SecretArgNames),
+    Line(Descriptor),
     /// A secret that has already been read.
     Known(SecretBytes),
 }
@@ -52,15 +54,22 @@ struct NamedKeyFile {
     names: [&'static str; 2],
 }
 
+/// An inherited file descriptor, whose next line is a passphrase.
+#[derive(Debug)]
+struct Descriptor {
+    number: i32,
+    file: File,
+}
+
 impl SecretSource {
     /// Selects the source from the options. `inputs` are the files that the command reads, with
     /// their names on the command line. Also prepares the process for holding a secret.
     ///
     /// # Errors
     /// Fails when standard input would be used twice, when a key file option asks for more than
-    /// [`KeyFile::MAX`] bytes, and when a terminal is needed and there is none.
+    /// [`KeyFile::MAX`] bytes, and when a file descriptor is not open.
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
-        Self::of(context.options.key_file_options(), inputs, context.console)
+        Self::of(context.options.secret(), inputs, context.console)
     }
 
     /// A source for a key of `len` bytes in a key file: the key itself, not a passphrase.
@@ -78,30 +87,33 @@ impl SecretSource {
                 "--keyfile-size cannot be used with --type plain: --key-size sets how much is read",
             ));
         }
-        let options = KeyFileOptions {
+        let secret = context.options.secret();
+        let options = SecretArgs {
             size: Some(len as u64),
-            names: ["--key-file", "--keyfile-offset", "--key-size"],
-            ..context.options.key_file_options()
+            names: SecretArgNames {
+                size: "--key-size",
+                ..secret.names
+            },
+            ..secret
         };
         Self::of(options, inputs, context.console)
     }
 
     /// The sources of the secret that opens a volume and of its new secret. Both may be lines of
-    /// standard input, in this order.
+    /// one file descriptor, in this order.
     ///
     /// # Errors
     /// Those of [`SecretSource::new`].
     pub(crate) fn pair(
         context: &Context,
-        new: KeyFileOptions<'_>,
+        new: SecretArgs<'_>,
         inputs: &[(&str, &Path)],
     ) -> Result<(Self, Self)> {
-        let existing = context.options.key_file_options();
-        // A key file on standard input uses all of it, so the other secret is then asked for on the
-        // terminal.
-        let beside = |other: KeyFileOptions<'_>, what| {
+        let existing = context.options.secret();
+        // A key file on standard input uses all of it.
+        let beside = |other: SecretArgs<'_>, what| {
             let other = other
-                .path
+                .key_file
                 .is_some_and(is_stdin)
                 .then_some((what, Path::new("-")));
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
@@ -112,7 +124,7 @@ impl SecretSource {
         ))
     }
 
-    fn of(options: KeyFileOptions<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
+    fn of(options: SecretArgs<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
         process::harden(console);
         let mut on_stdin = inputs.iter().filter(|(_, path)| is_stdin(path));
         let data_on_stdin = on_stdin.next().map(|(what, _)| *what);
@@ -121,20 +133,23 @@ impl SecretSource {
                 "standard input cannot be both {first} and {second}"
             )));
         }
-        let [file_name, offset_name, size_name] = options.names;
-        let from = if let Some(path) = options.path {
+        let names = options.names;
+        let both = |secret: &str, data: &str| {
+            let message = format!("standard input cannot be both {secret} and {data}");
+            let hint = format!("Put the secret into a file: {} FILE.", names.key_file);
+            Err(Error::failure(message).hint(hint))
+        };
+        let from = if let Some(path) = options.key_file {
             if let (Some(data), true) = (data_on_stdin, is_stdin(path)) {
-                return Err(Error::failure(format!(
-                    "standard input cannot be both the key file and {data}"
-                ))
-                .hint(format!("Put the key into a file: {file_name} FILE.")));
+                return both("the key file", data);
             }
             let size = match options.size.map(usize::try_from) {
                 None => None,
                 Some(Ok(size)) if size <= KeyFile::MAX => Some(size),
                 Some(_) => {
                     return Err(Error::failure(format!(
-                        "{size_name} is above the limit of {} bytes (8 MiB)",
+                        "{} is above the limit of {} bytes (8 MiB)",
+                        names.size,
                         KeyFile::MAX
                     )));
                 }
@@ -145,28 +160,23 @@ impl SecretSource {
                     offset: options.offset,
                     size,
                 },
-                names: [offset_name, size_name],
+                names: [names.offset, names.size],
             })
         } else if options.offset != 0 || options.size.is_some() {
             return Err(Error::failure(format!(
-                "{offset_name} and {size_name} need {file_name}"
+                "{} and {} need {}",
+                names.offset, names.size, names.key_file
             )));
-        } else if let Some(data) = data_on_stdin {
-            SecretFrom::Prompt(terminal().map_err(|error| {
-                Error::io(
-                    format!(
-                        "{data} is standard input, and there is no terminal for the passphrase"
-                    ),
-                    &error,
-                )
-                .hint(format!("Give the secret with {file_name} FILE."))
-            })?)
-        } else if io::stdin().is_terminal() {
-            // A terminal that is not the controlling one can still be read.
-            let tty = terminal().or_else(|_| stdin());
-            SecretFrom::Prompt(tty.map_err(|error| Error::io("cannot open the terminal", &error))?)
+        } else if let Some(number) = options.descriptor {
+            if let (Some(data), STDIN) = (data_on_stdin, number) {
+                return both("the passphrase", data);
+            }
+            let file = standard_streams::inherited(number);
+            let file = file.map_err(|error| Descriptor::error(number, &error))?;
+            SecretFrom::Line(Descriptor { number, file })
         } else {
-            SecretFrom::StdinLine
+            // Never standard input: it may be the list that a loop of the shell reads.
+            SecretFrom::Prompt(names)
         };
         Ok(Self { from })
     }
@@ -198,26 +208,29 @@ impl SecretSource {
     /// Reads the secret of an existing volume.
     ///
     /// # Errors
-    /// Fails when it cannot be read.
+    /// Fails when it cannot be read, and when it must be typed and there is no terminal.
     pub(crate) fn existing(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
-            SecretFrom::Prompt(tty) => prompt(tty, &format!("Passphrase for {}: ", shown(volume)))?,
+            SecretFrom::Prompt(names) => {
+                let question = format!("Passphrase for {}: ", shown(volume));
+                prompt(&terminal_for(names)?, &question)?
+            }
             SecretFrom::KeyFile(file) => file.read()?,
-            SecretFrom::StdinLine => stdin_line()?.ok_or_else(no_line)?,
+            SecretFrom::Line(descriptor) => descriptor.line()?,
             SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)
     }
 
-    /// Returns a source with the secret, if it can be read without a prompt. Returns `None` when
-    /// standard input is a terminal or at its end.
+    /// Returns a source with the secret, if it can be read without a prompt. Returns `None` for a
+    /// prompt, and when the source is at its end.
     ///
     /// # Errors
     /// Fails when the secret cannot be read.
     pub(crate) fn if_given(self) -> Result<Option<Self>> {
         let secret = match &self.from {
             SecretFrom::Prompt(_) => None,
-            SecretFrom::StdinLine => stdin_line()?,
+            SecretFrom::Line(descriptor) => descriptor.next_line()?,
             SecretFrom::KeyFile(file) if file.file.is_stdin() => {
                 Some(file.read()?).filter(|secret| !secret.is_empty())
             }
@@ -230,10 +243,11 @@ impl SecretSource {
     /// Reads the secret of a new volume or keyslot. At a prompt the user types it twice.
     ///
     /// # Errors
-    /// Fails when it cannot be read, is empty, or was not typed the same twice.
+    /// Those of [`SecretSource::existing`]. Also fails when it is empty, or was not typed the same
+    /// twice.
     pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
-            SecretFrom::Prompt(tty) => new_typed(tty, volume)?,
+            SecretFrom::Prompt(names) => new_typed(&terminal_for(names)?, volume)?,
             SecretFrom::KeyFile(file) => {
                 let secret = file.read()?;
                 if secret.is_empty() {
@@ -244,8 +258,8 @@ impl SecretSource {
                 }
                 secret
             }
-            SecretFrom::StdinLine => {
-                let secret = stdin_line()?.ok_or_else(no_line)?;
+            SecretFrom::Line(descriptor) => {
+                let secret = descriptor.line()?;
                 if secret.is_empty() {
                     return Err(Error::failure(EMPTY));
                 }
@@ -285,35 +299,63 @@ impl NamedKeyFile {
     }
 }
 
-/// Reads one line of standard input, and no byte after its newline. Returns it without the newline,
-/// or `None` at the end.
-fn stdin_line() -> Result<Option<SecretBytes>> {
-    let read = stdin().and_then(|mut file| {
-        let Some(first) = first_byte(&mut file)? else {
-            return Ok(None);
-        };
-        let mut all = first.expose().chain(file);
-        read_secret(&mut all, Some(b'\n'), KeyFile::MAX).map(Some)
-    });
-    match read {
-        Err(error) => Err(Error::io(
-            "cannot read the passphrase from standard input",
-            &error,
-        )),
-        Ok(Some(None)) => Err(Error::failure(format!(
-            "a line of standard input is longer than {} bytes (8 MiB)",
-            KeyFile::MAX
-        ))),
-        Ok(Some(Some(secret))) => Ok(Some(secret)),
-        Ok(None) => Ok(None),
+impl Descriptor {
+    /// Reads one line, and no byte after its newline. Returns it without the newline.
+    ///
+    /// # Errors
+    /// Fails when there is no line, and when it cannot be read or is too long.
+    fn line(&self) -> Result<SecretBytes> {
+        self.next_line()?.ok_or_else(|| {
+            let name = Self::name(self.number);
+            Error::failure(format!(
+                "{name} has no passphrase: it is empty or at its end"
+            ))
+        })
+    }
+
+    /// As [`Descriptor::line`], but returns `None` at the end.
+    fn next_line(&self) -> Result<Option<SecretBytes>> {
+        let mut file = &self.file;
+        let read = first_byte(&mut file).and_then(|first| {
+            let Some(first) = first else {
+                return Ok(None);
+            };
+            let mut all = first.expose().chain(file);
+            read_secret(&mut all, Some(b'\n'), KeyFile::MAX).map(Some)
+        });
+        match read {
+            Err(error) => Err(Self::error(self.number, &error)),
+            Ok(Some(None)) => Err(Error::failure(format!(
+                "a line of {} is longer than {} bytes (8 MiB)",
+                Self::name(self.number),
+                KeyFile::MAX
+            ))),
+            Ok(Some(Some(secret))) => Ok(Some(secret)),
+            Ok(None) => Ok(None),
+        }
+    }
+
+    fn error(number: i32, error: &io::Error) -> Error {
+        let name = Self::name(number);
+        Error::io(format!("cannot read the passphrase from {name}"), error)
+    }
+
+    fn name(number: i32) -> String {
+        match number {
+            STDIN => "standard input".into(),
+            number => format!("file descriptor {number}"),
+        }
     }
 }
 
-fn no_line() -> Error {
-    Error::failure("standard input has no passphrase: it is empty or at its end").hint(
-        "Give the passphrase as a line of standard input, with --key-file FILE, or on a \
-             terminal.",
-    )
+/// Opens the controlling terminal. `names` are the options that work without one.
+fn terminal_for(names: &SecretArgNames) -> Result<File> {
+    terminal().map_err(|error| {
+        Error::io("there is no terminal for the passphrase", &error).hint(format!(
+            "Give the secret with {} FILE or {} N (0 is standard input).",
+            names.key_file, names.descriptor
+        ))
+    })
 }
 
 /// Asks for a new passphrase until the user has typed it the same twice, at most [`ATTEMPTS`]

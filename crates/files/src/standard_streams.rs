@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard input and output, with a check whether the parent process provided them.
+//! Standard input and output, with a check whether the parent process provided them, and other
+//! descriptors that it passed on.
 //!
 //! Rust's runtime opens `/dev/null` in place of a closed standard stream. Data written there are
 //! lost without an error. Therefore this module looks before the runtime starts.
@@ -7,7 +8,7 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, RawFd},
+    os::fd::{AsFd, BorrowedFd, RawFd},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -18,6 +19,9 @@ use nix::{
     sys::socket::{AddressFamily, SockFlag, SockType, socket},
     unistd::{dup2_stderr, dup2_stdin, dup2_stdout},
 };
+
+/// The number of standard input.
+pub const STDIN: RawFd = STDIN_FILENO;
 
 /// Whether standard input, output and error were closed when the program started.
 static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
@@ -56,6 +60,27 @@ pub fn stdin() -> io::Result<File> {
 pub fn stdout() -> io::Result<File> {
     check_stdout()?;
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Returns the file descriptor `number` that the parent process has passed on, with its position.
+///
+/// # Errors
+/// `EBADF` if there is none, or an error of the system. A descriptor that this process has opened
+/// itself is none.
+#[expect(unsafe_code, reason = "only the number of the descriptor is known")]
+pub fn inherited(number: RawFd) -> io::Result<File> {
+    if number == STDIN_FILENO {
+        return stdin();
+    }
+    // SAFETY: `F_GETFD` takes no pointer, and for a closed `number` it only returns an error.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    // What this process opens has the flag, which keeps a descriptor from being passed on.
+    if flags == -1 || flags & libc::FD_CLOEXEC != 0 {
+        return Err(Errno::EBADF.into());
+    }
+    // SAFETY: `number` is open, and nothing in this process owns it, so nothing closes it.
+    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+    Ok(File::from(descriptor.try_clone_to_owned()?))
 }
 
 /// Checks standard output for callers that write to it themselves. Rust's [`io::stdout`] reports

@@ -6,12 +6,12 @@ use std::{
     time::Duration,
 };
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Subcommand, ValueEnum, ValueHint, builder::TypedValueParser};
 use luxor_luks::{PbkdfKind, PbkdfOptions};
 
 use crate::error::{Error, Result};
 
-/// Add, change, remove, convert and test the keys of a volume
+/// List, add, change, remove, convert and test the keys of a volume
 ///
 /// A volume's data are encrypted with one volume key, and each keyslot holds that key under
 /// a passphrase or key file of its own: LUKS1 has 8 keyslots, LUKS2 has 32. Changing
@@ -26,6 +26,7 @@ pub(crate) struct KeyArgs {
 /// `key`'s commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
+    List(KeyListArgs),
     Add(KeyAddArgs),
     Change(KeyChangeArgs),
     Remove(KeyRemoveArgs),
@@ -33,10 +34,20 @@ pub(crate) enum KeyCommand {
     Test(KeyTestArgs),
 }
 
+/// List the keyslots: their key derivation and its cost, their priority, and their tokens
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor key list backup.luks")]
+pub(crate) struct KeyListArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+}
+
 /// Add a passphrase or key file, in a free keyslot
 ///
-/// Asks for a passphrase that opens the volume, then for the new one. If standard input is not
-/// a terminal, these are its first two lines.
+/// Asks for a passphrase that opens the volume, then for the new one.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -117,7 +128,7 @@ pub(crate) struct KeyRemoveArgs {
     #[arg(long, requires = "key_slot")]
     pub force: bool,
 
-    /// With --key-slot: do not ask for a passphrase, but use one from standard input
+    /// With --key-slot: do not ask for a passphrase, but use one that is given
     ///
     /// As cryptsetup does in batch mode.
     #[arg(long, requires = "key_slot", conflicts_with = "force", hide = true)]
@@ -170,17 +181,33 @@ pub(crate) struct KeyTestArgs {
     pub unlock: UnlockArgs,
 }
 
-/// The options for a key file.
+/// The options for one secret.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct KeyFileOptions<'a> {
-    /// The file, if one was named; `-` is standard input.
-    pub path: Option<&'a Path>,
-    /// The number of bytes to skip.
+pub(crate) struct SecretArgs<'a> {
+    /// The key file, if one was named; `-` is standard input.
+    pub key_file: Option<&'a Path>,
+    /// The number of bytes of the key file to skip.
     pub offset: u64,
-    /// The number of bytes to read; `None` means to the end.
+    /// The number of bytes of the key file to read; `None` means to the end.
     pub size: Option<u64>,
-    /// The names of these three options.
-    pub names: [&'static str; 3],
+    /// The file descriptor with the passphrase, if one was named; 0 is standard input.
+    pub descriptor: Option<i32>,
+    /// The names of these options.
+    pub names: SecretArgNames,
+}
+
+/// The names of the options of [`SecretArgs`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SecretArgNames {
+    pub key_file: &'static str,
+    pub offset: &'static str,
+    pub size: &'static str,
+    pub descriptor: &'static str,
+}
+
+/// The number of a file descriptor.
+pub(crate) fn descriptor() -> impl TypedValueParser<Value = i32> {
+    clap::value_parser!(i32).range(0..)
 }
 
 /// Where a new secret comes from.
@@ -188,8 +215,8 @@ pub(crate) struct KeyFileOptions<'a> {
 pub(crate) struct NewSecretArgs {
     /// Read the new secret from FILE, every byte as it is; `-` is standard input
     ///
-    /// Without this option, luxor asks for the new passphrase twice on the terminal, or reads it
-    /// from the next line of standard input if that is not a terminal.
+    /// Without this option and --new-passphrase-fd, luxor asks for the new passphrase twice on the
+    /// terminal.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Key")]
     pub new_key_file: Option<PathBuf>,
 
@@ -201,21 +228,35 @@ pub(crate) struct NewSecretArgs {
     /// Read this many bytes of the new key file, at most 8388608 (default: to its end)
     #[arg(long, value_name = "BYTES", help_heading = "Key")]
     pub new_keyfile_size: Option<u64>,
+
+    /// Read the new passphrase from file descriptor N: one line, without its newline
+    ///
+    /// With the same N as --passphrase-fd it is the line after the other passphrase.
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Key",
+        conflicts_with = "new_key_file"
+    )]
+    #[arg(value_parser = descriptor())]
+    pub new_passphrase_fd: Option<i32>,
 }
 
 impl NewSecretArgs {
     /// Returns the options for [`SecretSource::pair`](crate::secrets::SecretSource::pair).
     #[must_use]
-    pub(crate) fn key_file(&self) -> KeyFileOptions<'_> {
-        KeyFileOptions {
-            path: self.new_key_file.as_deref(),
+    pub(crate) fn secret(&self) -> SecretArgs<'_> {
+        SecretArgs {
+            key_file: self.new_key_file.as_deref(),
             offset: self.new_keyfile_offset,
             size: self.new_keyfile_size,
-            names: [
-                "--new-key-file",
-                "--new-keyfile-offset",
-                "--new-keyfile-size",
-            ],
+            descriptor: self.new_passphrase_fd,
+            names: SecretArgNames {
+                key_file: "--new-key-file",
+                offset: "--new-keyfile-offset",
+                size: "--new-keyfile-size",
+                descriptor: "--new-passphrase-fd",
+            },
         }
     }
 }

@@ -48,9 +48,9 @@ pub(crate) struct DumpArgs {
 /// Check a volume's metadata, and a key if one is given
 ///
 /// Checks the header (of LUKS2 both copies and their checksums) against all rules for the
-/// metadata, and the length of the data. With --key-file or --passphrase it also opens a
-/// keyslot and compares the key with its digest. The exit code is 1 if something is damaged,
-/// even if the volume still opens from its other copy. Data that this version cannot read are
+/// metadata, and the length of the data. With --key-file, --passphrase or --passphrase-fd it
+/// also opens a keyslot and compares the key with its digest. The exit code is 1 if something is
+/// damaged, even if the volume still opens from its other copy. Data that this version cannot read are
 /// reported and do not count as damage. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -64,8 +64,12 @@ pub(crate) struct CheckArgs {
     pub volume: PathBuf,
 
     /// Ask for a passphrase, and check that it opens a keyslot
-    #[arg(long, conflicts_with = "key_file")]
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd"])]
     pub passphrase: bool,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
 
     /// How to open the volume.
     #[command(flatten)]

@@ -165,6 +165,9 @@ fn text(name: &str, volume: &Description<'_>) -> String {
     if let Some(length) = volume.tokens.values().find_map(|token| token.file_length) {
         text.line("File length", format_args!("{length} bytes"));
     }
+    if volume.tokens.values().any(|token| token.has_trailer) {
+        text.line("File length", format_args!("in a trailer after the data"));
+    }
 
     for (number, keyslot) in volume.keyslots {
         text.keyslot(*number, keyslot);
@@ -288,30 +291,7 @@ impl Text {
             "Holds",
             format_args!("a key of {} bits", 8 * u64::from(keyslot.key_len)),
         );
-        match &keyslot.kdf {
-            Kdf::Pbkdf2 {
-                hash, iterations, ..
-            } => {
-                self.line(
-                    "Key derivation",
-                    format_args!("pbkdf2, {}, {iterations} iterations", Escaped(hash)),
-                );
-            }
-            Kdf::Argon2 {
-                time,
-                memory_kib,
-                parallel,
-                ..
-            } => {
-                self.line(
-                    "Key derivation",
-                    format_args!(
-                        "{}, {time} iterations, {memory_kib} KiB of memory, parallel {parallel}",
-                        keyslot.kdf.kind()
-                    ),
-                );
-            }
-        }
+        self.line("Key derivation", kdf_text(&keyslot.kdf));
         let area = &keyslot.area;
         self.line(
             "Encryption",
@@ -348,6 +328,24 @@ impl Text {
         self.title(format_args!("Token {number}"));
         self.line("Type", Escaped(&token.kind));
         self.line("Keyslots", list(&token.keyslots));
+    }
+}
+
+/// Describes a key derivation and its cost.
+pub(crate) fn kdf_text(kdf: &Kdf) -> String {
+    match kdf {
+        Kdf::Pbkdf2 {
+            hash, iterations, ..
+        } => format!("pbkdf2, {}, {iterations} iterations", Escaped(hash)),
+        Kdf::Argon2 {
+            time,
+            memory_kib,
+            parallel,
+            ..
+        } => format!(
+            "{}, {time} iterations, {memory_kib} KiB of memory, parallel {parallel}",
+            kdf.kind()
+        ),
     }
 }
 

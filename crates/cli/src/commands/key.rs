@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor key`: adds, changes, removes, converts and tests keyslots.
+//! `luxor key`: lists, adds, changes, removes, converts and tests keyslots.
 
 use std::path::Path;
 
 use luxor::{Engine, KeyOptions, Secrets, Volume};
 use luxor_engine::Mode;
-use luxor_files::Role;
+use luxor_files::{Escaped, Role};
+use luxor_luks::{Luks2Header, Priority};
 
 use crate::{
     args::{
-        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyRemoveArgs, KeyTestArgs,
-        NewSecretArgs, PbkdfArgs, UnlockArgs,
+        KeyAddArgs, KeyArgs, KeyChangeArgs, KeyCommand, KeyConvertArgs, KeyListArgs, KeyRemoveArgs,
+        KeyTestArgs, NewSecretArgs, PbkdfArgs, UnlockArgs,
     },
-    commands::inputs,
+    commands::{dump::kdf_text, inputs},
     console,
     context::Context,
     error::Result,
@@ -27,11 +28,55 @@ use crate::{
 /// volume is then unchanged.
 pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
     match &args.command {
+        KeyCommand::List(args) => list(args, context),
         KeyCommand::Add(args) => add(args, context),
         KeyCommand::Change(args) => change(args, context),
         KeyCommand::Remove(args) => remove(args, context),
         KeyCommand::Convert(args) => convert(args, context),
         KeyCommand::Test(args) => test(args, context),
+    }
+}
+
+/// Prints the keyslots, one line each.
+fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
+    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
+    let luks2 = volume.header.luks2().map(Luks2Header::describe);
+    let mut rows = vec![["keyslot", "key derivation", "priority", "tokens"].map(String::from)];
+    for (number, keyslot) in volume.header.keyslots() {
+        let tokens = luks2.iter().flat_map(|header| header.tokens);
+        let tokens = tokens.filter(|(_, token)| token.keyslots.contains(number));
+        let tokens: Vec<_> = tokens
+            .map(|(token, found)| format!("{token} ({})", Escaped(&found.kind)))
+            .collect();
+        rows.push([
+            number.to_string(),
+            kdf_text(&keyslot.kdf),
+            priority_name(keyslot.priority).to_owned(),
+            tokens.join(", "),
+        ]);
+    }
+    for (number, keyslot) in luks2.iter().flat_map(|header| header.foreign_keyslots) {
+        let kind = format!("{}, unknown to this version", Escaped(&keyslot.kind));
+        rows.push([number.to_string(), kind, String::new(), String::new()]);
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
+    let mut text = String::new();
+    for [number, kdf, priority, tokens] in &rows {
+        let [a, b, c] = widths;
+        let line = format!("{number:<a$}  {kdf:<b$}  {priority:<c$}  {tokens}");
+        text += line.trim_end();
+        text += "\n";
+    }
+    console::print(&text)
+}
+
+/// Returns the name in `config --priority`.
+fn priority_name(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Ignore => "ignore",
+        Priority::Normal => "normal",
+        Priority::Prefer => "prefer",
     }
 }
 
@@ -45,7 +90,7 @@ fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
     let secrets = Asking::new(&existing, &args.unlock.limits);
     let new = || new.new_one(&args.volume);
     let number = volume.add_key(args.new_key_slot, &secrets, new, &options, &context.library)?;
-    context.console.note(format!("keyslot {number} added"));
+    context.console.tell(format!("keyslot {number} added"));
     Ok(())
 }
 
@@ -59,7 +104,7 @@ fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
         new.new_one(&args.volume)
     };
     let number = volume.change_key(&secrets, new, &options, &context.library)?;
-    context.console.note(format!("keyslot {number} changed"));
+    context.console.tell(format!("keyslot {number} changed"));
     Ok(())
 }
 
@@ -69,7 +114,7 @@ fn convert(args: &KeyConvertArgs, context: &Context) -> Result<()> {
     let existing = existing(&args.volume, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
     let number = volume.change_key(&secrets, Ok, &options, &context.library)?;
-    context.console.note(format!("keyslot {number} changed"));
+    context.console.tell(format!("keyslot {number} changed"));
     Ok(())
 }
 
@@ -96,7 +141,7 @@ fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
         (None, Some(secrets)) => volume.remove_key(secrets, args.last, &options, library)?,
         (None, None) => unreachable!("the parser requires --key-slot with --force and --if-given"),
     };
-    context.console.note(format!("keyslot {number} removed"));
+    context.console.tell(format!("keyslot {number} removed"));
     Ok(())
 }
 
@@ -131,6 +176,6 @@ fn both(
     context: &Context,
 ) -> Result<(SecretSource, SecretSource)> {
     let inputs = inputs("VOLUME", volume, context);
-    let (existing, new) = SecretSource::pair(context, new.key_file(), &inputs)?;
+    let (existing, new) = SecretSource::pair(context, new.secret(), &inputs)?;
     Ok((existing, new.read_ahead(volume)?))
 }

@@ -7,7 +7,7 @@ fn words(line: &str) -> Vec<OsString> {
 
 #[track_caller]
 fn becomes(line: &str, expected: &str) {
-    let translated = translate(&words(line)).unwrap_or_else(|e| panic!("{line}: {e}"));
+    let translated = translate(&words(line), true).unwrap_or_else(|e| panic!("{line}: {e}"));
     let translated = translated.unwrap_or_else(|| panic!("{line}: not cryptsetup's"));
     assert_eq!(translated, words(expected), "{line}");
     // The translation must be a valid command line of Luxor.
@@ -208,9 +208,9 @@ fn other_command_lines_are_not_translated() {
         "luxor config -h",
         "luxor erase -q v",
     ] {
-        assert_eq!(translate(&words(line)).unwrap(), None, "{line}");
+        assert_eq!(translate(&words(line), true).unwrap(), None, "{line}");
     }
-    assert_eq!(translate(&[]).unwrap(), None);
+    assert_eq!(translate(&[], true).unwrap(), None);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn unsupported_actions_and_options_are_refused() {
         ("luxor luksHeaderBackup v", "--header-backup-file"),
         ("luxor luksDump --type plain v", "plain"),
     ] {
-        let error = translate(&words(line)).expect_err(line).to_string();
+        let error = translate(&words(line), true).expect_err(line).to_string();
         assert!(error.contains(word), "{line}: {error}");
     }
 }
@@ -252,4 +252,34 @@ fn the_tables_are_sorted_and_consistent() {
     };
     assert!(names(SO_ANYWAY) && names(KEY) && names(PBKDF));
     assert!(SHARED.iter().all(|action| ACTIONS.contains(action)));
+}
+
+/// cryptsetup reads passphrases from standard input if that is not a terminal.
+#[test]
+fn passphrases_may_be_lines_of_standard_input() {
+    for (line, expected) in [
+        ("luxor luksDump v", "luxor dump -- v"),
+        ("luxor luksFormat v", "luxor format --passphrase-fd=0 -- v"),
+        ("luxor luksFormat v k", "luxor format --key-file=k -- v"),
+        (
+            "luxor luksAddKey v",
+            "luxor key add --passphrase-fd=0 --new-passphrase-fd=0 -- v",
+        ),
+        (
+            "luxor luksAddKey --key-file k v",
+            "luxor key add --key-file=k --new-passphrase-fd=0 -- v",
+        ),
+        (
+            "luxor luksAddKey v new --passphrase-fd 3",
+            "luxor key add --passphrase-fd 3 --new-key-file=new -- v",
+        ),
+        (
+            "luxor luksKillSlot -q v 1",
+            "luxor key remove --key-slot=1 --passphrase-fd=0 --if-given --last -- v",
+        ),
+    ] {
+        let translated = translate(&words(line), false).unwrap().unwrap();
+        assert_eq!(translated, words(expected), "{line}");
+        assert!(args::parse(translated).is_ok(), "{line}");
+    }
 }

@@ -206,21 +206,21 @@ fn removing_a_keyslot_by_number_needs_another_key() {
 #[test]
 fn both_secrets_may_be_lines_of_standard_input() {
     let folder = prepared();
-    luxor("key add volume")
+    luxor("key add --passphrase-fd 0 --new-passphrase-fd 0 volume")
         .args(FAST)
         .current_dir(folder.path())
         .stdin("one\nzwei und mehr\nnot read")
         .ok();
     folder.write("typed", b"zwei und mehr");
     assert_eq!(opens(&folder, "typed"), Some(1));
-    luxor("key change --key-slot 1 volume")
+    luxor("key change --key-slot 1 --passphrase-fd 0 --new-passphrase-fd 0 volume")
         .args(FAST)
         .current_dir(folder.path())
         .stdin("zwei und mehr\ntwo\n")
         .ok();
     assert_eq!(opens(&folder, "other"), Some(1));
     // One secret comes from a file, the other one from a line of standard input.
-    luxor("key add --key-file key volume")
+    luxor("key add --key-file key --new-passphrase-fd 0 volume")
         .args(FAST)
         .current_dir(folder.path())
         .stdin("three\n")
@@ -230,17 +230,56 @@ fn both_secrets_may_be_lines_of_standard_input() {
         .current_dir(folder.path())
         .stdin("one\n")
         .fails(1, "no terminal");
-    luxor("key add volume")
+    luxor("key add --new-key-file - --passphrase-fd 0 volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .stdin("one\n")
+        .fails(
+            1,
+            "standard input cannot be both the passphrase and the new key file",
+        );
+    luxor("key add --passphrase-fd 0 --new-passphrase-fd 0 volume")
         .args(FAST)
         .current_dir(folder.path())
         .stdin("one\n\n")
         .fails(1, "the passphrase is empty");
-    luxor("key add volume")
+    luxor("key add --passphrase-fd 0 --new-passphrase-fd 0 volume")
         .args(FAST)
         .current_dir(folder.path())
         .stdin("one\n")
         .fails(1, "standard input has no passphrase");
     assert_eq!(keyslots(&folder), ["0", "1", "2"]);
+}
+
+#[test]
+fn keyslots_are_listed_with_their_costs_and_tokens() {
+    let folder = prepared();
+    luxor("key add --key-file key --new-key-file other --new-key-slot 3 volume")
+        .args(["--pbkdf", "argon2id", "--pbkdf-memory", "64"])
+        .args(["--pbkdf-parallel", "1", "--pbkdf-force-iterations", "4"])
+        .current_dir(folder.path())
+        .ok();
+    for line in [
+        "config --key-slot 3 --priority ignore volume",
+        "token add --key-description disk --key-slot 3 volume",
+    ] {
+        luxor(line).current_dir(folder.path()).ok();
+    }
+    let list = luxor("key list volume").current_dir(folder.path()).ok();
+    let kdf = "argon2id, 4 iterations, 64 KiB of memory, parallel 1";
+    let width = kdf.len();
+    let expected = [
+        format!("keyslot  {:<width$}  priority  tokens", "key derivation"),
+        format!(
+            "0        {:<width$}  normal",
+            "pbkdf2, sha256, 1000 iterations"
+        ),
+        format!("3        {kdf}  ignore    0 (luks2-keyring)"),
+    ];
+    assert_eq!(list.text().lines().collect::<Vec<_>>(), expected);
+    luxor("key list key")
+        .current_dir(folder.path())
+        .fails(1, "not a LUKS volume");
 }
 
 /// A key file on standard input uses all of it, so the new secret is asked for on the terminal.

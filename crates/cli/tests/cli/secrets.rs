@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sources of secrets: key files, standard input, a terminal.
+//! The sources of secrets: key files, lines of file descriptors, a terminal.
 
 use std::fs;
 
-use crate::support::{FAST, Folder, Luxor, as_nobody, bytes, luxor, terminal, without_terminal};
+use crate::support::{
+    FAST, Folder, Luxor, as_nobody, bytes, luxor, shell_without_terminal, terminal, terminal_shell,
+};
 
 fn encrypt() -> Luxor {
     luxor("encrypt").args(FAST)
@@ -34,15 +36,16 @@ fn opens(folder: &Folder, options: &str, stdin: &[u8]) -> i32 {
 }
 
 #[test]
-fn key_files_count_every_byte_and_standard_input_one_line() {
+fn key_files_count_every_byte_and_descriptors_one_line() {
     let folder = Folder::new();
     volume(&folder, b"correct horse");
-    assert_eq!(opens(&folder, "", b"correct horse"), 0);
-    assert_eq!(opens(&folder, "", b"correct horse\n"), 0);
-    assert_eq!(opens(&folder, "", b"correct horse\nsecond line"), 0);
-    assert_eq!(opens(&folder, "", b"correct horse\r\n"), 2);
-    assert_eq!(opens(&folder, "", b"\n"), 2);
-    assert_eq!(opens(&folder, "", b""), 1);
+    let line = "--passphrase-fd 0";
+    assert_eq!(opens(&folder, line, b"correct horse"), 0);
+    assert_eq!(opens(&folder, line, b"correct horse\n"), 0);
+    assert_eq!(opens(&folder, line, b"correct horse\nsecond line"), 0);
+    assert_eq!(opens(&folder, line, b"correct horse\r\n"), 2);
+    assert_eq!(opens(&folder, line, b"\n"), 2);
+    assert_eq!(opens(&folder, line, b""), 1);
     assert_eq!(opens(&folder, "--key-file -", b"correct horse"), 0);
     assert_eq!(opens(&folder, "--key-file -", b"correct horse\n"), 2);
     assert_eq!(
@@ -68,6 +71,76 @@ fn key_files_count_every_byte_and_standard_input_one_line() {
     volume(&binary, &secret);
     assert_eq!(opens(&binary, "--key-file secret", b""), 0);
     assert_eq!(opens(&binary, "--key-file -", &secret), 0);
+}
+
+/// A loop over a list of files reads the list from standard input, and so does every program in it.
+#[test]
+fn standard_input_is_no_secret_unless_an_option_says_so() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    folder.write("second", b"attack at dusk");
+    folder.write("list", b"plain\nsecond\n");
+    let fast = FAST.join(" ");
+    let encrypt = format!("\"$luxor\" encrypt {fast}");
+    let without = format!("while read f; do {encrypt} $f $f.luks; done < list");
+    let outcome = shell_without_terminal(&without, folder.path());
+    outcome.assert_code(1);
+    assert_eq!(outcome.stderr.matches("there is no terminal").count(), 2);
+    for option in ["--key-file FILE", "--passphrase-fd N"] {
+        assert!(outcome.stderr.contains(option), "{outcome:#?}");
+    }
+    assert_eq!(
+        folder.names(),
+        ["list", "plain", "second", "secret", "volume"]
+    );
+
+    let typed = ["one\n", "one\n", "two\n", "two\n"];
+    let (code, screen) = terminal_shell(&without, &typed, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    fs::rename(folder.join("second.luks"), folder.join("volume")).unwrap();
+    luxor("decrypt --passphrase-fd 0 volume back")
+        .current_dir(folder.path())
+        .stdin("two\n")
+        .ok();
+    assert_eq!(fs::read(folder.join("back")).unwrap(), b"attack at dusk");
+}
+
+#[test]
+fn passphrases_are_lines_of_inherited_descriptors() {
+    let folder = Folder::new();
+    volume(&folder, b"correct horse");
+    folder.write("lines", b"first\ncorrect horse\nnew\nlast\n");
+    let fast = FAST.join(" ");
+    // The program reads its lines and nothing after them.
+    let line = format!(
+        "exec 7< lines; read line <&7
+        \"$luxor\" key add {fast} --passphrase-fd 7 --new-passphrase-fd 7 volume &&
+        echo new | \"$luxor\" key test --passphrase-fd 0 volume && cat <&7"
+    );
+    let outcome = shell_without_terminal(&line, folder.path());
+    outcome.assert_code(0);
+    assert_eq!(outcome.text(), "keyslot 1 opens\nlast\n");
+
+    // The program itself opens files under the first free numbers.
+    for number in ["3", "4", "5", "9", "63", "2147483647"] {
+        luxor("decrypt --passphrase-fd")
+            .args([number, "volume", "back"])
+            .current_dir(folder.path())
+            .fails(1, &format!("file descriptor {number}: Bad file descriptor"));
+    }
+    for (options, words) in [
+        ("--passphrase-fd=-1", "-1 is not in 0"),
+        ("--passphrase-fd 0 --key-file secret", "cannot be used with"),
+        ("--passphrase-fd 0 --keyfile-size 3", "need --key-file"),
+    ] {
+        let outcome = luxor("decrypt")
+            .args(options.split(' '))
+            .args(["volume", "back"])
+            .current_dir(folder.path())
+            .run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
+    }
 }
 
 #[test]
@@ -118,16 +191,13 @@ fn empty_new_secrets_are_refused() {
     let folder = Folder::new();
     folder.write("plain", b"x");
     folder.write("empty", b"");
-    encrypt()
-        .args(["plain", "volume"])
-        .current_dir(folder.path())
-        .stdin("\n")
-        .fails(1, "empty");
-    encrypt()
-        .args(["plain", "volume"])
-        .current_dir(folder.path())
-        .stdin("")
-        .fails(1, "empty");
+    for stdin in ["\n", ""] {
+        encrypt()
+            .args(["--passphrase-fd", "0", "plain", "volume"])
+            .current_dir(folder.path())
+            .stdin(stdin)
+            .fails(1, "empty");
+    }
     encrypt()
         .args(["--key-file", "empty", "plain", "volume"])
         .current_dir(folder.path())
@@ -140,13 +210,16 @@ fn standard_input_is_not_both_data_and_secret() {
     let folder = Folder::new();
     volume(&folder, b"correct horse");
     for command in ["encrypt", "decrypt"] {
-        luxor(command)
-            .args(["--key-file", "-", "-", "back"])
-            .current_dir(folder.path())
-            .stdin("x")
-            .fails(1, "standard input cannot be both");
+        for (option, value) in [("--key-file", "-"), ("--passphrase-fd", "0")] {
+            luxor(command)
+                .args([option, value, "-", "back"])
+                .current_dir(folder.path())
+                .stdin("x")
+                .fails(1, "standard input cannot be both");
+        }
         // There is no key file and no terminal, because `setsid` removes it.
-        let outcome = without_terminal(command, &["-", "back"], folder.path());
+        let line = format!("cat volume | \"$luxor\" {command} - back");
+        let outcome = shell_without_terminal(&line, folder.path());
         outcome.assert_code(1);
         assert!(outcome.stderr.contains("--key-file"), "{outcome:#?}");
     }
@@ -195,11 +268,11 @@ fn standard_input_is_not_both_header_and_something_else() {
             .stdin(header.clone())
             .fails(1, words);
     }
-    let outcome = without_terminal("decrypt", &["--header", "-", "data", "back"], folder.path());
+    let line = "\"$luxor\" decrypt --header - data back < header";
+    let outcome = shell_without_terminal(line, folder.path());
     outcome.assert_code(1);
     assert!(
-        outcome.stderr.contains("--header is standard input")
-            && outcome.stderr.contains("terminal"),
+        outcome.stderr.contains("there is no terminal"),
         "{outcome:#?}"
     );
     let (code, screen) = terminal(
@@ -224,7 +297,7 @@ fn a_terminal_asks_twice_for_new_passphrases_and_shows_neither() {
     assert_eq!(code, 0, "{screen}");
     assert!(screen.contains("New passphrase for volume: "), "{screen}");
     assert!(!screen.contains("horse"), "{screen}");
-    assert_eq!(opens(&folder, "", b"correct horse"), 0);
+    assert_eq!(opens(&folder, "--passphrase-fd 0", b"correct horse"), 0);
 
     let (code, screen) = terminal("decrypt volume again", &["correct horse\n"], folder.path());
     assert_eq!(code, 0, "{screen}");

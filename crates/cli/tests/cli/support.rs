@@ -265,10 +265,16 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Runs `luxor COMMAND ARGUMENTS` in a session without a terminal.
 pub fn without_terminal(command: &str, arguments: &[&str], dir: &Path) -> Outcome {
+    let line = [&["\"$luxor\"", command], arguments].concat();
+    shell_without_terminal(&line.join(" "), dir)
+}
+
+/// Runs a line of shell, with `luxor` in `$luxor`, in a session without a terminal.
+pub fn shell_without_terminal(shell: &str, dir: &Path) -> Outcome {
     let mut setsid = Command::new("setsid");
     setsid
-        .args(["--wait", env!("CARGO_BIN_EXE_luxor"), command])
-        .args(arguments)
+        .args(["--wait", "sh", "-c", shell])
+        .env("luxor", env!("CARGO_BIN_EXE_luxor"))
         .current_dir(dir)
         .stdin(Stdio::null());
     let output = setsid.output().expect("setsid is needed");

@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use serde_json::{Value, json};
+
 use crate::support::{FAST, Folder, bytes, hex, luxor, terminal, tool, without_terminal};
 
 /// A folder with a key, and volumes made by Luxor and by cryptsetup.
@@ -224,11 +226,24 @@ fn check_opens_a_keyslot_with_a_key() {
         };
         let outcome = check("--key-file key").ok();
         assert!(outcome.text().contains("keyslot 0"), "{outcome:#?}");
-        check("--passphrase").stdin("correct horse\n").ok();
+        check("--passphrase-fd 0").stdin("correct horse\n").ok();
         check("--key-file key --key-slot 0").ok();
         check("--key-file wrong").run().assert_code(2);
         check("--key-file key --key-slot 1").run().assert_code(1);
     }
+    let checked = |line: &str, code| -> Value {
+        let outcome = luxor(line).current_dir(folder.path()).run();
+        outcome.assert_code(code);
+        serde_json::from_slice(&outcome.stdout).unwrap()
+    };
+    let example = include_str!("../../../../docs/examples/check.json");
+    let example: Value = serde_json::from_str(example).unwrap();
+    assert_eq!(checked("check --json --key-file key ours", 0), example);
+    let wrong = checked("check --json --key-file wrong ours", 2);
+    assert_eq!(
+        (&wrong["good"], &wrong["keyslots"]),
+        (&example["good"], &json!([]))
+    );
     // The area of a keyslot is damaged: the metadata are intact, but the key is lost.
     let mut volume = fs::read(folder.join("ours")).unwrap();
     volume[32768 + 5] ^= 1;

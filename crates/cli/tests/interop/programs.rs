@@ -155,6 +155,9 @@ impl Bench {
             .args(files)
             .args(options)
             .args(["--engine", &self.engine]);
+        if secret.key_file.is_none() {
+            luxor.args(["--passphrase-fd", "0"]);
+        }
         run(luxor, Some(secret))
     }
 
@@ -190,11 +193,7 @@ impl Bench {
 
     /// Checks that Luxor reports intact metadata, and a keyslot for the secret.
     pub fn luxor_checks(&self, volume: &Volume, secret: &Secret) -> Outcome<()> {
-        let mut options = volume.options();
-        if secret.key_file.is_none() {
-            options.push("--passphrase".to_owned());
-        }
-        self.luxor("check", &[&volume.data], &options, secret)?
+        self.luxor("check", &[&volume.data], &volume.options(), secret)?
             .must_exit(0)
     }
 
