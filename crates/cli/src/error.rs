@@ -112,9 +112,6 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::Reencrypting { .. } => Some(
                 "Use --read-only, or let cryptsetup finish it: cryptsetup reencrypt.".to_owned(),
             ),
-            VolumeError::UnknownLength { .. } => {
-                Some("Write to a file, or use a detached header: --header FILE.".to_owned())
-            }
             VolumeError::UnknownSize { .. } => {
                 Some("To create a new file, add --size SIZE.".to_owned())
             }

@@ -50,8 +50,9 @@ pub enum Role {
 ///
 /// As a [`Read`] it returns its bytes in order. Seekable inputs are also a [`Storage`], which is
 /// read-only even with [`Role::Change`]. Either way, large holes are returned as zeros without
-/// being read. The length of a regular file is fixed when it is opened; if the file becomes longer
-/// or shorter, reading fails, at the latest when the last byte is read.
+/// being read. The length of a regular file is fixed when it is opened. If the file becomes shorter,
+/// reading fails, at the latest when the last byte is read. If it becomes longer, the new bytes are not
+/// read, and [`Input::has_grown`] says so.
 pub struct Input {
     path: PathBuf,
     kind: Kind,
@@ -264,6 +265,15 @@ impl Input {
             Kind::File { file, .. } => Some(file),
             Kind::Storage { storage, .. } => Some(&**storage),
             Kind::Stream { .. } => None,
+        }
+    }
+
+    /// Whether the file has become longer since it was opened.
+    #[must_use]
+    pub fn has_grown(&self) -> bool {
+        match &self.kind {
+            Kind::File { file, place } => place.has_grown(file),
+            Kind::Storage { .. } | Kind::Stream { .. } => false,
         }
     }
 

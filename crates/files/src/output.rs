@@ -301,6 +301,18 @@ impl Output {
         }
     }
 
+    /// Returns how many bytes are free for a new file in its file system, if those are fewer than
+    /// `needed`. The file may fit all the same: with holes, or if the file system compresses it.
+    #[must_use]
+    pub fn shortage(&self, needed: u64) -> Option<u64> {
+        let Kind::File { file, .. } = &self.kind else {
+            return None;
+        };
+        let found = rustix::fs::fstatvfs(file.file()).ok()?;
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        (free < needed).then_some(free)
+    }
+
     /// Begins writing. The first byte that is written goes to byte `offset` of the output: the end
     /// of a header that is written last, or 0. For a stream it must be 0. The whole output will
     /// have `total` bytes, if that is known.

@@ -370,7 +370,7 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
         _ => misfits.push(Misfit::UnknownKey),
     }
     let lengths = (backup.file_length(), present.file_length());
-    if lengths.0 != lengths.1 {
+    if lengths.0 != lengths.1 || backup.has_trailer() != present.has_trailer() {
         misfits.push(Misfit::FileLength {
             backup: lengths.0,
             volume: lengths.1,

@@ -144,6 +144,7 @@ impl VolumeHeader {
             && ours.reencrypt == theirs.reencrypt
             && ours.config.requirements == theirs.config.requirements
             && ours.file_length() == theirs.file_length()
+            && ours.has_trailer() == theirs.has_trailer()
     }
 
     /// Returns whether the data have the same location and encryption, whatever the keys and the
@@ -287,22 +288,41 @@ impl VolumeHeader {
         }
     }
 
+    /// As [`VolumeHeader::extents`], as if the storage were not cut off: its end may be missing.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: this version cannot read a part of the data.
+    pub fn whole_extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
+        match self {
+            Self::Luks1(header) => {
+                let sector = self.file_sector_size().bytes() as u64;
+                let offset = header.segment().offset;
+                let there = storage_len.saturating_sub(offset).max(1);
+                Ok(vec![
+                    header.extent(offset + there.next_multiple_of(sector))?,
+                ])
+            }
+            Self::Luks2(header) => header.whole_extents(storage_len),
+        }
+    }
+
     /// The whole plaintext as one extent, for a volume that is read from a pipe. The extent's
     /// length is `u64::MAX` if the metadata do not fix it. Returns `None` if the data consist of
     /// several parts.
     #[must_use]
     pub fn stream_extent(&self) -> Option<Extent> {
-        let (digest, segment) = match self {
-            Self::Luks1(header) => (0, header.segment()),
+        let (digest, segment, file) = match self {
+            Self::Luks1(header) => (0, header.segment(), None),
             Self::Luks2(header) => {
                 let metadata = header.metadata();
                 let (number, segment) = metadata.segments.single()?;
-                (metadata.digest_of_segment(number), segment)
+                let digest = metadata.digest_of_segment(number);
+                (digest, segment, header.file_payload_len())
             }
         };
         let len = match segment.size {
-            SegmentSize::Fixed(len) => len,
-            SegmentSize::Dynamic => u64::MAX,
+            SegmentSize::Fixed(len) => len.min(file.unwrap_or(len)),
+            SegmentSize::Dynamic => file.unwrap_or(u64::MAX),
         };
         Some(Extent {
             offset: segment.offset,
@@ -331,6 +351,12 @@ impl VolumeHeader {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.file_length(),
         }
+    }
+
+    /// Whether the length of a file in the volume is in a trailer: [`Luks2Header::has_trailer`].
+    #[must_use]
+    pub fn has_trailer(&self) -> bool {
+        self.luks2().is_some_and(Luks2Header::has_trailer)
     }
 
     /// The UUID as text, as the metadata contain it. It need not be a valid UUID.

@@ -87,6 +87,14 @@ impl Findings {
                 };
                 self.good
                     .push(format!("data: {len} bytes in whole sectors{linear}"));
+                let ends = extents.iter().map(|extent| extent.offset + extent.len);
+                let storage_len = volume.storage_len().unwrap_or(0);
+                let rest = storage_len.saturating_sub(ends.max().unwrap_or(0));
+                // A re-encryption can leave parts behind the data.
+                if rest > 0 && !volume.header.is_reencrypting() {
+                    let words = format!("rest: {rest} bytes after the data, which are not used");
+                    self.good.push(words);
+                }
             }
             // The length of a pipe is known only at its end.
             Ok(None) => {}

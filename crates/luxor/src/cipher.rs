@@ -76,7 +76,12 @@ impl VolumeCipher {
         }
         let engine = Engine::select(context, Mode::Xts)?;
         let keys = volume.unlock_data(secrets, &*engine.backend, unlock, context)?;
-        let plaintext = volume.into_payload()?.plaintext(keys);
+        let payload = volume.into_payload()?;
+        let mut plaintext = payload.plaintext(keys);
+        if !payload.find_end(&mut plaintext, &engine)? {
+            let message = format!("{name}: the trailer that ends the file is not the last sector");
+            return Err(Error::failure(message));
+        }
         warn_of_linear(&name, &plaintext, context);
         let layout = Layout::new(parts(&plaintext, &engine)?, 1);
         let layout = layout.map_err(|error| Error::failure(format!("{name}: {error}")))?;

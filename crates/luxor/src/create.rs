@@ -9,15 +9,16 @@ use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::{Direction, Mode, SecretBytes};
 use luxor_files::{Input, Needed, Output, OutputOptions, check_not_needed, path_name};
-use luxor_luks::{LuksVersion, NewVolume, NewVolumeOptions, NotInLuks1};
+use luxor_luks::{LuksVersion, NewVolume, NewVolumeOptions, NotInLuks1, TrailerKey};
 use luxor_sector::{
     Storage,
-    pipeline::{self, Job},
+    pipeline::{self, Job, Source},
 };
 
 use crate::{
     Context, Engine, Error, Result, VolumeError,
-    output::{copy_error, create_output},
+    output::{begin, copy_error, create_output, warn_of_growth, write_error},
+    trailer::WithTrailer,
 };
 
 /// Where a new volume is written.
@@ -34,14 +35,14 @@ pub struct NewFiles<'a> {
     pub needed: Needed<'a>,
 }
 
-/// Encrypts all of `input` into a new volume. Calls `secret` for the secret of its keyslot, after
+/// Encrypts all of `input` into a new volume. If the length of `input` is unknown and the header must
+/// be written first, because the volume is a pipe, a trailer after the data tells it. Calls `secret` for the secret of its keyslot, after
 /// the options and files have been checked. `files` and `input` override `detached` and
 /// `file_length` of the options. Open `input` with [`Role::Data`](luxor_files::Role::Data).
 ///
 /// # Errors
-/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, and
-/// [`VolumeError::UnknownLength`] if the length of `input` is unknown and the header must be
-/// written first, because the volume is a pipe. Also fails when the options contradict each other,
+/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, or if the length is
+/// unknown and the header must be written first, because the volume is a pipe. Also fails when the options contradict each other,
 /// when a file cannot be read or written, and with the error of `secret`. No output file appears
 /// then, but a block device may be partly overwritten, and a pipe may have received a part.
 pub fn encrypt(
@@ -105,11 +106,12 @@ fn encrypt_into(
     let (len, input_name) = (input.len(), input.name());
     let output_name = output.name();
     let header_first = header.is_none() && !output.is_seekable();
-    if header_first && len.is_none() {
-        let input = input_name;
-        let output = output_name;
-        return Err(VolumeError::UnknownLength { input, output }.into());
-    }
+    let options = &NewVolumeOptions {
+        trailer: header_first && len.is_none(),
+        ..options.clone()
+    };
+    let checked = options.check();
+    checked.map_err(|error| does_not_fit(error, &input_name, &output_name))?;
 
     let too_short = |error| does_not_fit(error, &input_name, &output_name);
     let end = len.and_then(|len| options.data_end(len));
@@ -123,10 +125,10 @@ fn encrypt_into(
     let encryption = volume.segment().encryption;
     let key = engine.load_volume_key(volume.volume_key(), encryption)?;
     if header_first {
-        output.begin(0, end)?;
-        write_header(&volume, &mut output)?;
+        begin(&mut output, 0, end, context)?;
+        write_header(&volume, &mut output, end)?;
     } else {
-        output.begin(options.data_offset(), end)?;
+        begin(&mut output, options.data_offset(), end, context)?;
     }
     if let Some(header) = &mut header {
         header.begin(0, Some(volume.header_len()))?;
@@ -139,19 +141,32 @@ fn encrypt_into(
         threads: engine.threads,
         direction: Direction::Encrypt,
         plaintext_len: len,
+        may_be_cut_off: false,
         cancel: &context.cancel,
     };
     let progress = context.events.bytes("Encrypting", output.name(), len);
-    let copied = pipeline::run(&job, input.source(), &mut output, &|done| progress.at(done))
-        .map_err(|error| copy_error(error, &input_name, &output_name))?;
+    let key = trailer_key_of(&volume);
+    let mut with_trailer;
+    let source = if options.trailer {
+        with_trailer = WithTrailer::new(input, &key);
+        Source::Stream(&mut with_trailer)
+    } else {
+        input.source()
+    };
+    let copied = pipeline::run(&job, source, &mut output, &|done| progress.at(done))
+        .map_err(|error| copy_error(error, &input_name, &output, end))?;
     drop(progress);
+    warn_of_growth(input, context);
 
     if !header_first {
         volume
             .set_data(copied.read, copied.written, output.capacity())
             .map_err(too_short)?;
         // Written last, so that an incomplete volume is never taken for a complete one.
-        write_header(&volume, header.as_mut().unwrap_or(&mut output))?;
+        match &mut header {
+            Some(header) => write_header(&volume, header, Some(volume.header_len()))?,
+            None => write_header(&volume, &mut output, end)?,
+        }
     }
     // Publish the header first: data without a header are lost, a header without data does no harm.
     let outputs = header.into_iter().chain([output]);
@@ -221,7 +236,7 @@ pub fn format(
         header.begin(0, Some(volume.header_len()))?;
     }
     if let Some(target) = header.as_mut().or(output.as_mut()) {
-        write_header(&volume, target)?;
+        write_header(&volume, target, None)?;
     }
     Output::finish_all(header.into_iter().chain(output).collect())?;
     let text = format!("the volume holds {plaintext_len} bytes");
@@ -348,16 +363,20 @@ fn make(
     Ok(volume)
 }
 
+fn trailer_key_of(volume: &NewVolume) -> TrailerKey {
+    let sector_size = volume.segment().geometry.sector_size;
+    TrailerKey::new(volume.volume_key(), &volume.uuid().to_string(), sector_size)
+}
+
 /// Writes the metadata at their offsets, or as a stream if `output` is not seekable. On a block
-/// device this holds the metadata locks.
-fn write_header(volume: &NewVolume, output: &mut Output) -> Result<()> {
+/// device this holds the metadata locks. `total` is the length that the output will have.
+fn write_header(volume: &NewVolume, output: &mut Output, total: Option<u64>) -> Result<()> {
     let _lock = output.lock_metadata()?;
-    let name = output.name();
     let written = match output.as_storage() {
         Some(storage) => volume.write_to(storage),
         None => volume.write_stream(output),
     };
-    written.map_err(|error| Error::io(format!("cannot write {name}"), &error).caused_by(error))
+    written.map_err(|error| write_error(&error, output, total).caused_by(error))
 }
 
 /// Returns the byte at which an empty volume for `plaintext_len` bytes ends.

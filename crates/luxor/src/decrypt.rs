@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decrypts a volume into a file or a stream.
 
-use luxor_engine::{Direction, LoadedKey, Mode};
+use std::io::Write;
+
+use luxor_engine::{Direction, Mode};
 use luxor_files::{Input, Output, path_name};
-use luxor_luks::UnlockOptions;
+use luxor_luks::{TrailerKey, UnlockOptions};
 use luxor_sector::{
-    Geometry,
+    copy::Copied,
     pipeline::{self, Job, PipelineError},
 };
 use luxor_volume::Plaintext;
@@ -13,9 +15,28 @@ use luxor_volume::Plaintext;
 use crate::{
     Context, Engine, Error, Result, Secrets, Volume,
     export::warn_of_linear,
-    output::{copy_error, no_storage},
-    volume::Place,
+    output::{begin, copy_error, no_storage, warn_of_growth, write_error},
+    trailer::UntilTrailer,
+    volume::{Place, cut_off},
 };
+
+/// What was decrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decrypted {
+    /// The number of bytes of plaintext.
+    pub len: u64,
+    /// What is missing, which only [`Volume::accept_cut_off`] permits.
+    pub missing: Option<Missing>,
+}
+
+/// How much of the plaintext is missing at its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// This many bytes.
+    Bytes(u64),
+    /// A part of the next sector, and whatever followed: the metadata record no length.
+    Unknown,
+}
 
 /// Decrypts `volume` into `output`, and finishes the output. Asks `secrets` only after the engine
 /// and the length of the data have been checked. XTS does not authenticate: changed ciphertext is
@@ -31,9 +52,11 @@ pub fn decrypt(
     options: &UnlockOptions,
     mut output: Output,
     context: &Context,
-) -> Result<()> {
+) -> Result<Decrypted> {
     let engine = Engine::select(context, Mode::Xts)?;
     let plaintext_len = volume.plaintext_len()?;
+    let ends_in_sector = volume.ends_in_sector();
+    let (recorded_len, may_be_cut_off) = (volume.recorded_len(), volume.may_be_cut_off);
     let keys = volume.unlock_data(secrets, &*engine.backend, options, context)?;
     let _lock = volume.lock_reencryption()?;
     let name = volume.data_name();
@@ -42,18 +65,31 @@ pub fn decrypt(
     let plaintext = payload.plaintext(keys);
     // The volume may have changed while the user typed the passphrase.
     payload.check_unchanged(context)?;
-    let mut copy = DataCopy {
+    let copy = DataCopy {
         context,
         engine: &engine,
         plaintext: &plaintext,
         name: &name,
-        output: &mut output,
+        may_be_cut_off,
+        trailer: payload.trailer_key(&plaintext)?,
     };
-    copy.run(&mut payload.place, path, plaintext_len)?;
+    let copied = copy.run(&mut payload.place, &mut output, path, plaintext_len)?;
     payload.check_unchanged(context)?;
+    if let (Place::At(input), None) = (&payload.place, recorded_len) {
+        warn_of_growth(input, context);
+    }
     output.finish()?;
     warn_of_linear(&name, &plaintext, context);
-    Ok(())
+    let missing = match (recorded_len, copied.end) {
+        (Some(recorded), _) if recorded > copied.len => Some(Missing::Bytes(recorded - copied.len)),
+        (None, End::Missing) => Some(Missing::Unknown),
+        (None, End::OfStorage) if ends_in_sector => Some(Missing::Unknown),
+        _ => None,
+    };
+    Ok(Decrypted {
+        len: copied.len,
+        missing,
+    })
 }
 
 /// Decrypts an unlocked volume of any format into `output`, and finishes the output. `input`
@@ -77,17 +113,34 @@ pub fn decrypt_plaintext(
     let parts = plaintext.parts().into_iter();
     let len = parts.map(|(_, len)| len).try_fold(0, u64::checked_add);
     let len = len.ok_or_else(|| Error::failure(format!("{name}: the data are too long")))?;
-    let mut copy = DataCopy {
+    let copy = DataCopy {
         context,
         engine,
         plaintext,
         name: &name,
-        output: &mut output,
+        may_be_cut_off: false,
+        trailer: None,
     };
-    copy.run(&mut Place::At(input), path, Some(len))?;
+    copy.run(&mut Place::At(input), &mut output, path, Some(len))?;
     output.finish()?;
     warn_of_linear(&name, plaintext, context);
     Ok(())
+}
+
+/// What was copied.
+struct DataCopied {
+    len: u64,
+    end: End,
+}
+
+/// What ended a copy.
+enum End {
+    /// The end of the data in the storage.
+    OfStorage,
+    /// The trailer of the file.
+    Trailer,
+    /// The end of a pipe within a sector, or before the trailer.
+    Missing,
 }
 
 /// Copies the plaintext of the volume called `name`.
@@ -96,61 +149,135 @@ struct DataCopy<'a> {
     engine: &'a Engine,
     plaintext: &'a Plaintext,
     name: &'a str,
-    output: &'a mut Output,
+    /// Whether a pipe may end before the data do.
+    may_be_cut_off: bool,
+    /// What recognises the trailer that ends the file, if it has one.
+    trailer: Option<TrailerKey>,
 }
 
 impl DataCopy<'_> {
     /// Copies `total` bytes from `place`. Progress is shown under the name `path`.
-    fn run(&mut self, place: &mut Place, path: String, total: Option<u64>) -> Result<()> {
-        self.output.begin(0, total)?;
+    fn run(
+        &self,
+        place: &mut Place,
+        output: &mut Output,
+        path: String,
+        total: Option<u64>,
+    ) -> Result<DataCopied> {
+        let Some(key) = &self.trailer else {
+            begin(output, 0, total, self.context)?;
+            let copied = self.copy(place, output, path, total);
+            let copied = copied.map_err(|error| error.shown(self.name, output, total))?;
+            let is_whole = copied.read <= copied.written || self.plaintext.len.is_some();
+            return Ok(DataCopied {
+                len: copied.written,
+                end: if is_whole {
+                    End::OfStorage
+                } else {
+                    End::Missing
+                },
+            });
+        };
+        begin(output, 0, None, self.context)?;
+        let mut file = UntilTrailer::new(output, key);
+        let copied = self.copy(place, &mut file, path, total);
+        // The copy fails at the end of the file, so that nothing after it is read.
+        let (len, end) = match (file.length(), copied) {
+            (Some(length), _) => (length, End::Trailer),
+            (None, Ok(_)) if self.may_be_cut_off => {
+                let given_up = file.give_up();
+                let len = given_up.map_err(|error| write_error(&error, output, None))?;
+                (len, End::Missing)
+            }
+            (None, Ok(_)) => {
+                let message = format!(
+                    "{} has no trailer after the data: it was cut off",
+                    self.name
+                );
+                return Err(cut_off(message));
+            }
+            (None, Err(error)) => return Err(error.shown(self.name, output, None)),
+        };
+        Ok(DataCopied { len, end })
+    }
+
+    fn copy(
+        &self,
+        place: &mut Place,
+        output: &mut (dyn Write + Send),
+        path: String,
+        total: Option<u64>,
+    ) -> Result<Copied, CopyFailure> {
         let shown = self.context.events.bytes("Decrypting", path, total);
-        let mut written = 0;
+        let (mut read, mut written) = (0, 0);
         for (extent, len) in self.plaintext.parts() {
             let progress = |done| shown.at(written + done);
             let copied = match extent.cipher {
                 Some(cipher) => {
                     let key = self.engine.load_part_key(self.plaintext, cipher)?;
-                    let job = job(self.engine, self.context, cipher.geometry, &*key, len);
+                    let job = Job {
+                        geometry: cipher.geometry,
+                        key: &*key,
+                        backend: self.engine.device(),
+                        threads: self.engine.threads,
+                        direction: Direction::Decrypt,
+                        // `u64::MAX` means that the length is not known, as for some pipes.
+                        plaintext_len: (len != u64::MAX).then_some(len),
+                        may_be_cut_off: self.may_be_cut_off || self.trailer.is_some(),
+                        cancel: &self.context.cancel,
+                    };
                     let payload_len = cipher.geometry.sector_size.payload_len(len);
                     let source = place.source(extent.offset, payload_len.unwrap_or(u64::MAX));
-                    pipeline::run(&job, source, self.output, &progress)
+                    pipeline::run(&job, source, output, &progress)
                 }
                 None => {
                     let source = place.source(extent.offset, len);
                     let cancel = &self.context.cancel;
-                    pipeline::pass(self.engine.threads, source, self.output, cancel, &progress)
+                    pipeline::pass(self.engine.threads, source, output, cancel, &progress)
                 }
-            };
-            let copied = copied.map_err(|error| self.failed(error))?;
-            if matches!(place, Place::Stream(_)) && copied.read == 0 {
+            }?;
+            let sector = extent
+                .cipher
+                .map_or(1, |cipher| cipher.geometry.sector_size.bytes());
+            if matches!(place, Place::Stream(_)) && copied.read < sector as u64 {
                 let message = format!("{} ends before the data: it was cut off", self.name);
-                return Err(Error::failure(message));
+                return Err(Error::failure(message).into());
             }
+            read += copied.read;
             written += copied.written;
         }
-        Ok(())
-    }
-
-    fn failed(&self, error: PipelineError) -> Error {
-        copy_error(error, self.name, &self.output.name())
+        Ok(Copied { read, written })
     }
 }
 
-fn job<'a>(
-    engine: &'a Engine,
-    context: &'a Context,
-    geometry: Geometry,
-    key: &'a dyn LoadedKey,
-    len: u64,
-) -> Job<'a> {
-    Job {
-        geometry,
-        key,
-        backend: engine.device(),
-        threads: engine.threads,
-        direction: Direction::Decrypt,
-        // `u64::MAX` means that the length is not known, as for some pipes.
-        plaintext_len: (len != u64::MAX).then_some(len),
-        cancel: &context.cancel,
+/// Why a copy failed.
+enum CopyFailure {
+    Copy(PipelineError),
+    Other(Error),
+}
+
+impl CopyFailure {
+    /// Returns the error for a copy from `input`, a name, to `output`, which was to have `total`
+    /// bytes.
+    fn shown(self, input: &str, output: &Output, total: Option<u64>) -> Error {
+        match self {
+            Self::Copy(
+                error @ (PipelineError::PartSector { .. } | PipelineError::SourceLen { .. }),
+            ) => cut_off(format!("{input}: {error}")).caused_by(error),
+            Self::Copy(error) => copy_error(error, input, output, total),
+            Self::Other(error) => error,
+        }
+    }
+}
+
+impl From<PipelineError> for CopyFailure {
+    fn from(error: PipelineError) -> Self {
+        Self::Copy(error)
+    }
+}
+
+impl From<Error> for CopyFailure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
     }
 }

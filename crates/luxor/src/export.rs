@@ -153,8 +153,20 @@ impl Export {
         let payload = volume.into_payload()?;
         // The volume may have changed while the user typed the passphrase.
         payload.check_unchanged(context)?;
-        let plaintext = payload.plaintext(keys);
-        warn_of_linear(&path_name(data.path()), &plaintext, context);
+        let mut plaintext = payload.plaintext(keys);
+        let name = path_name(data.path());
+        warn_of_linear(&name, &plaintext, context);
+        let has_end = payload.find_end(&mut plaintext, engine)?;
+        if !has_end {
+            context.events.warning(&format!(
+                "{name}: the trailer that ends the file is not the last sector: all sectors are shown, \
+                 read-only"
+            ));
+        }
+        let options = ExportOptions {
+            read_only: options.read_only || !has_end,
+            ..options
+        };
         let export = Self::of_plaintext(data, &plaintext, engine, &options)?;
         Ok(Self {
             _reencryption: reencryption,

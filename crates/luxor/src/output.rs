@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Opens outputs, and maps the errors of copies.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use luxor_files::{Input, Output, OutputOptions};
 use luxor_sector::pipeline::PipelineError;
@@ -32,6 +32,35 @@ pub fn create_output(
     Ok(output)
 }
 
+/// Begins to write an output, as [`Output::begin`] does. Warns if a file may not fit.
+pub(crate) fn begin(
+    output: &mut Output,
+    offset: u64,
+    total: Option<u64>,
+    context: &Context,
+) -> Result<()> {
+    if let Some(total) = total
+        && let Some(free) = output.shortage(total)
+    {
+        let name = output.name();
+        context.events.warning(&format!(
+            "{name} will have {total} bytes, and {free} bytes are free in its file system"
+        ));
+    }
+    Ok(output.begin(offset, total)?)
+}
+
+/// Warns if the input has become longer while it was read, as a log does.
+pub(crate) fn warn_of_growth(input: &Input, context: &Context) {
+    if let (Some(len), true) = (input.len(), input.has_grown()) {
+        let name = input.name();
+        context.events.warning(&format!(
+            "{name} became longer while it was read: only the {len} bytes that it had at first were \
+             read"
+        ));
+    }
+}
+
 /// The error for an input that must be seekable and is not.
 pub(crate) fn no_storage(input: &Input) -> Error {
     Error::failure(format!(
@@ -40,14 +69,20 @@ pub(crate) fn no_storage(input: &Input) -> Error {
     ))
 }
 
-/// The error for a failed copy from `input` to `output`, which are names for messages.
-pub(crate) fn copy_error(error: PipelineError, input: &str, output: &str) -> Error {
+/// The error for a failed copy from `input`, a name for messages, to `output`, which was to have
+/// `total` bytes.
+pub(crate) fn copy_error(
+    error: PipelineError,
+    input: &str,
+    output: &Output,
+    total: Option<u64>,
+) -> Error {
     let failed = match &error {
         PipelineError::Read { offset, source } => Error::io(
             format!("cannot read {input} at byte {offset} of the data"),
             source,
         ),
-        PipelineError::Write { source, .. } => Error::io(format!("cannot write {output}"), source),
+        PipelineError::Write { source, .. } => write_error(source, output, total),
         PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
             Error::failure(format!("{input}: {error}: is the file cut off?"))
         }
@@ -57,4 +92,16 @@ pub(crate) fn copy_error(error: PipelineError, input: &str, output: &str) -> Err
         _ => Error::failure(error.to_string()),
     };
     failed.caused_by(error)
+}
+
+/// The error for a failed write to `output`, which was to have `total` bytes.
+pub(crate) fn write_error(error: &io::Error, output: &Output, total: Option<u64>) -> Error {
+    let name = output.name();
+    let failed = Error::io(format!("cannot write {name}"), error);
+    match total {
+        Some(total) if error.kind() == io::ErrorKind::StorageFull && output.is_seekable() => {
+            failed.hint(format!("{name} needs {total} bytes."))
+        }
+        _ => failed,
+    }
 }

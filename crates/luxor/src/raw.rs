@@ -5,7 +5,10 @@ use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode};
 use luxor_files::{Input, Output, path_name};
 use luxor_sector::{RawCipher, RawError};
 
-use crate::{Context, Engine, Error, ErrorClass, Result};
+use crate::{
+    Context, Engine, Error, ErrorClass, Result,
+    output::{begin, warn_of_growth, write_error},
+};
 
 /// The options of [`crypt_raw`].
 #[derive(Clone, Copy, Debug)]
@@ -65,25 +68,24 @@ pub fn crypt_raw(
     cipher
         .check(input.len())
         .map_err(|error| Error::failure(error.to_string()))?;
-    output.begin(0, input.len())?;
+    begin(&mut output, 0, input.len(), context)?;
     let what = match options.direction {
         Direction::Encrypt => "Encrypting",
         Direction::Decrypt => "Decrypting",
     };
     let path = path_name(input.path());
     let progress = context.events.bytes(what, path, input.len());
-    let (input_name, output_name) = (input.name(), output.name());
+    let (input_name, total) = (input.name(), input.len());
     cipher
         .run(input.source(), &mut output, &|done| progress.at(done))
         .map_err(|error| match &error {
             RawError::Read { source, .. } => Error::io(format!("cannot read {input_name}"), source),
-            RawError::Write { source, .. } => {
-                Error::io(format!("cannot write {output_name}"), source)
-            }
+            RawError::Write { source, .. } => write_error(source, &output, total),
             RawError::Memory { .. } => Error::new(ErrorClass::OutOfMemory, error.to_string()),
             _ => Error::failure(error.to_string()),
         })?;
     drop(progress);
+    warn_of_growth(input, context);
     output.finish()?;
     Ok(())
 }

@@ -16,8 +16,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, LuksVersion, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
-    check_file_length,
+    ChangeError, LuksVersion, SegmentError, TrailerKey, UnlockError, UnlockOptions, Unlocked,
+    VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::{
     Storage,
@@ -26,8 +26,9 @@ use luxor_sector::{
 use luxor_volume::{Extent, Plaintext, VolumeKey};
 
 use crate::{
-    Context, Error, ErrorClass, Result, Secrets, VolumeError,
+    Context, Engine, Error, ErrorClass, Result, Secrets, VolumeError,
     secrets::{NotUnlocked, try_secrets},
+    trailer::{length_at_end, trailer_key},
 };
 
 /// A LUKS volume with the metadata that were read from it, but without keys, which
@@ -39,6 +40,8 @@ pub struct Volume {
     metadata: Metadata,
     /// The data, if they are in another file.
     data: Option<Input>,
+    /// Whether the end of the data may be missing.
+    pub(crate) may_be_cut_off: bool,
 }
 
 enum Metadata {
@@ -128,6 +131,7 @@ impl Volume {
             path,
             metadata,
             data: None,
+            may_be_cut_off: false,
         })
     }
 
@@ -353,6 +357,11 @@ impl Volume {
         }
     }
 
+    /// Accepts data whose end was cut off: then the plaintext is what is left of it, in whole sectors.
+    pub fn accept_cut_off(&mut self) {
+        self.may_be_cut_off = true;
+    }
+
     /// Whether this is a detached header whose data file is not known: the data would begin inside
     /// the metadata.
     #[must_use]
@@ -364,29 +373,53 @@ impl Volume {
     /// metadata do not record their length.
     ///
     /// # Errors
-    /// Fails when the data are cut off, when their length is not the file length in the header
-    /// rounded up to whole sectors, and with [`VolumeError::DetachedHeader`] when they are in
+    /// Fails when the data are cut off, and with [`VolumeError::DetachedHeader`] when they are in
     /// another file ([`Volume::is_without_data`]).
     pub fn payload_len(&self) -> Result<Option<u64>> {
         let Some(extents) = self.extents()? else {
             return Ok(None);
         };
         let len = extents.iter().map(|extent| extent.len).sum();
-        if let Some(length) = self.header.file_length() {
+        if let (Some(length), false) = (self.header.file_length(), self.may_be_cut_off) {
             check_file_length(length, len, self.header.file_sector_size())
-                .map_err(|error| Error::failure(format!("{}: {error}", self.data_name())))?;
+                .map_err(|error| cut_off(format!("{}: {error}", self.data_name())))?;
         }
         Ok(Some(len))
     }
 
     /// Returns the number of bytes of plaintext: the exact length of an encrypted file if the
-    /// metadata record it, otherwise [`Volume::payload_len`].
+    /// metadata record it and it is not cut off, otherwise [`Volume::payload_len`].
     ///
     /// # Errors
     /// Those of [`Volume::payload_len`].
     pub fn plaintext_len(&self) -> Result<Option<u64>> {
-        let payload_len = self.payload_len()?;
-        Ok(self.header.file_length().or(payload_len))
+        let (file, payload) = (self.header.file_length(), self.payload_len()?);
+        Ok(file.into_iter().chain(payload).min())
+    }
+
+    /// Returns the number of bytes of plaintext if nothing is cut off, and `None` if the metadata do
+    /// not record it.
+    pub(crate) fn recorded_len(&self) -> Option<u64> {
+        if self.header.has_trailer() {
+            return None;
+        }
+        let fixed = || self.header.stream_extent().map(|extent| extent.len);
+        let recorded = self.header.file_length().or_else(fixed);
+        recorded.filter(|&len| len != u64::MAX)
+    }
+
+    /// Whether a file or device ends within a sector of the data.
+    pub(crate) fn ends_in_sector(&self) -> bool {
+        let extents = self.storage_len().map(|len| self.header.extents(len));
+        matches!(extents, Some(Err(SegmentError::PartSector { .. })))
+    }
+
+    /// The length in bytes of the file or device with the data. `None` for a pipe.
+    pub(crate) fn storage_len(&self) -> Option<u64> {
+        match (&self.data, &self.metadata) {
+            (Some(input), _) | (None, Metadata::Seekable(input)) => input.len(),
+            (None, Metadata::Stream(_)) => None,
+        }
     }
 
     /// Returns the extents of the data, in the order of the plaintext, at offsets in the file with
@@ -402,19 +435,27 @@ impl Volume {
             return Err(VolumeError::DetachedHeader { name }.into());
         }
         let name = self.data_name();
-        let storage_len = match (&self.data, &self.metadata) {
-            (Some(input), _) | (None, Metadata::Seekable(input)) => input.len(),
-            (None, Metadata::Stream(_)) => None,
-        };
-        let storage_len = match storage_len {
+        let storage_len = match self.storage_len() {
             Some(len) => len,
             None => match stream_extent(&self.header, &name)? {
                 Extent { len: u64::MAX, .. } => return Ok(None),
-                Extent { offset, len, .. } => offset + len,
+                Extent { offset, len, .. } => offset.saturating_add(len),
             },
         };
-        match self.header.extents(storage_len) {
+        // A trailer says where the data end.
+        let extents = if self.may_be_cut_off || self.header.has_trailer() {
+            let whole = self.header.whole_extents(storage_len);
+            whole.map(|extents| Extent::within(extents, storage_len))
+        } else {
+            self.header.extents(storage_len)
+        };
+        match extents {
+            Ok(extents) if extents.is_empty() => {
+                let message = format!("{name} ends before the data: it was cut off");
+                Err(Error::failure(message))
+            }
             Ok(extents) => Ok(Some(extents)),
+            Err(error) if error.is_cut_off() => Err(cut_off(format!("{name}: {error}"))),
             Err(error) => Err(Error::failure(format!("{name}: {error}"))),
         }
     }
@@ -587,6 +628,39 @@ impl Place {
 }
 
 impl Payload {
+    /// Sets the length of the plaintext to that of a file whose trailer is the last sector of the
+    /// data. Returns whether the length is known: without the trailer it is that of all sectors.
+    ///
+    /// # Errors
+    /// Fails when the last sector cannot be read.
+    pub(crate) fn find_end(&self, plaintext: &mut Plaintext, engine: &Engine) -> Result<bool> {
+        let (true, Place::At(input)) = (self.header.has_trailer(), &self.place) else {
+            return Ok(true);
+        };
+        let length = length_at_end(input, plaintext, engine, self.header.uuid())?;
+        plaintext.len = length.or(plaintext.len);
+        Ok(length.is_some())
+    }
+
+    /// Returns what recognises the trailer of a file, if the volume has one.
+    ///
+    /// # Errors
+    /// Fails during a re-encryption, which has moved or changed the trailer.
+    pub(crate) fn trailer_key(&self, plaintext: &Plaintext) -> Result<Option<TrailerKey>> {
+        if !self.header.has_trailer() {
+            return Ok(None);
+        }
+        match trailer_key(plaintext, self.header.uuid()) {
+            Some(key) if plaintext.extents.len() == 1 => Ok(Some(key)),
+            _ => {
+                let name = shown(&self.path);
+                let message =
+                    format!("{name}: the trailer that ends the file is being re-encrypted");
+                Err(Error::failure(message))
+            }
+        }
+    }
+
     /// Returns the plaintext with the keys of its extents.
     pub(crate) fn plaintext(&self, keys: BTreeMap<u32, VolumeKey>) -> Plaintext {
         Plaintext {
@@ -691,6 +765,12 @@ impl Metadata {
             Self::Stream(prefix) => prefix,
         }
     }
+}
+
+/// The error for data whose end is missing.
+pub(crate) fn cut_off(message: String) -> Error {
+    Error::failure(message)
+        .hint("`luxor decrypt --truncated` saves the whole sectors that are left.")
 }
 
 /// The error of a change to the metadata at `path`.

@@ -83,17 +83,6 @@ pub enum VolumeError {
         /// The name of the file or device with the data, for messages.
         name: String,
     },
-    /// The header contains the length of the data, but must be written before the data are read.
-    #[error(
-        "{input} has no known length, and the header, which is written first to {output}, must \
-         contain it"
-    )]
-    UnknownLength {
-        /// The name of the input, for messages.
-        input: String,
-        /// The name of the volume, for messages.
-        output: String,
-    },
     /// An empty volume was to be as long as an existing file, which does not exist.
     #[error("{name} does not exist")]
     UnknownSize {

@@ -443,3 +443,56 @@ fn a_volume_key_opens_the_data_but_no_keyslot() {
         assert!(error.message().contains("belongs to no keyslot"), "{error}");
     }
 }
+
+#[test]
+fn the_trailer_of_a_streamed_file_sets_the_length_of_its_disk() {
+    let context = Context::default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume");
+    let plain: Vec<u8> = (0..10_001_u32).map(|i| i.to_le_bytes()[0]).collect();
+    let input = Input::of_stream(std::io::Cursor::new(plain.clone()), Path::new("plain"));
+    let output = Output::of_stream(File::create(&path).unwrap(), Path::new("volume"));
+    let options = NewVolumeOptions {
+        pbkdf: cheap(),
+        ..NewVolumeOptions::new(LuksVersion::Luks2)
+    };
+    let first = || Ok(secret("first"));
+    luxor::encrypt_to(&mut { input }, output, &options, first, &context).unwrap();
+
+    let open = |path: &Path| {
+        let options = ExportOptions::default();
+        let data = DataFile::open(path, options.access()).unwrap();
+        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
+        let unlock = UnlockOptions::default();
+        Export::open(volume, data, &secret("first"), &unlock, &options, &context).unwrap()
+    };
+    let export = open(&path);
+    assert_eq!(export.disk.len(), 10_001);
+    let mut stream = DiskStream::new(export.disk.clone());
+    stream.write_all(b"changed").unwrap();
+    stream.flush().unwrap();
+    drop((stream, export));
+    let export = open(&path);
+    let mut read = Vec::new();
+    DiskStream::new(export.disk.clone())
+        .read_to_end(&mut read)
+        .unwrap();
+    assert_eq!(read[..7], *b"changed");
+    assert!(read[7..] == plain[7..]);
+    drop(export);
+
+    // Behind the trailer is noise: all sectors are shown, read-only.
+    File::options()
+        .append(true)
+        .open(&path)
+        .unwrap()
+        .write_all(&[7; 5000])
+        .unwrap();
+    let export = open(&path);
+    assert_eq!(export.disk.len(), 3 * 4096 + 2 * 4096);
+    assert!(
+        DiskStream::new(export.disk.clone())
+            .write_all(b"x")
+            .is_err()
+    );
+}

@@ -67,6 +67,9 @@ pub struct Job<'a> {
     /// this many bytes are written, and the source must be exactly the sectors that hold them, at
     /// least one.
     pub plaintext_len: Option<u64>,
+    /// Whether the source of a decryption may end early. Then the whole sectors before its end are
+    /// decrypted.
+    pub may_be_cut_off: bool,
     /// When the caller sets this flag, the work soon ends with [`PipelineError::Cancelled`].
     pub cancel: &'a AtomicBool,
 }
@@ -152,10 +155,13 @@ impl From<CopyError<Self>> for PipelineError {
 impl Job<'_> {
     /// Pads and encrypts a piece, or decrypts it. Returns how many of its bytes to write.
     fn crypt(&self, piece: &mut Piece<'_>) -> Result<usize, PipelineError> {
-        let (offset, len) = (piece.offset, piece.len);
+        let (offset, mut len) = (piece.offset, piece.len);
+        let sector = self.geometry.sector_size.bytes();
+        if self.may_be_cut_off && piece.at_end {
+            len -= len % sector;
+        }
         let total = offset + len as u64;
         self.check_len(total, piece.at_end)?;
-        let sector = self.geometry.sector_size.bytes();
         let padded = match self.direction {
             Direction::Encrypt => self.geometry.sector_size.payload_len(total),
             Direction::Decrypt => total.checked_next_multiple_of(sector as u64),
@@ -191,7 +197,7 @@ impl Job<'_> {
     /// Checks whether a source may have `total` bytes, or at least `total` if not `at_end`.
     fn check_len(&self, total: u64, at_end: bool) -> Result<(), PipelineError> {
         if let Some(expected) = self.source_len()
-            && (total > expected || (at_end && total < expected))
+            && (total > expected || (at_end && total < expected && !self.may_be_cut_off))
         {
             return Err(PipelineError::SourceLen {
                 found: total,
@@ -202,6 +208,7 @@ impl Job<'_> {
         let sector_size = self.geometry.sector_size;
         if at_end
             && self.direction == Direction::Decrypt
+            && !self.may_be_cut_off
             && !total.is_multiple_of(sector_size.bytes() as u64)
         {
             return Err(PipelineError::PartSector {

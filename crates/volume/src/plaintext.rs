@@ -19,6 +19,28 @@ pub struct Extent {
     pub cipher: Option<ExtentCipher>,
 }
 
+impl Extent {
+    /// Returns the extents of which a storage of `storage_len` bytes has the beginning, up to the
+    /// last whole sector.
+    #[must_use]
+    pub fn within(extents: Vec<Self>, storage_len: u64) -> Vec<Self> {
+        let mut is_whole = true;
+        let extents = extents.into_iter().map_while(|mut extent| {
+            let unit = match extent.cipher {
+                Some(cipher) => cipher.geometry.sector_size.bytes() as u64,
+                None => 1,
+            };
+            let there = storage_len.saturating_sub(extent.offset);
+            let cut_off = extent.len.min(there - there % unit);
+            let is_there = is_whole && cut_off > 0;
+            is_whole = cut_off == extent.len;
+            extent.len = cut_off;
+            is_there.then_some(extent)
+        });
+        extents.collect()
+    }
+}
+
 /// The encryption of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtentCipher {
@@ -96,6 +118,23 @@ mod tests {
             extents: (0..3).map(extent).collect(),
             len,
             keys: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_storage_that_is_cut_off_has_the_sectors_before_its_end() {
+        for (storage_len, lens) in [
+            (20_000, vec![4096, 4096, 4096]),
+            (12_288, vec![4096, 4096, 4096]),
+            (12_287, vec![4096, 4096]),
+            (8191, vec![4096, 4095]),
+            (4096, vec![4096]),
+            (4095, vec![]),
+            (0, vec![]),
+        ] {
+            let extents = Extent::within(plaintext(None).extents, storage_len);
+            let found: Vec<u64> = extents.iter().map(|extent| extent.len).collect();
+            assert_eq!(found, lens, "{storage_len}");
         }
     }
 

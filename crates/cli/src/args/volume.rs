@@ -17,6 +17,9 @@ use super::{PbkdfArgs, UnlockArgs};
 /// `cryptsetup open` shows them padded with zeros to a whole sector. OUTPUT is longer than
 /// INPUT by the header, 16 MiB. It appears whole or not at all.
 ///
+/// With `-` for both, the length of INPUT is stored after the data. luxor cannot see that a
+/// program before it in a pipe has failed: use `set -o pipefail`.
+///
 /// A LUKS1 volume has a header of 2 MiB and sectors of 512 bytes. It cannot store a length, so
 /// INPUT must consist of whole sectors.
 #[derive(Args, Debug)]
@@ -24,6 +27,7 @@ use super::{PbkdfArgs, UnlockArgs};
 Examples:
   luxor encrypt backup.tar backup.luks
   tar c photos | luxor encrypt --key-file key.bin - photos.luks
+  tar c photos | luxor encrypt --key-file key.bin - - | ssh host 'cat > photos.luks'
   luxor encrypt --label Photos --iter-time 5000 photos.img photos.luks
   luxor encrypt --header backup.header backup.tar backup.data")]
 pub(crate) struct EncryptArgs {
@@ -31,7 +35,7 @@ pub(crate) struct EncryptArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub input: PathBuf,
 
-    /// The volume to create; `-` is standard output (INPUT's length must then be known)
+    /// The volume to create; `-` is standard output
     #[arg(value_hint = ValueHint::FilePath)]
     pub output: PathBuf,
 
@@ -134,6 +138,13 @@ pub(crate) struct DecryptArgs {
     /// Whether to store long runs of zeros as holes, which take no space on the disk
     #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
     pub sparse: Sparse,
+
+    /// Save what is left of a volume whose end is missing
+    ///
+    /// OUTPUT gets the whole sectors that are there. If something is missing, luxor says how much,
+    /// and the exit code is 1.
+    #[arg(long)]
+    pub truncated: bool,
 
     /// Replace OUTPUT if it exists; required to write to a block device
     #[arg(long)]

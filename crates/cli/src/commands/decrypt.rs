@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor decrypt`.
 
-use luxor::create_output;
+use luxor::{Missing, create_output};
 use luxor_files::{Input, OutputOptions, Role};
 
 use crate::{
     args::{DecryptArgs, Sparse},
     commands::inputs,
     context::Context,
-    error::Result,
+    error::{Error, Result},
     secrets::SecretSource,
     volume::{Asking, open, unlock_options},
 };
@@ -31,8 +31,21 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
         ..OutputOptions::default()
     };
     let output = create_output(&args.output, &options, &context.library)?;
-    let volume = open(input, context)?;
+    let mut volume = open(input, context)?;
+    if args.truncated {
+        volume.accept_cut_off();
+    }
+    let (name, output_name) = (volume.name(), output.name());
     let secrets = Asking::new(&secrets, &args.unlock.limits);
     let options = unlock_options(&args.unlock);
-    luxor::decrypt(volume, &secrets, &options, output, &context.library)
+    let decrypted = luxor::decrypt(volume, &secrets, &options, output, &context.library)?;
+    let missing = match decrypted.missing {
+        None => return Ok(()),
+        Some(Missing::Bytes(bytes)) => format!("the last {bytes} bytes are missing"),
+        Some(Missing::Unknown) => "it ends within a sector, and more may be missing".into(),
+    };
+    let len = decrypted.len;
+    Err(Error::failure(format!(
+        "{name} was cut off: {missing}; {output_name} has the {len} bytes before them"
+    )))
 }

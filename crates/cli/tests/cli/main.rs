@@ -17,6 +17,7 @@ mod secrets;
 mod serve;
 mod signals;
 mod stats;
+mod streams;
 mod support;
 mod tokens;
 mod usage;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a file or device with a length that was announced. Holes are not read, and it is an error
-//! if the length has changed.
+//! Reads a file or device with a length that was announced. Holes are not read. It is an error if the
+//! file becomes shorter; if it becomes longer, as a log does, the new bytes are not read.
 
 use std::{fs::File, io};
 
@@ -28,10 +28,6 @@ impl AnnouncedLength {
     pub(super) fn read(&mut self, file: &File, buf: &mut [u8]) -> io::Result<usize> {
         let left = self.len - self.position;
         let wanted = usize::try_from(left).map_or(buf.len(), |left| left.min(buf.len()));
-        if left == 0 {
-            // Check here too: an empty file may have grown.
-            self.check_len(file)?;
-        }
         self.read_exact_at(file, &mut buf[..wanted], self.position)?;
         self.position += wanted as u64;
         Ok(wanted)
@@ -57,7 +53,7 @@ impl AnnouncedLength {
                 io::ErrorKind::UnexpectedEof if self.regular => self
                     .check_len(file)
                     .err()
-                    .unwrap_or_else(|| self.changed_len(at)),
+                    .unwrap_or_else(|| self.shorter(at)),
                 _ => error,
             }
         })?;
@@ -92,18 +88,22 @@ impl AnnouncedLength {
             return Ok(());
         }
         let now = file.metadata()?.len();
-        if now == self.base + self.len {
-            Ok(())
-        } else {
-            Err(self.changed_len(now))
+        if now < self.base + self.len {
+            return Err(self.shorter(now));
         }
+        Ok(())
     }
 
-    fn changed_len(&self, now: u64) -> io::Error {
+    /// Whether the file is longer now.
+    pub(super) fn has_grown(&self, file: &File) -> bool {
+        let now = file.metadata().map_or(0, |metadata| metadata.len());
+        self.regular && now > self.base + self.len
+    }
+
+    fn shorter(&self, now: u64) -> io::Error {
         let before = self.base + self.len;
-        let what = if now < before { "shorter" } else { "longer" };
         io::Error::other(format!(
-            "it became {what} while it was read: it had {before} bytes, now {now}"
+            "it became shorter while it was read: it had {before} bytes, now {now}"
         ))
     }
 }

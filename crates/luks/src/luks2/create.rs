@@ -26,7 +26,7 @@ use super::{
     label::Label,
     new_keyslot::{NewKeyslot, NewKeyslotError},
     segment::{Segment, SegmentSize},
-    token::LUXOR_FILE,
+    token::{LUXOR_FILE, TRAILER},
 };
 
 /// The length of each copy of the metadata in bytes.
@@ -58,6 +58,9 @@ pub struct Luks2Options {
     /// The exact length in bytes of the file that the volume will hold, which a `luxor-file` token
     /// records. `None`: the volume has no such token.
     pub file_length: Option<u64>,
+    /// Whether a `luxor-file` token says that the data end with a trailer
+    /// ([`TrailerKey`](crate::TrailerKey)).
+    pub trailer: bool,
 }
 
 impl Luks2Options {
@@ -80,6 +83,7 @@ impl Default for Luks2Options {
             uuid: None,
             detached: false,
             file_length: None,
+            trailer: false,
         }
     }
 }
@@ -95,6 +99,7 @@ pub struct NewLuks2Volume {
     keyslot: NewKeyslot,
     digest: NewDigest,
     file_length: Option<u64>,
+    trailer: bool,
 }
 
 #[derive(Debug)]
@@ -186,6 +191,7 @@ impl NewLuks2Volume {
             keyslot,
             digest,
             file_length: options.file_length,
+            trailer: options.trailer,
         })
     }
 
@@ -294,6 +300,10 @@ impl NewLuks2Volume {
         let mut tokens = Map::new();
         if let Some(length) = self.file_length {
             let token = json!({ "type": LUXOR_FILE, "keyslots": [], "length": length.to_string() });
+            tokens.insert("0".into(), token);
+        }
+        if self.trailer {
+            let token = json!({ "type": LUXOR_FILE, "keyslots": [], "padding": TRAILER });
             tokens.insert("0".into(), token);
         }
         json!({

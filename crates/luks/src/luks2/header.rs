@@ -141,14 +141,31 @@ impl Luks2Header {
         self.metadata.segments.data_offset()
     }
 
-    /// The plaintext, part by part, in a storage of `storage_len` bytes that holds the data.
+    /// The plaintext, part by part, in a storage of `storage_len` bytes that holds the data. If the
+    /// length of a file is recorded, what follows its last sector is left out.
     ///
     /// # Errors
     /// [`SegmentError`]: the storage is too short or ends within a sector, or this version cannot
     /// read a part of the data.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
         let digest = |segment| self.metadata.digest_of_segment(segment);
-        self.metadata.segments.extents(storage_len, digest)
+        let payload = self.file_payload_len();
+        self.metadata.segments.extents(storage_len, payload, digest)
+    }
+
+    /// As [`Luks2Header::extents`], as if the storage were not cut off: its end may be missing.
+    ///
+    /// # Errors
+    /// [`SegmentError`]: this version cannot read a part of the data.
+    pub fn whole_extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
+        let segments = &self.metadata.segments;
+        self.extents(segments.whole_storage_len(storage_len, self.file_payload_len()))
+    }
+
+    /// The length of the data of a file in the volume: [`Luks2Header::file_length`], padded to whole
+    /// sectors.
+    pub(crate) fn file_payload_len(&self) -> Option<u64> {
+        self.file_sector_size().payload_len(self.file_length()?)
     }
 
     /// The exact length in bytes of the file in the volume, if a `luxor-file` token records it. It
@@ -158,13 +175,18 @@ impl Luks2Header {
         self.metadata.file_length()
     }
 
+    /// Whether the length of a file in the volume is in a trailer ([`TrailerKey`](crate::TrailerKey)).
+    #[must_use]
+    pub fn has_trailer(&self) -> bool {
+        self.metadata.has_trailer()
+    }
+
     /// The length of the plaintext in bytes, if the storage that holds the data has `storage_len`
     /// bytes. It is the length of the file in the volume if that is recorded, otherwise that of the
     /// payload.
     ///
     /// # Errors
-    /// [`PlaintextError`]: the storage is too short or ends within a sector, or the length of the
-    /// file does not fit the payload.
+    /// [`PlaintextError`]: the storage is too short or ends within a sector.
     pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, PlaintextError> {
         let extents = self.extents(storage_len)?;
         // The sum cannot overflow: the extents do not overlap, and end below 2⁶⁴.

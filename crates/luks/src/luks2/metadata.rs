@@ -298,10 +298,7 @@ impl Metadata {
             check(from.clone(), "keyslot", &binding.keyslots, &is_keyslot)?;
             check(from, "segment", &binding.segments, &is_segment)?;
         }
-        let mut lengths = self
-            .tokens
-            .iter()
-            .filter(|(_, token)| token.file_length.is_some());
+        let mut lengths = self.tokens.iter().filter(|(_, token)| token.is_of_file());
         if let (Some((&first, _)), Some((&second, _))) = (lengths.next(), lengths.next()) {
             return Err(MetadataError::TwoFileTokens { first, second });
         }
@@ -384,6 +381,11 @@ impl Metadata {
     /// The exact length in bytes of the file in the volume, if a token records it.
     pub(crate) fn file_length(&self) -> Option<u64> {
         self.tokens.values().find_map(|token| token.file_length)
+    }
+
+    /// Whether a token says that the data end with a trailer.
+    pub(crate) fn has_trailer(&self) -> bool {
+        self.tokens.values().any(|token| token.has_trailer)
     }
 }
 

@@ -211,7 +211,7 @@ impl SegmentEntry {
     }
 
     /// The length of the segment is a multiple of this number of bytes.
-    fn unit(&self) -> u64 {
+    pub(crate) fn unit(&self) -> u64 {
         self.crypt()
             .map_or(UNIT, |segment| segment.geometry.sector_size.bytes() as u64)
     }
@@ -425,6 +425,14 @@ pub enum SegmentError {
         /// What is not supported, in words.
         what: String,
     },
+}
+
+impl SegmentError {
+    /// Whether the end of the data is missing, and their beginning is there.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self, Self::CutOff { .. } | Self::PartSector { .. })
+    }
 }
 
 #[cfg(test)]

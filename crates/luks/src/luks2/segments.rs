@@ -157,23 +157,49 @@ impl Segments {
         }
     }
 
-    /// The plaintext, part by part, in a storage of `storage_len` bytes. `digest` returns the
-    /// number of a segment's digest.
+    /// Returns the length of the storage if only its end was cut off, and `storage_len` bytes are
+    /// left. The arguments are those of [`Segments::extents`].
+    pub(crate) fn whole_storage_len(&self, storage_len: u64, payload: Option<u64>) -> u64 {
+        let last = self.data().last().map(|(_, entry)| entry);
+        match last.filter(|last| last.size() == SegmentSize::Dynamic) {
+            // It ends with a whole sector, at least one.
+            Some(last) if payload.is_none() => {
+                let there = storage_len.saturating_sub(last.offset()).max(1);
+                last.offset() + there.next_multiple_of(last.unit())
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// The plaintext, part by part, in a storage of `storage_len` bytes. If `payload` is given, the
+    /// storage may be longer, and the parts have at most this many bytes. `digest` returns the number
+    /// of a segment's digest.
     pub(crate) fn extents(
         &self,
         storage_len: u64,
+        payload: Option<u64>,
         digest: impl Fn(u32) -> u32,
     ) -> Result<Vec<Extent>, SegmentError> {
         self.check_readable()?;
-        let extents = self.data().map(|(segment, entry)| {
-            let cipher = entry.crypt().map(|crypt| crypt.cipher(digest(segment)));
-            Ok(Extent {
+        // What follows the payload need not be whole sectors.
+        let within = |entry: &SegmentEntry, left| match entry.size() {
+            SegmentSize::Fixed(_) => storage_len,
+            SegmentSize::Dynamic => storage_len.min(entry.offset().saturating_add(left)),
+        };
+        let mut left = payload.unwrap_or(u64::MAX);
+        let mut extents: Vec<Extent> = Vec::new();
+        for (segment, entry) in self.data() {
+            if left == 0 {
+                break;
+            }
+            let len = entry.payload_len(within(entry, left))?.min(left);
+            left -= len;
+            extents.push(Extent {
                 offset: entry.offset(),
-                len: entry.payload_len(storage_len)?,
-                cipher,
-            })
-        });
-        let mut extents: Vec<Extent> = extents.collect::<Result<_, _>>()?;
+                len,
+                cipher: entry.crypt().map(|crypt| crypt.cipher(digest(segment))),
+            });
+        }
         // When a decryption has moved all data to the beginning of the storage, the last part reaches
         // to its end, over what is left of the ciphertext. That is not part of the plaintext.
         if let Some((_, previous)) = self.of_role(SegmentRole::BackupPrevious)
@@ -182,6 +208,7 @@ impl Segments {
             && last.cipher.is_none()
         {
             let before: u64 = others.iter().map(|extent| extent.len).sum();
+            let storage_len = within(previous, payload.unwrap_or(u64::MAX));
             let rest = previous.payload_len(storage_len)?.saturating_sub(before);
             last.len = last.len.min(rest);
         }

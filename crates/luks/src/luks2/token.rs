@@ -5,10 +5,15 @@
 use luxor_sector::SectorSize;
 use serde_json::json;
 
+use luxor_volume::brief;
+
 use super::{field::Object, metadata_error::MetadataError};
 
 /// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
+
+/// The padding of a file that ends with a trailer.
+pub(crate) const TRAILER: &str = "trailer-v1";
 
 /// A token. [`Luks2Header::token_json`](crate::Luks2Header::token_json) returns its other fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,23 +23,44 @@ pub struct Token {
     pub kind: String,
     /// The numbers of the keyslots that it refers to.
     pub keyslots: Vec<u32>,
-    /// The exact length in bytes of the file in the volume, if the type is `luxor-file`.
+    /// The exact length in bytes of the file in the volume, if the type is `luxor-file` and the length
+    /// is recorded there.
     pub file_length: Option<u64>,
+    /// Whether the type is `luxor-file`, and the length of the file is in a trailer
+    /// ([`TrailerKey`](crate::TrailerKey)).
+    pub has_trailer: bool,
 }
 
 impl Token {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = object.required("type")?.name()?;
         let keyslots = object.required("keyslots")?.repeated_references()?;
-        let file_length = match kind {
-            LUXOR_FILE => Some(object.required("length")?.decimal()?),
-            _ => None,
-        };
-        Ok(Self {
+        let mut token = Self {
             kind: kind.into(),
             keyslots,
-            file_length,
-        })
+            file_length: None,
+            has_trailer: false,
+        };
+        if kind == LUXOR_FILE {
+            match object.optional("padding") {
+                None => token.file_length = Some(object.required("length")?.decimal()?),
+                Some(padding) => {
+                    let place = padding.place.to_string();
+                    let found = padding.name()?;
+                    if found != TRAILER {
+                        let what = format!("it is {}, not {TRAILER}", brief(found));
+                        return Err(MetadataError::Unsupported { place, what });
+                    }
+                    token.has_trailer = true;
+                }
+            }
+        }
+        Ok(token)
+    }
+
+    /// Whether it describes the end of a file in the volume.
+    pub(crate) fn is_of_file(&self) -> bool {
+        self.file_length.is_some() || self.has_trailer
     }
 }
 
@@ -52,31 +78,30 @@ pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
     .to_string()
 }
 
-/// Checks that a file of `length` bytes fits a payload of `payload` bytes exactly: the payload is
-/// the file, padded with zeros to a whole sector. For an empty file it is one sector.
+/// Checks that a payload of `payload` bytes contains a file of `length` bytes, padded with zeros to a
+/// whole sector. For an empty file that is one sector.
 ///
 /// # Errors
-/// [`FileLengthError`] if the payload has another length.
+/// [`FileLengthError`] if the payload is too short.
 pub fn check_file_length(
     length: u64,
     payload: u64,
     sector_size: SectorSize,
 ) -> Result<(), FileLengthError> {
-    if sector_size.payload_len(length) != Some(payload) {
-        return Err(FileLengthError {
-            length,
-            payload,
-            sector: sector_size.bytes() as u64,
-        });
+    if sector_size
+        .payload_len(length)
+        .is_some_and(|needed| needed <= payload)
+    {
+        return Ok(());
     }
-    Ok(())
+    Err(FileLengthError { length, payload })
 }
 
-/// The length in the `luxor-file` token does not fit the payload.
+/// The payload is shorter than the `luxor-file` token says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the luxor-file token gives the file {length} bytes, which does not fit {payload} bytes of \
-     data in sectors of {sector}: the volume was cut off, extended or changed"
+    "the file in the volume has {length} bytes, and only {payload} bytes of its sectors are there: \
+     the volume was cut off"
 )]
 #[non_exhaustive]
 pub struct FileLengthError {
@@ -84,8 +109,6 @@ pub struct FileLengthError {
     pub length: u64,
     /// The length of the payload in bytes.
     pub payload: u64,
-    /// The sector size in bytes.
-    pub sector: u64,
 }
 
 #[cfg(test)]
@@ -93,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_fits_one_payload_only() {
+    fn a_file_needs_all_of_its_sectors() {
         for sector_size in [SectorSize::B512, SectorSize::B1024, SectorSize::B4096] {
             let sector = sector_size.bytes() as u64;
             for (length, payload) in [
@@ -103,8 +126,10 @@ mod tests {
                 (sector, sector),
                 (sector + 1, 2 * sector),
             ] {
-                assert_eq!(check_file_length(length, payload, sector_size), Ok(()));
-                for wrong in [0, payload - sector, payload + sector, payload - 1] {
+                for enough in [payload, payload + 1, payload + sector, u64::MAX] {
+                    assert_eq!(check_file_length(length, enough, sector_size), Ok(()));
+                }
+                for wrong in [0, payload - sector, payload - 1] {
                     assert!(check_file_length(length, wrong, sector_size).is_err());
                 }
             }

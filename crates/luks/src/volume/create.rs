@@ -89,6 +89,9 @@ pub struct NewVolumeOptions {
     /// The exact length in bytes of the file that the volume will hold, if it is known already. In
     /// LUKS1 it must be a multiple of 512, and not 0.
     pub file_length: Option<u64>,
+    /// Whether a trailer after the data will tell their length ([`TrailerKey`](crate::TrailerKey)),
+    /// because it is not known when the header is written. Not in LUKS1.
+    pub trailer: bool,
 }
 
 impl NewVolumeOptions {
@@ -117,6 +120,7 @@ impl NewVolumeOptions {
             uuid: None,
             detached: false,
             file_length: None,
+            trailer: false,
         }
     }
 
@@ -139,6 +143,9 @@ impl NewVolumeOptions {
         }
         if self.label.is_some() {
             return Err(NotInLuks1::Label);
+        }
+        if self.trailer {
+            return Err(NotInLuks1::Trailer);
         }
         self.file_length.map_or(Ok(()), check_luks1_length)
     }
@@ -210,6 +217,7 @@ impl NewVolumeOptions {
             uuid: self.uuid,
             detached: self.detached,
             file_length: self.file_length,
+            trailer: self.trailer,
         }
     }
 }
@@ -280,6 +288,15 @@ impl NewVolume {
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// The volume's UUID.
+    #[must_use]
+    pub fn uuid(&self) -> Uuid {
+        match self {
+            Self::Luks1(volume) => volume.uuid(),
+            Self::Luks2(volume) => volume.uuid(),
         }
     }
 
@@ -367,6 +384,9 @@ pub enum NotInLuks1 {
         /// Of the file, in bytes.
         len: u64,
     },
+    /// A trailer.
+    #[error("the length of the data is not known, and LUKS1 cannot store it after them")]
+    Trailer,
     /// Data that end before the device does.
     #[error("LUKS1 data always extend to the end")]
     End {

@@ -109,6 +109,7 @@ impl Setup {
             direction,
             backend: None,
             plaintext_len: None,
+            may_be_cut_off: false,
             cancel: &NEVER,
         }
     }
@@ -465,6 +466,37 @@ fn a_source_has_the_length_that_was_announced() {
         matches!(error, PipelineError::SourceLen { at_end: false, .. }),
         "{error}"
     );
+}
+
+#[test]
+fn a_source_that_is_cut_off_is_decrypted_up_to_its_last_whole_sector() {
+    let setup = Setup::plain();
+    let (_, volume) = through(&setup.job(Direction::Encrypt), &bytes(2 * PIECE), BOTH[0]).unwrap();
+    for plaintext_len in [None, Some(2 * PIECE as u64 - 100)] {
+        let job = Job {
+            plaintext_len,
+            may_be_cut_off: true,
+            ..setup.job(Direction::Decrypt)
+        };
+        for len in [
+            0,
+            1,
+            511,
+            512,
+            513,
+            PIECE - 1,
+            PIECE,
+            PIECE + 1,
+            2 * PIECE - 1,
+            2 * PIECE,
+        ] {
+            for from in BOTH {
+                let (_, plaintext) = through(&job, &volume[..len], from).unwrap();
+                let whole = (len - len % 512).min(plaintext_len.map_or(len, |len| len as usize));
+                assert!(plaintext == bytes(2 * PIECE)[..whole], "{len}");
+            }
+        }
+    }
 }
 
 #[test]
