@@ -94,6 +94,7 @@ pub use luks2::digest::Digest;
 pub use luks2::edit::{ChangeError, Overwrite};
 pub use luks2::foreign::Foreign;
 pub use luks2::header::{Description, Luks2Header, PlaintextError, ReadError, Warning};
+pub use luks2::header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError};
 pub use luks2::keyslot::{Keyslot, KeyslotArea, Priority};
 pub use luks2::label::{Label, LabelError};
 pub use luks2::metadata_error::MetadataError;

@@ -220,7 +220,9 @@ fn with_empty_ones(
         filled.push(match keyslot {
             Some(keyslot) => keyslot,
             None => {
-                let place = free.next().ok_or(ConvertError::NoRoom)?;
+                let place = free.next().ok_or_else(|| {
+                    not_in_luks1("volumes with room for eight keyslots", "less room".into())
+                })?;
                 RawKeyslot::empty(layout::units(place))
             }
         });

@@ -28,6 +28,7 @@ use crate::{
     af::STRIPES,
     luks2::{
         binary_header::{BinaryHeader, CopyKind, TextField, json_size},
+        config::MAX_KEYSLOTS_SIZE,
         edit::{ChangeError, durable},
         header::Luks2Header,
         keyslot::Keyslot,
@@ -38,8 +39,6 @@ use crate::{
 /// The length in bytes of each LUKS2 header: the smallest and usual one.
 const HEADER_SIZE: u64 = 16 << 10;
 const HEADERS_END: u64 = 2 * HEADER_SIZE;
-/// The longest keyslots area that cryptsetup accepts, in bytes.
-const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 /// The length of the keyslots area is a multiple of this number of bytes.
 const PAGE: u64 = 4096;
 const HEADERS_AND_PAGE: u64 = HEADERS_END + PAGE;

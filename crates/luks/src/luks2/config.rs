@@ -23,7 +23,7 @@ pub struct Config {
 }
 
 /// cryptsetup's limit on the length of the keyslots area, in bytes.
-const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
+pub(crate) const MAX_KEYSLOTS_SIZE: u64 = 128 << 20;
 
 /// The requirements of an online re-encryption, each with its version.
 const REENCRYPT: [(&str, u8); 3] = [

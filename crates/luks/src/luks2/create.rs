@@ -8,6 +8,8 @@
 //!   32 KiB  keyslots area    (to 16 MiB; keyslot 0 first; the rest is random bytes)
 //!   16 MiB  data             (at byte 0 of another storage when the header is detached)
 //! ```
+//!
+//! [`Luks2HeaderSizes`] can make the headers and the keyslots area longer or shorter.
 
 use std::io;
 
@@ -23,17 +25,12 @@ use uuid::Uuid;
 
 use super::{
     binary_header::{BinaryHeader, CopyKind, TextField, json_size},
+    header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError},
     label::Label,
-    new_keyslot::{NewKeyslot, NewKeyslotError},
+    new_keyslot::{NewKeyslot, NewKeyslotError, area_size},
     segment::{Segment, SegmentSize},
     token::{LUXOR_FILE, TRAILER},
 };
-
-/// The length of each copy of the metadata in bytes.
-const HEADER_SIZE: u64 = 16 << 10;
-/// The length of both headers and the keyslots area in bytes.
-const DATA_OFFSET: u64 = 16 << 20;
-const KEYSLOTS_SIZE: u64 = DATA_OFFSET - 2 * HEADER_SIZE;
 
 /// The encryption of the data and of the keyslot area.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
@@ -55,6 +52,8 @@ pub struct Luks2Options {
     pub uuid: Option<Uuid>,
     /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
+    /// The lengths of the parts of its header.
+    pub header_sizes: Luks2HeaderSizes,
     /// The exact length in bytes of the file that the volume will hold, which a `luxor-file` token
     /// records. `None`: the volume has no such token.
     pub file_length: Option<u64>,
@@ -67,7 +66,11 @@ impl Luks2Options {
     /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
-        if self.detached { 0 } else { DATA_OFFSET }
+        if self.detached {
+            0
+        } else {
+            self.header_sizes.header_len()
+        }
     }
 }
 
@@ -82,6 +85,7 @@ impl Default for Luks2Options {
             label: None,
             uuid: None,
             detached: false,
+            header_sizes: Luks2HeaderSizes::default(),
             file_length: None,
             trailer: false,
         }
@@ -94,6 +98,7 @@ pub struct NewLuks2Volume {
     uuid: Uuid,
     label: Label,
     salts: [[u8; 64]; 2],
+    sizes: Luks2HeaderSizes,
     segment: Segment,
     volume_key: VolumeKey,
     keyslot: NewKeyslot,
@@ -153,6 +158,8 @@ impl NewLuks2Volume {
         options.pbkdf.check()?;
         let hash = options.hash;
         let key_len = 2 * options.key_size.bytes();
+        // The sizes may have been made for keys of another length.
+        options.header_sizes.check_room(area_size(key_len))?;
         let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
         let area = (
             ENCRYPTION,
@@ -176,6 +183,7 @@ impl NewLuks2Volume {
             uuid,
             label: options.label.clone().unwrap_or_default(),
             salts,
+            sizes: options.header_sizes,
             segment: Segment {
                 offset: options.data_offset(),
                 size: SegmentSize::Dynamic,
@@ -225,10 +233,10 @@ impl NewLuks2Volume {
         self.segment.size = size;
     }
 
-    /// The length in bytes of the headers and the keyslots area: 16 MiB.
+    /// The length in bytes of the headers and the keyslots area.
     #[must_use]
     pub fn header_len(&self) -> u64 {
-        DATA_OFFSET
+        self.sizes.header_len()
     }
 
     /// Writes the first [`NewLuks2Volume::header_len`] bytes. The primary header is written after
@@ -242,7 +250,7 @@ impl NewLuks2Volume {
     pub fn write_to(&self, storage: &dyn Storage) -> io::Result<()> {
         let [primary, secondary] = self.headers();
         self.write_keyslots(|bytes, offset| storage.write_all_at(bytes, offset))?;
-        storage.write_all_at(&secondary, HEADER_SIZE)?;
+        storage.write_all_at(&secondary, self.sizes.metadata())?;
         storage.sync()?;
         storage.write_all_at(&primary, 0)?;
         storage.sync()
@@ -266,23 +274,24 @@ impl NewLuks2Volume {
         &self,
         mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
     ) -> io::Result<()> {
-        let offset = 2 * HEADER_SIZE;
+        let offset = self.sizes.keyslots_offset();
         write(&self.keyslot.encrypted, offset)?;
         rng::write(
-            offset + self.keyslot.encrypted.len() as u64..DATA_OFFSET,
+            offset + self.keyslot.encrypted.len() as u64..self.header_len(),
             write,
         )
     }
 
     fn headers(&self) -> [Vec<u8>; 2] {
         let json = self.metadata().to_string();
+        let size = self.sizes.metadata();
         [
             (CopyKind::Primary, 0, self.salts[0]),
-            (CopyKind::Secondary, HEADER_SIZE, self.salts[1]),
+            (CopyKind::Secondary, size, self.salts[1]),
         ]
         .map(|(kind, offset, salt)| {
             BinaryHeader {
-                size: HEADER_SIZE,
+                size,
                 seqid: 1,
                 label: TextField::new(self.label.as_str()),
                 checksum: HashAlgorithm::Sha256,
@@ -307,7 +316,7 @@ impl NewLuks2Volume {
             tokens.insert("0".into(), token);
         }
         json!({
-            "keyslots": { "0": self.keyslot.json(2 * HEADER_SIZE) },
+            "keyslots": { "0": self.keyslot.json(self.sizes.keyslots_offset()) },
             "tokens": tokens,
             "segments": { "0": {
                 "type": "crypt",
@@ -330,8 +339,8 @@ impl NewLuks2Volume {
                 "digest": BASE64_STANDARD.encode(&self.digest.value),
             }},
             "config": {
-                "json_size": json_size(HEADER_SIZE).to_string(),
-                "keyslots_size": KEYSLOTS_SIZE.to_string(),
+                "json_size": json_size(self.sizes.metadata()).to_string(),
+                "keyslots_size": self.sizes.keyslots().to_string(),
             },
         })
     }
@@ -344,6 +353,9 @@ pub enum CreateError {
     /// The options of the key derivation are not valid.
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
+    /// The keyslots area has no room for the keyslot.
+    #[error(transparent)]
+    HeaderSizes(#[from] Luks2HeaderSizesError),
     /// The keyslot could not be made, most likely because memory is short.
     #[error(transparent)]
     Keyslot(#[from] NewKeyslotError),
@@ -433,15 +445,27 @@ mod tests {
             panic!("{calls:?}")
         };
         assert_eq!((before, primary, after), (&None, &Some(0), &None));
-        assert!(rest.contains(&Some(HEADER_SIZE)), "{rest:?}");
+        assert!(rest.contains(&Some(16 << 10)), "{rest:?}");
         assert!(!rest.contains(&Some(0)), "{rest:?}");
+    }
+
+    #[test]
+    fn a_keyslot_that_does_not_fit_is_refused() {
+        let sizes = Luks2HeaderSizes::new(None, Some(128 << 10), KeySize::Aes128).unwrap();
+        let options = Luks2Options {
+            header_sizes: sizes,
+            ..Luks2Options::default()
+        };
+        let backend = Registry::cpu().best(Mode::Xts).unwrap();
+        let error = NewLuks2Volume::create(&options, b"secret", &*backend).unwrap_err();
+        assert!(matches!(error, CreateError::HeaderSizes(_)), "{error}");
     }
 
     #[test]
     fn nothing_repeats_and_nothing_of_the_keyslots_area_is_left_out() {
         let (_, bytes) = written();
-        assert_eq!(bytes.len() as u64, DATA_OFFSET);
-        let header = usize::try_from(HEADER_SIZE).unwrap();
+        assert_eq!(bytes.len(), 16 << 20);
+        let header = 16 << 10;
         // The salts of the two copies differ.
         assert_ne!(bytes[104..168], bytes[header + 104..][..64]);
         let mut seen = std::collections::HashSet::new();

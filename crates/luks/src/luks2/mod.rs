@@ -11,6 +11,7 @@
 //! copy            one of the two copies: binary header and JSON area
 //! header          both copies, and the choice between them
 //! unlock          from a secret to the volume key
+//! header_sizes    the lengths of the parts of a new header
 //! create, edit    creating and changing a volume
 //! reencrypt       the state of a re-encryption
 //! ```
@@ -24,6 +25,7 @@ pub(crate) mod edit;
 pub(crate) mod field;
 pub(crate) mod foreign;
 pub(crate) mod header;
+pub(crate) mod header_sizes;
 pub(crate) mod json;
 pub(crate) mod kdf;
 pub(crate) mod keyslot;

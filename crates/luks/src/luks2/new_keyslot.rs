@@ -14,6 +14,12 @@ use crate::{
     area::{AreaError, crypt_area},
 };
 
+/// The length in bytes of the area of a keyslot for a volume key of `key_len` bytes: whole pages, as
+/// cryptsetup allocates them.
+pub(crate) fn area_size(key_len: usize) -> u64 {
+    (key_len as u64 * u64::from(STRIPES)).next_multiple_of(4096)
+}
+
 /// A volume key that was split and encrypted under a secret. Nothing has been written yet.
 #[derive(Debug)]
 pub struct NewKeyslot {
@@ -69,9 +75,9 @@ impl NewKeyslot {
         })
     }
 
-    /// The length of its area in bytes: whole pages, as cryptsetup allocates them.
+    /// The length of its area in bytes.
     pub(crate) fn area_size(&self) -> u64 {
-        (self.encrypted.len() as u64).next_multiple_of(4096)
+        area_size(self.key_len as usize)
     }
 
     /// Returns the keyslot object for an area at byte `offset`. JSON keys are in cryptsetup's

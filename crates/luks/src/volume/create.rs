@@ -12,6 +12,7 @@ use crate::{
     luks1::{Luks1Options, NewLuks1Volume},
     luks2::{
         create::{CreateError, Luks2Options, NewLuks2Volume},
+        header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError},
         label::Label,
         segment::{Segment, SegmentSize},
     },
@@ -86,6 +87,9 @@ pub struct NewVolumeOptions {
     pub uuid: Option<Uuid>,
     /// Whether the header is stored apart from the data, which then begin at byte 0.
     pub detached: bool,
+    /// The lengths of the parts of its header. `None`: cryptsetup's defaults. `None` in LUKS1, whose
+    /// header has one length for each key size.
+    pub header_sizes: Option<Luks2HeaderSizes>,
     /// The exact length in bytes of the file that the volume will hold, if it is known already. In
     /// LUKS1 it must be a multiple of 512, and not 0.
     pub file_length: Option<u64>,
@@ -119,9 +123,27 @@ impl NewVolumeOptions {
             label: None,
             uuid: None,
             detached: false,
+            header_sizes: None,
             file_length: None,
             trailer: false,
         }
+    }
+
+    /// Sets `header_sizes` for keys of `key_size`, if a size is given. The sizes are those of
+    /// [`Luks2HeaderSizes::new`].
+    ///
+    /// # Errors
+    /// [`Luks2HeaderSizesError`] names the size that is out of bounds.
+    pub fn set_header_sizes(
+        &mut self,
+        metadata: Option<u64>,
+        keyslots: Option<u64>,
+    ) -> Result<(), Luks2HeaderSizesError> {
+        if metadata.is_some() || keyslots.is_some() {
+            let sizes = Luks2HeaderSizes::new(metadata, keyslots, self.key_size)?;
+            self.header_sizes = Some(sizes);
+        }
+        Ok(())
     }
 
     /// Checks that the version supports these options, except `pbkdf`, which
@@ -146,6 +168,9 @@ impl NewVolumeOptions {
         }
         if self.trailer {
             return Err(NotInLuks1::Trailer);
+        }
+        if self.header_sizes.is_some() {
+            return Err(NotInLuks1::HeaderSizes);
         }
         self.file_length.map_or(Ok(()), check_luks1_length)
     }
@@ -216,6 +241,7 @@ impl NewVolumeOptions {
             label: self.label.clone(),
             uuid: self.uuid,
             detached: self.detached,
+            header_sizes: self.header_sizes.unwrap_or_default(),
             file_length: self.file_length,
             trailer: self.trailer,
         }
@@ -378,6 +404,9 @@ pub enum NotInLuks1 {
     /// A label.
     #[error("the volume has a label, which LUKS1 does not have")]
     Label,
+    /// Sizes of the header.
+    #[error("the metadata size and keyslots size are given, which LUKS1 does not have")]
+    HeaderSizes,
     /// LUKS1 holds whole sectors only, and at least one.
     #[error("LUKS1 stores only whole sectors of 512 bytes, and at least one")]
     Length {
