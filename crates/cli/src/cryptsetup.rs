@@ -429,6 +429,7 @@ impl Line {
             .key(&["key-file", "keyfile-offset", "keyfile-size"])
             .same(PBKDF)
             .same(&["hash", "key-size", "label", "sector-size", "uuid"])
+            .same(&["luks2-keyslots-size", "luks2-metadata-size"])
             // A new passphrase cannot be wrong, so there is nothing to try again.
             .ignored(&["cipher", "tries"])
             .confirmed(&["--force"]);

@@ -22,7 +22,7 @@ use crate::{
 pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
     let sector_size = args.sector_size.map(SectorSize::try_from);
-    let options = NewVolumeOptions {
+    let mut options = NewVolumeOptions {
         sector_size: sector_size
             .transpose()
             .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,
@@ -33,6 +33,9 @@ pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
         uuid: uuid(args.uuid.as_deref())?,
         ..NewVolumeOptions::new(version)
     };
+    options
+        .set_header_sizes(args.luks2_metadata_size, args.luks2_keyslots_size)
+        .map_err(|error| Error::failure(error.to_string()))?;
     options
         .check()
         .map_err(|error| Error::failure(error.to_string()).hint("Use --type luks2."))?;

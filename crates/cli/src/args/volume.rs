@@ -15,7 +15,7 @@ use super::{PbkdfArgs, UnlockArgs};
 ///
 /// The volume holds exactly the bytes of INPUT, and `luxor decrypt` restores them.
 /// `cryptsetup open` shows them padded with zeros to a whole sector. OUTPUT is longer than
-/// INPUT by the header, 16 MiB. It appears whole or not at all.
+/// INPUT by the header, 16 MiB by default. It appears whole or not at all.
 ///
 /// With `-` for both, the length of INPUT is stored after the data. luxor cannot see that a
 /// program before it in a pipe has failed: use `set -o pipefail`.
@@ -29,7 +29,8 @@ Examples:
   tar c photos | luxor encrypt --key-file key.bin - photos.luks
   tar c photos | luxor encrypt --key-file key.bin - - | ssh host 'cat > photos.luks'
   luxor encrypt --label Photos --iter-time 5000 photos.img photos.luks
-  luxor encrypt --header backup.header backup.tar backup.data")]
+  luxor encrypt --header backup.header backup.tar backup.data
+  luxor encrypt --luks2-keyslots-size 512K note.txt note.luks   a header of 544 KiB")]
 pub(crate) struct EncryptArgs {
     /// The file, image or device to encrypt; `-` is standard input
     #[arg(value_hint = ValueHint::FilePath)]
@@ -67,8 +68,8 @@ pub(crate) struct FormatArgs {
 
     /// The size of the plaintext: a number of bytes, or with K, M, G or T for powers of 1024
     ///
-    /// A new file is longer than that by the header (16 MiB, or 2 MiB for LUKS1), unless the
-    /// header is detached. Without this option the volume fills the file or device, which must
+    /// A new file is longer than that by the header (16 MiB by default, or 2 MiB for LUKS1), unless
+    /// the header is detached. Without this option the volume fills the file or device, which must
     /// exist.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
@@ -114,6 +115,17 @@ pub(crate) struct NewVolumeArgs {
     /// The volume's UUID (default: a random one)
     #[arg(long, value_name = "UUID")]
     pub uuid: Option<String>,
+
+    /// The size of each of the two copies of the metadata: 16K to 4096K, a power of 2 (default: 16K)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub luks2_metadata_size: Option<u64>,
+
+    /// The size of the keyslots area, a multiple of 4096 bytes (default: up to byte 16M)
+    ///
+    /// The data begin right after it. With 512K the header takes 544 KiB, and there is room for two
+    /// keyslots of AES-256: one for the key, and one to change it or to add another.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub luks2_keyslots_size: Option<u64>,
 }
 
 /// Decrypt a LUKS volume into a file

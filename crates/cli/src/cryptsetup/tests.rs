@@ -37,6 +37,10 @@ fn actions_become_commands() {
             "luxor format --key-file=k --label=x -- v",
         ),
         (
+            "luxor luksFormat --luks2-metadata-size 16k --luks2-keyslots-size=512k v",
+            "luxor format --luks2-keyslots-size=512k --luks2-metadata-size=16k -- v",
+        ),
+        (
             "luxor luksFormat -T 3 --force v",
             "luxor format --force -- v",
         ),

@@ -5,6 +5,7 @@ mod calibration;
 mod console;
 mod format;
 mod header;
+mod header_sizes;
 mod keys;
 mod locks;
 mod luks1;

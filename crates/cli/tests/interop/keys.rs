@@ -340,7 +340,9 @@ impl Subject {
         // With room for eight keyslots, a LUKS2 volume is as quick to copy as a LUKS1 volume.
         let small = match cell.format {
             Format::Luks1 { .. } => "",
-            Format::Luks2 { .. } => "--luks2-keyslots-size 2m --offset 8192",
+            Format::Luks2 { .. } => {
+                "--luks2-metadata-size 16k --luks2-keyslots-size 2m --offset 8192"
+            }
         };
         subject
             .run(Program::Cryptsetup, &format!("{FORMAT} {small}"))?

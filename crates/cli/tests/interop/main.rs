@@ -6,6 +6,7 @@
 //! root (except `mounting`) nor the kernel's dm-crypt. The key derivations are the cheapest that
 //! `cryptsetup` permits.
 
+mod header_sizes;
 mod headers;
 mod keys;
 mod luks1;
@@ -190,6 +191,8 @@ struct Cell {
     /// In bytes.
     sector_size: usize,
     detached: bool,
+    /// The metadata size and the keyslots size in KiB. `None`: the defaults.
+    header_sizes: Option<(u64, u64)>,
     secret: SecretKind,
 }
 
@@ -231,6 +234,7 @@ impl Cell {
             key_size: 512,
             sector_size: if luks1 { 512 } else { 4096 },
             detached: false,
+            header_sizes: None,
             secret: SecretKind::Passphrase,
         }
     }
@@ -255,7 +259,19 @@ impl Cell {
                 format!("--type luks2 --sector-size {sector} --key-size {key}")
             }
         };
-        [self.pbkdf_options(), words(&more)].concat()
+        let sizes = self.header_sizes.map(|(metadata, keyslots)| {
+            format!("--luks2-metadata-size {metadata}k --luks2-keyslots-size {keyslots}k")
+        });
+        let sizes = words(&sizes.unwrap_or_default());
+        [self.pbkdf_options(), words(&more), sizes].concat()
+    }
+
+    /// The length of the header that Luxor makes for LUKS2, in bytes.
+    fn header_len(self) -> u64 {
+        match self.header_sizes {
+            None => 16 << 20,
+            Some((metadata, keyslots)) => (2 * metadata + keyslots) << 10,
+        }
     }
 
     fn cryptsetup_options(self) -> Vec<String> {
@@ -282,7 +298,11 @@ impl fmt::Display for Cell {
             f,
             " key {} sector {} {header}",
             self.key_size, self.sector_size
-        )
+        )?;
+        match self.header_sizes {
+            Some((metadata, keyslots)) => write!(f, " {metadata}+{keyslots} KiB"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -45,7 +45,7 @@ pub fn by_luxor(bench: &mut Bench, cell: Cell, index: usize) -> Outcome<Word> {
             let (segment, keyslot) = (&metadata["segments"]["0"], &metadata["keyslots"]["0"]);
             must_be(&segment["sector_size"], cell.sector_size)?;
             must_be(&segment["encryption"], cell.encryption)?;
-            let offset = if cell.detached { 0 } else { 16 << 20 };
+            let offset = if cell.detached { 0 } else { cell.header_len() };
             must_be(&segment["offset"], offset.to_string())?;
             must_be(&keyslot["key_size"], cell.key_size / 8)?;
             must_be(&keyslot["kdf"]["type"], pbkdf.name())?;

@@ -24,6 +24,9 @@ use crate::{
 
 pub const SECTOR_SIZES: [usize; 4] = [512, 1024, 2048, 4096];
 pub const KEY_SIZES: [usize; 2] = [256, 512];
+/// The metadata size and the keyslots size in KiB: the defaults, and the shortest and longest
+/// metadata.
+pub const HEADER_SIZES: [Option<(u64, u64)>; 3] = [None, Some((16, 256)), Some((4096, 512))];
 pub const HASHES: [&str; 5] = ["sha1", "sha256", "sha512", "ripemd160", "whirlpool"];
 
 /// The test of one column, for a volume with the options of one row. It gets the number of the row.
@@ -132,6 +135,12 @@ fn each_operation_meets_each_value_in_the_short_form() {
                 "{sector_size}"
             );
         }
+        for sizes in HEADER_SIZES {
+            assert!(
+                of(false).any(|cell| cell.header_sizes == sizes),
+                "{sizes:?}"
+            );
+        }
     }
 }
 
@@ -149,12 +158,18 @@ pub fn rows() -> Vec<Cell> {
                         Format::Luks1 { .. } => 0,
                         Format::Luks2 { .. } => i + j + k,
                     };
+                    // Each pair occurs with every other value.
+                    let header_sizes = match format {
+                        Format::Luks1 { .. } => None,
+                        Format::Luks2 { .. } => HEADER_SIZES[rows.len() % HEADER_SIZES.len()],
+                    };
                     rows.push(Cell {
                         format,
                         encryption: XTS,
                         key_size,
                         sector_size,
                         detached,
+                        header_sizes,
                         secret: SECRETS[(parity + usize::from(detached)) % 2],
                     });
                 }

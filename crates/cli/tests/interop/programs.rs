@@ -35,7 +35,7 @@ impl Bench {
         }
     }
 
-    /// Empties the folder: each volume has at least 16 MiB.
+    /// Empties the folder: most volumes have at least 16 MiB.
     pub fn clear(&mut self) -> Outcome<()> {
         self.folder = TempDir::new().map_err(|e| e.to_string())?;
         Ok(())
@@ -151,7 +151,7 @@ impl Bench {
     ) -> Outcome<Ran> {
         let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
         luxor
-            .arg(command)
+            .args(command.split(' '))
             .args(files)
             .args(options)
             .args(["--engine", &self.engine]);

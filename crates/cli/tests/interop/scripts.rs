@@ -154,6 +154,16 @@ const LUKS1: &[Line] = &[
     ("luksAddKey FAST -d FIRST VOLUME SECOND -S 8", "", 1),
     ("config --label name VOLUME", "", 1),
     ("token add --key-description words VOLUME", "", 1),
+    (
+        "luksFormat -q NEW --luks2-metadata-size 16k VOLUME SECOND",
+        "",
+        1,
+    ),
+    (
+        "luksFormat -q NEW --luks2-keyslots-size 4m VOLUME SECOND",
+        "",
+        1,
+    ),
 ];
 
 /// Removes the last keyslot, which cryptsetup permits in batch mode, and restores it.
@@ -191,6 +201,27 @@ const LAST: &[Line] = &[
     ("luksFormat -q NEW VOLUME /no/such/file", "", 1),
 ];
 
+/// New LUKS2 volumes with other headers.
+const HEADER_SIZES: &[Line] = &[
+    // cryptsetup aligns the data to 1 MiB, where they begin here in both programs.
+    (
+        "luksFormat -q NEW --uuid UUID --luks2-metadata-size 64k --luks2-keyslots-size 896k VOLUME \
+         SECOND",
+        "",
+        0,
+    ),
+    (
+        "luksFormat -q NEW --luks2-metadata-size 20k VOLUME SECOND",
+        "",
+        1,
+    ),
+    (
+        "luksFormat -q NEW --uuid UUID --luks2-metadata-size 32k VOLUME SECOND",
+        "",
+        0,
+    ),
+];
+
 /// The short form leaves out detached headers of LUKS1.
 #[test]
 fn scripts_carry_over() {
@@ -210,8 +241,11 @@ fn scripts_carry_over() {
             // Makes room for a new format.
             subject.volume.grow(20 << 20).unwrap();
             let theirs = subject.copy(&mut bench).unwrap();
-            let of_version = if luks1 { LUKS1 } else { LUKS2 };
-            let all = [BOTH, of_version, LAST].concat();
+            let all = if luks1 {
+                [BOTH, LUKS1, LAST].concat()
+            } else {
+                [BOTH, LUKS2, LAST, HEADER_SIZES].concat()
+            };
             lines += all.len();
             // After a difference, later lines would differ too.
             let outcome = all
@@ -221,7 +255,13 @@ fn scripts_carry_over() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    let of_version = |luks1| if luks1 { LUKS1.len() } else { LUKS2.len() };
+    let of_version = |luks1| {
+        if luks1 {
+            LUKS1.len()
+        } else {
+            LUKS2.len() + HEADER_SIZES.len()
+        }
+    };
     let forms = |luks1| if luks1 && !product::is_long() { 1 } else { 2 };
     let expected =
         VERSIONS.map(|luks1| forms(luks1) * (BOTH.len() + LAST.len() + of_version(luks1)));
