@@ -118,6 +118,8 @@ arguments! {
         key_size: u32,
         label: Option<String>,
         uuid: Option<String>,
+        luks2_metadata_size: Option<u64>,
+        luks2_keyslots_size: Option<u64>,
     }
 }
 
@@ -144,7 +146,7 @@ impl NewVolumeArgs {
         let sector_size = self.sector_size.map(SectorSize::try_from).transpose();
         let label = self.label.as_deref().map(str::parse).transpose();
         let uuid = self.uuid.as_deref().map(str::parse).transpose();
-        let options = NewVolumeOptions {
+        let mut options = NewVolumeOptions {
             sector_size: sector_size.map_err(|error| wrong("sector_size", &error))?,
             key_size,
             pbkdf: pbkdf.options(version.default_pbkdf())?,
@@ -152,6 +154,9 @@ impl NewVolumeArgs {
             uuid: uuid.map_err(|_| wrong("uuid", &"this is not a UUID"))?,
             ..NewVolumeOptions::new(version)
         };
+        options
+            .set_header_sizes(self.luks2_metadata_size, self.luks2_keyslots_size)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
         options
             .check()
             .map_err(|error| PyValueError::new_err(error.to_string()))?;

@@ -63,6 +63,7 @@ def read(cipher: luxor.VolumeCipher, volume: bytes, size: int, offset: int) -> b
     [
         ({}, [0, 1, 511, 512, 4095, 4096, 4097, 100_000, PIECE + 5]),
         ({"sector_size": 512, "key_size": 256}, [0, 1, 511, 512, 513, 4096, 4097]),
+        ({"luks2_keyslots_size": 512 << 10}, [0, 4097]),
         ({"type": "luks1"}, [512, 4096, 4608]),
     ],
 )
@@ -488,6 +489,9 @@ def test_a_header_is_like_another(
         ({"type": "luks1", "label": "x"}, ValueError, "LUKS1"),
         ({"key_size": 384}, ValueError, "^key_size: "),
         ({"sector_size": 1000}, ValueError, "^sector_size: "),
+        ({"luks2_metadata_size": 1}, ValueError, "LUKS2 metadata size is 1 bytes"),
+        ({"luks2_keyslots_size": 1}, ValueError, "LUKS2 keyslots size is 1 bytes"),
+        ({"luks2_keyslots_size": 1.5}, TypeError, "^luks2_keyslots_size: "),
         ({"uuid": "x"}, ValueError, "^uuid: "),
         ({"pbkdf": "scrypt"}, ValueError, "^pbkdf: "),
         ({"passphrase": ""}, ValueError, "passphrase is empty"),

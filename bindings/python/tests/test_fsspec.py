@@ -152,8 +152,15 @@ def test_every_range_equals_the_plaintext(store: Store, kind: str) -> None:
 
 
 def test_the_ends_of_short_volumes(store: Store) -> None:
-    for plain in (b"", b"x", PLAIN[:4096], PLAIN[:4097]):
-        store.put("volume", encrypt(plain))
+    # The header is shorter or longer than what is read first.
+    headers: list[dict[str, int]] = [
+        {},
+        {"luks2_keyslots_size": 256 << 10},
+        {"luks2_metadata_size": 4 << 20},
+    ]
+    plains = (b"", b"x", PLAIN[:4096], PLAIN[:4097])
+    for plain, options in itertools.product(plains, headers):
+        store.put("volume", encrypt(plain, **options))
         with store.open("volume") as file:
             assert file.size == len(plain)
             assert file.read() == plain and file.read(1) == b""

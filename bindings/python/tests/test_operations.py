@@ -64,7 +64,10 @@ def test_options_become_metadata(tmp_path: Path, cryptsetup: Callable[..., str])
         pbkdf_memory=32,
         pbkdf_parallel=1,
         pbkdf_force_iterations=4,
+        luks2_metadata_size=32 << 10,
+        luks2_keyslots_size=128 << 10,
     )
+    assert path.stat().st_size == (2 * 32 + 128 << 10) + (1 << 20)
     volume = luxor.Volume(path)
     assert (volume.version, volume.uuid, volume.label) == (2, uuid, "backup")
     assert volume.keyslots == [0]
@@ -89,6 +92,11 @@ def test_options_become_metadata(tmp_path: Path, cryptsetup: Callable[..., str])
         {"iter_time": -1.0},
         {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 5},
         {"type": "luks1", "sector_size": 4096},
+        {"type": "luks1", "luks2_metadata_size": 16 << 10},
+        {"luks2_metadata_size": 20 << 10},
+        {"luks2_keyslots_size": 4095},
+        {"luks2_keyslots_size": 248 << 10},
+        {"luks2_keyslots_size": -1},
         {"passphrase": ""},
     ],
 )

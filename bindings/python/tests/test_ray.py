@@ -101,10 +101,12 @@ def test_folders_are_kept(bucket: Bucket, key: KeyFile) -> None:
     files = {"2024/part.csv": b"old", "2025/part.csv": b"new"}
     for name, data in files.items():
         bucket.fs.pipe_file(bucket.path(f"plain/{name}"), data)
-    rows = encrypt(bucket, key, **CHEAP)
+    rows = encrypt(bucket, key, luks2_keyslots_size=512 << 10, **CHEAP)
     assert {row["volume"] for row in rows} == {
         bucket.path(f"volumes/{name}.luks") for name in files
     }
+    # The documented small header, and a sector.
+    assert {bucket.fs.size(row["volume"]) for row in rows} == {(544 << 10) + 4096}
     volumes = luxor.ray.read(bucket.url("volumes"), key=key, storage_options=bucket.options)
     assert sorted(row["bytes"] for row in volumes.take_all()) == [b"new", b"old"]
 

@@ -89,6 +89,8 @@ def new_header(
     iter_time: float = 2.0,
     label: str | None = None,
     uuid: str | None = None,
+    luks2_metadata_size: int | None = None,
+    luks2_keyslots_size: int | None = None,
     like: Path | FileLike | None = None,
     key_cache: KeyCache | None = None,
     engine: str | None = None,

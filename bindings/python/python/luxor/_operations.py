@@ -37,6 +37,8 @@ def encrypt(
     iter_time: float = 2.0,
     label: str | None = None,
     uuid: str | None = None,
+    luks2_metadata_size: int | None = None,
+    luks2_keyslots_size: int | None = None,
     progress: Progress | None = None,
     engine: str | None = None,
     threads: int | None = None,
@@ -49,7 +51,9 @@ def encrypt(
 
     The keyslot gets the secret `passphrase` or `key_file`. `header` is the path for a detached
     header. `pbkdf_memory` is in KiB and `iter_time` in seconds; `pbkdf_force_iterations` replaces
-    the measurement of `iter_time`. The defaults are those of cryptsetup.
+    the measurement of `iter_time`. `luks2_metadata_size` is the length of each of the two copies of the
+    metadata, and `luks2_keyslots_size` that of the keyslots area, both in bytes; the data begin right
+    after it. The defaults are those of cryptsetup.
 
     `progress(done, total)` is called several times a second with numbers of bytes; `total` is None
     while the length is unknown. An exception that it raises ends the operation; one of its last
@@ -99,6 +103,8 @@ def create(
     iter_time: float = 2.0,
     label: str | None = None,
     uuid: str | None = None,
+    luks2_metadata_size: int | None = None,
+    luks2_keyslots_size: int | None = None,
     engine: str | None = None,
     threads: int | None = None,
 ) -> None:

@@ -261,6 +261,8 @@ def encrypt(
     pbkdf_parallel: int | None = None,
     pbkdf_force_iterations: int | None = None,
     iter_time: float = 2.0,
+    luks2_metadata_size: int | None = None,
+    luks2_keyslots_size: int | None = None,
 ) -> ray.data.Dataset:
     """Encrypt every file of a dataset into a volume of its own in `folder`, a URL of fsspec.
 
@@ -284,6 +286,8 @@ def encrypt(
         "pbkdf_parallel": pbkdf_parallel,
         "pbkdf_force_iterations": pbkdf_force_iterations,
         "iter_time": iter_time,
+        "luks2_metadata_size": luks2_metadata_size,
+        "luks2_keyslots_size": luks2_keyslots_size,
     }
     checked_provider(key)
     if not isinstance(key, WrappedKey):
