@@ -43,11 +43,12 @@ Examples:
   luxor bench --quick
   luxor bench cpu --engine vaes512 --json result.json
   luxor bench file --size 1G
-  luxor bench cpu -- --unit 512 --call 64K        see luxor-bench --help")]
+  luxor bench cpu --unit 512 --call 64K        see luxor-bench --help")]
 pub(crate) struct BenchArgs {
     /// What to measure: cpu, file, unlock, block, gpu, demir-2020, elmoghany-2011,
-    /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all)
+    /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all); and options of luxor-bench
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
+    #[arg(allow_hyphen_values = true)]
     pub names: Vec<String>,
 
     /// cpu: a buffer larger than all caches (256M); file: the length of the file (4G)
@@ -61,10 +62,6 @@ pub(crate) struct BenchArgs {
     /// Also write all measurements to FILE, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub json: Option<PathBuf>,
-
-    /// Options of luxor-bench
-    #[arg(last = true, value_name = "OPTIONS")]
-    pub others: Vec<OsString>,
 }
 
 /// Measure everything, and write a report
@@ -78,7 +75,7 @@ pub(crate) struct BenchArgs {
 Examples:
   luxor report --quick report.html      a quick look, a minute
   luxor report report.html              everything, an hour
-  luxor report report.html -- --dir /var/tmp        see luxor-bench --help")]
+  luxor report report.html --dir /var/tmp        see luxor-bench --help")]
 pub(crate) struct ReportArgs {
     /// The HTML file; the JSON file beside it ends in .json
     #[arg(value_hint = ValueHint::FilePath)]
@@ -89,18 +86,15 @@ pub(crate) struct ReportArgs {
     pub quick: bool,
 
     /// Options of luxor-bench
-    #[arg(last = true, value_name = "OPTIONS")]
+    #[arg(value_name = "OPTIONS", allow_hyphen_values = true)]
     pub others: Vec<OsString>,
 }
 
 /// Print a completion script for a shell
 #[derive(Args, Debug)]
-#[command(
-    hide = true,
-    after_help = "\
+#[command(after_help = "\
 Example:
-  luxor completions bash > ~/.local/share/bash-completion/completions/luxor"
-)]
+  luxor completions bash > ~/.local/share/bash-completion/completions/luxor")]
 pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
@@ -109,7 +103,6 @@ pub(crate) struct CompletionsArgs {
 
 /// Write the man pages into a folder
 #[derive(Args, Debug)]
-#[command(hide = true)]
 pub(crate) struct ManArgs {
     /// The folder, which must exist
     #[arg(value_hint = ValueHint::DirPath)]

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
         if let Some(json) = &args.json {
             command.arg("--json").arg(json);
         }
-        command.args(&args.others).arg("--").args(&args.names);
+        command.args(&args.names);
     })
 }
 

@@ -329,11 +329,14 @@ exit 42
     install(&script, &folder.join("luxor-bench"));
     for (line, expected) in [
         (
-            "--engine portable bench cpu file --size 1M --quick --json a --threads 3 -- --unit 512",
-            "--engine portable --threads 3 --size 1M --quick --json a --unit 512 -- cpu file",
+            "--engine portable bench cpu file --size 1M --quick --json a --threads 3 --unit 512",
+            "--engine portable --threads 3 --size 1M --quick --json a cpu file --unit 512",
         ),
+        ("bench block --request 64K", "block --request 64K"),
+        ("bench cpu --quick --mode xts", "--quick cpu --mode xts"),
+        ("bench cpu -- --unit 512", "cpu --unit 512"),
         (
-            "report --quick a.html --threads 3 -- --dir b",
+            "report --quick a.html --threads 3 --dir b",
             "--threads 3 --report a.html --quick --dir b",
         ),
     ] {
