@@ -274,7 +274,7 @@ pub(crate) fn decrypt(
         let output = target.output(args.force, &input, args.sparse, context)?;
         let header = header.map(|header| header.input(Role::Metadata));
         let volume = Volume::open_with_header(input, header.transpose()?, context)?;
-        luxor::decrypt(volume, &*secrets, &unlock, output, context)
+        luxor::decrypt(volume, &*secrets, &unlock, output, context).map(|_| ())
     })
 }
 

@@ -370,7 +370,10 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
         _ => misfits.push(Misfit::UnknownKey),
     }
     let lengths = (backup.file_length(), present.file_length());
-    if lengths.0 != lengths.1 || backup.has_trailer() != present.has_trailer() {
+    if backup.has_trailer() != present.has_trailer() {
+        misfits.push(Misfit::Trailer);
+    }
+    if lengths.0 != lengths.1 {
         misfits.push(Misfit::FileLength {
             backup: lengths.0,
             volume: lengths.1,
@@ -488,6 +491,9 @@ pub enum Misfit {
          differs"
     )]
     Segments,
+    /// Only one of the backup and the volume has the token of a trailer.
+    #[error("the file in the volume ends with a trailer according to only one of the two headers")]
+    Trailer,
     /// The file in the volume would be cut off or padded.
     #[error(
         "the file in the volume has {} according to the backup, and {} now",
@@ -527,6 +533,7 @@ impl Misfit {
             | Self::UnknownKey
             | Self::NoKeyslot
             | Self::Segments
+            | Self::Trailer
             | Self::FileLength { .. } => true,
             Self::Version { .. } => false,
         }

@@ -298,9 +298,8 @@ impl VolumeHeader {
                 let sector = self.file_sector_size().bytes() as u64;
                 let offset = header.segment().offset;
                 let there = storage_len.saturating_sub(offset).max(1);
-                Ok(vec![
-                    header.extent(offset + there.next_multiple_of(sector))?,
-                ])
+                let end = offset.saturating_add(there.next_multiple_of(sector));
+                Ok(vec![header.extent(end)?])
             }
             Self::Luks2(header) => header.whole_extents(storage_len),
         }

@@ -85,6 +85,12 @@ impl Findings {
                     0_u64 => String::new(),
                     linear => format!(", {linear} of them not encrypted"),
                 };
+                if volume.header.has_trailer() {
+                    self.good.push(format!(
+                        "data: up to {len} bytes; the trailer that ends them is not checked"
+                    ));
+                    return;
+                }
                 self.good
                     .push(format!("data: {len} bytes in whole sectors{linear}"));
                 let ends = extents.iter().map(|extent| extent.offset + extent.len);

@@ -80,7 +80,8 @@ impl VolumeCipher {
         let mut plaintext = payload.plaintext(keys);
         if !payload.find_end(&mut plaintext, &engine)? {
             let message = format!("{name}: the trailer that ends the file is not the last sector");
-            return Err(Error::failure(message));
+            let hint = "`luxor decrypt` looks for it in all sectors.";
+            return Err(Error::failure(message).hint(hint));
         }
         warn_of_linear(&name, &plaintext, context);
         let layout = Layout::new(parts(&plaintext, &engine)?, 1);

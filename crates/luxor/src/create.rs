@@ -145,13 +145,14 @@ fn encrypt_into(
         cancel: &context.cancel,
     };
     let progress = context.events.bytes("Encrypting", output.name(), len);
-    let key = trailer_key_of(&volume);
+    let trailer = options.trailer.then(|| trailer_key(&volume));
     let mut with_trailer;
-    let source = if options.trailer {
-        with_trailer = WithTrailer::new(input, &key);
-        Source::Stream(&mut with_trailer)
-    } else {
-        input.source()
+    let source = match &trailer {
+        Some(key) => {
+            with_trailer = WithTrailer::new(input, key);
+            Source::Stream(&mut with_trailer)
+        }
+        None => input.source(),
     };
     let copied = pipeline::run(&job, source, &mut output, &|done| progress.at(done))
         .map_err(|error| copy_error(error, &input_name, &output, end))?;
@@ -363,7 +364,7 @@ fn make(
     Ok(volume)
 }
 
-fn trailer_key_of(volume: &NewVolume) -> TrailerKey {
+fn trailer_key(volume: &NewVolume) -> TrailerKey {
     let sector_size = volume.segment().geometry.sector_size;
     TrailerKey::new(volume.volume_key(), &volume.uuid().to_string(), sector_size)
 }

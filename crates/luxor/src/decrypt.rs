@@ -36,6 +36,8 @@ pub enum Missing {
     Bytes(u64),
     /// A part of the next sector, and whatever followed: the metadata record no length.
     Unknown,
+    /// The trailer that ends the file, and whatever came before it and is not there.
+    Trailer,
 }
 
 /// Decrypts `volume` into `output`, and finishes the output. Asks `secrets` only after the engine
@@ -71,8 +73,12 @@ pub fn decrypt(
         plaintext: &plaintext,
         name: &name,
         may_be_cut_off,
-        trailer: payload.trailer_key(&plaintext)?,
+        trailer: match payload.trailer_key(&plaintext) {
+            Err(_) if may_be_cut_off => None,
+            trailer => trailer?,
+        },
     };
+    let lost_trailer = payload.has_trailer() && copy.trailer.is_none();
     let copied = copy.run(&mut payload.place, &mut output, path, plaintext_len)?;
     payload.check_unchanged(context)?;
     if let (Place::At(input), None) = (&payload.place, recorded_len) {
@@ -82,7 +88,9 @@ pub fn decrypt(
     warn_of_linear(&name, &plaintext, context);
     let missing = match (recorded_len, copied.end) {
         (Some(recorded), _) if recorded > copied.len => Some(Missing::Bytes(recorded - copied.len)),
-        (None, End::Missing) => Some(Missing::Unknown),
+        (None, End::NoTrailer) => Some(Missing::Trailer),
+        (None, End::OfStorage) if lost_trailer => Some(Missing::Trailer),
+        (None, End::InSector) => Some(Missing::Unknown),
         (None, End::OfStorage) if ends_in_sector => Some(Missing::Unknown),
         _ => None,
     };
@@ -139,8 +147,10 @@ enum End {
     OfStorage,
     /// The trailer of the file.
     Trailer,
-    /// The end of a pipe within a sector, or before the trailer.
-    Missing,
+    /// The end of a pipe within a sector.
+    InSector,
+    /// The end of the data in the storage, before the trailer.
+    NoTrailer,
 }
 
 /// Copies the plaintext of the volume called `name`.
@@ -174,7 +184,7 @@ impl DataCopy<'_> {
                 end: if is_whole {
                     End::OfStorage
                 } else {
-                    End::Missing
+                    End::InSector
                 },
             });
         };
@@ -187,7 +197,7 @@ impl DataCopy<'_> {
             (None, Ok(_)) if self.may_be_cut_off => {
                 let given_up = file.give_up();
                 let len = given_up.map_err(|error| write_error(&error, output, None))?;
-                (len, End::Missing)
+                (len, End::NoTrailer)
             }
             (None, Ok(_)) => {
                 let message = format!(

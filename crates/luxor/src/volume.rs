@@ -16,8 +16,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, LuksVersion, SegmentError, TrailerKey, UnlockError, UnlockOptions, Unlocked,
-    VolumeHeader, VolumeReadError, check_file_length,
+    ChangeError, LuksVersion, TrailerKey, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
+    VolumeReadError, check_file_length,
 };
 use luxor_sector::{
     Storage,
@@ -408,10 +408,10 @@ impl Volume {
         recorded.filter(|&len| len != u64::MAX)
     }
 
-    /// Whether a file or device ends within a sector of the data.
+    /// Whether a file or device ends before the data do.
     pub(crate) fn ends_in_sector(&self) -> bool {
         let extents = self.storage_len().map(|len| self.header.extents(len));
-        matches!(extents, Some(Err(SegmentError::PartSector { .. })))
+        matches!(extents, Some(Err(error)) if error.is_cut_off())
     }
 
     /// The length in bytes of the file or device with the data. `None` for a pipe.
@@ -637,9 +637,18 @@ impl Payload {
         let (true, Place::At(input)) = (self.header.has_trailer(), &self.place) else {
             return Ok(true);
         };
+        if plaintext.extents.len() > 1 {
+            // A re-encryption has moved or changed the trailer.
+            return Ok(false);
+        }
         let length = length_at_end(input, plaintext, engine, self.header.uuid())?;
         plaintext.len = length.or(plaintext.len);
         Ok(length.is_some())
+    }
+
+    /// Whether a trailer ends the file in the volume.
+    pub(crate) fn has_trailer(&self) -> bool {
+        self.header.has_trailer()
     }
 
     /// Returns what recognises the trailer of a file, if the volume has one.
@@ -656,7 +665,7 @@ impl Payload {
                 let name = shown(&self.path);
                 let message =
                     format!("{name}: the trailer that ends the file is being re-encrypted");
-                Err(Error::failure(message))
+                Err(cut_off(message))
             }
         }
     }

@@ -25,6 +25,10 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
         known_input: Some(&input),
         needed: &[
             ("the key file", context.options.key_file.as_deref()),
+            (
+                "the volume key file",
+                context.options.volume_key_file.as_deref(),
+            ),
             ("the header", context.options.header.as_deref()),
         ],
         sparse: args.sparse == Sparse::Auto,
@@ -43,6 +47,7 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
         None => return Ok(()),
         Some(Missing::Bytes(bytes)) => format!("the last {bytes} bytes are missing"),
         Some(Missing::Unknown) => "it ends within a sector, and more may be missing".into(),
+        Some(Missing::Trailer) => "the trailer that ends the file is missing".into(),
     };
     let len = decrypted.len;
     Err(Error::failure(format!(

@@ -78,7 +78,9 @@ fn the_trailer_alone_ends_the_file() {
         let left = (cut.len() - HEADER) / SECTOR * SECTOR;
         for input in ["cut", "-"] {
             let saved = decrypt(&folder).args(["--force", "--truncated", input, "out"]);
-            saved.stdin(cut).fails(1, "more may be missing");
+            saved
+                .stdin(cut)
+                .fails(1, "the trailer that ends the file is missing");
             let saved = fs::read(folder.join("out")).unwrap();
             assert!(saved.len() == left && saved.starts_with(&plain[..left.min(plain.len())]));
         }

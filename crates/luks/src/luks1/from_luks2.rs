@@ -48,7 +48,7 @@ impl Luks2Header {
             return Err(ConvertError::Damaged);
         }
         let bytes = self.phdr()?.serialise();
-        let what = self.lost();
+        let what = self.lost(storage.len().ok());
         if !what.is_empty() && !lose_rest {
             return Err(ConvertError::Loses { what });
         }
@@ -126,13 +126,14 @@ impl Luks2Header {
     }
 
     /// Returns what LUKS1 cannot store, in words.
-    fn lost(&self) -> Vec<String> {
+    fn lost(&self, storage_len: Option<u64>) -> Vec<String> {
         let metadata = self.metadata();
         let mut what = Vec::new();
         for (number, token) in &metadata.tokens {
             // LUKS1 derives this length from that of the storage.
-            let is_whole = |len: &u64| *len > 0 && len.is_multiple_of(UNIT);
-            if token.file_length.as_ref().is_some_and(is_whole) {
+            let end = |len: u64| self.data_offset().checked_add(len);
+            let is_same = |len: &u64| *len > 0 && storage_len.is_some() && end(*len) == storage_len;
+            if token.file_length.as_ref().is_some_and(is_same) {
                 continue;
             }
             what.push(format!("token {number} ({})", brief(&token.kind)));

@@ -428,10 +428,13 @@ pub enum SegmentError {
 }
 
 impl SegmentError {
-    /// Whether the end of the data is missing, and their beginning is there.
+    /// Whether the end of the data is missing.
     #[must_use]
     pub fn is_cut_off(&self) -> bool {
-        matches!(self, Self::CutOff { .. } | Self::PartSector { .. })
+        matches!(
+            self,
+            Self::NoData { .. } | Self::CutOff { .. } | Self::PartSector { .. }
+        )
     }
 }
 

@@ -162,10 +162,13 @@ impl Segments {
     pub(crate) fn whole_storage_len(&self, storage_len: u64, payload: Option<u64>) -> u64 {
         let last = self.data().last().map(|(_, entry)| entry);
         match last.filter(|last| last.size() == SegmentSize::Dynamic) {
-            // It ends with a whole sector, at least one.
+            // It ends with a whole sector, at least one. Segments with other sectors can share its end.
             Some(last) if payload.is_none() => {
+                let units = self.0.values().map(SegmentEntry::unit);
+                let unit = units.max().unwrap_or(last.unit());
                 let there = storage_len.saturating_sub(last.offset()).max(1);
-                last.offset() + there.next_multiple_of(last.unit())
+                let whole = there.checked_next_multiple_of(unit).unwrap_or(there);
+                last.offset().saturating_add(whole)
             }
             _ => u64::MAX,
         }

@@ -42,20 +42,35 @@ impl Token {
             has_trailer: false,
         };
         if kind == LUXOR_FILE {
-            match object.optional("padding") {
-                None => token.file_length = Some(object.required("length")?.decimal()?),
-                Some(padding) => {
-                    let place = padding.place.to_string();
-                    let found = padding.name()?;
-                    if found != TRAILER {
-                        let what = format!("it is {}, not {TRAILER}", brief(found));
-                        return Err(MetadataError::Unsupported { place, what });
-                    }
-                    token.has_trailer = true;
-                }
-            }
+            token.parse_file(object)?;
         }
         Ok(token)
+    }
+
+    fn parse_file(&mut self, object: &Object<'_>) -> Result<(), MetadataError> {
+        let unsupported =
+            |place: String, what: String| Err(MetadataError::Unsupported { place, what });
+        let Some(padding) = object.optional("padding") else {
+            let length = object.required("length")?;
+            let place = length.place.to_string();
+            let length = length.decimal()?;
+            if i64::try_from(length).is_err() {
+                return unsupported(place, "it is 8 EiB or more".into());
+            }
+            self.file_length = Some(length);
+            return Ok(());
+        };
+        let place = padding.place.to_string();
+        let found = padding.name()?;
+        if found != TRAILER {
+            return unsupported(place, format!("it is {}, not {TRAILER}", brief(found)));
+        }
+        if object.optional("length").is_some() {
+            let what = "it has both a length and a padding";
+            return unsupported(object.place.to_string(), what.into());
+        }
+        self.has_trailer = true;
+        Ok(())
     }
 
     /// Whether it describes the end of a file in the volume.

@@ -624,11 +624,18 @@ fn losses_are_named_and_need_permission() {
             .is_ok()
     );
 
-    // A length of whole sectors is equal to that of the data.
-    let whole = luks2(Luks2Options {
-        file_length: Some(1024),
-        ..sectors_of_512()
-    });
-    convert(&whole).unwrap();
-    assert!(!is_luks2(&whole));
+    // A length of whole sectors may be equal to that of the data.
+    for (stored, is_whole) in [(1024, true), (1536, false), (512, false)] {
+        let volume = luks2(Luks2Options {
+            file_length: Some(1024),
+            ..sectors_of_512()
+        });
+        volume.write_all_at(&vec![7; stored], 16 << 20).unwrap();
+        if is_whole {
+            convert(&volume).unwrap();
+            assert!(!is_luks2(&volume));
+        } else {
+            assert!(matches!(refused(&volume), ConvertError::Loses { .. }));
+        }
+    }
 }

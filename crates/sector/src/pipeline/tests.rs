@@ -472,9 +472,9 @@ fn a_source_has_the_length_that_was_announced() {
 fn a_source_that_is_cut_off_is_decrypted_up_to_its_last_whole_sector() {
     let setup = Setup::plain();
     let (_, volume) = through(&setup.job(Direction::Encrypt), &bytes(2 * PIECE), BOTH[0]).unwrap();
-    for plaintext_len in [None, Some(2 * PIECE as u64 - 100)] {
+    for plaintext_len in [None, Some(2 * PIECE - 100)] {
         let job = Job {
-            plaintext_len,
+            plaintext_len: plaintext_len.map(|len| len as u64),
             may_be_cut_off: true,
             ..setup.job(Direction::Decrypt)
         };
@@ -492,7 +492,7 @@ fn a_source_that_is_cut_off_is_decrypted_up_to_its_last_whole_sector() {
         ] {
             for from in BOTH {
                 let (_, plaintext) = through(&job, &volume[..len], from).unwrap();
-                let whole = (len - len % 512).min(plaintext_len.map_or(len, |len| len as usize));
+                let whole = (len - len % 512).min(plaintext_len.unwrap_or(len));
                 assert!(plaintext == bytes(2 * PIECE)[..whole], "{len}");
             }
         }

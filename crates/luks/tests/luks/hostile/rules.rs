@@ -264,6 +264,18 @@ fn each_rule_is_named_with_its_place() {
             "tokens 0 and 1 are both of type luxor-file",
         ),
         (
+            one("tokens/0/length", json!("9223372036854775808")),
+            "token 0: length: it is 8 EiB or more",
+        ),
+        (
+            one("tokens/0/padding", json!("trailer-v2")),
+            "token 0: padding: it is \"trailer-v2\", not trailer-v1",
+        ),
+        (
+            one("tokens/0/padding", json!("trailer-v1")),
+            "token 0: it has both a length and a padding",
+        ),
+        (
             one("tokens/0/length", json!(5)),
             "token 0: length must be a text of decimal digits",
         ),
