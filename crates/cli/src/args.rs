@@ -21,7 +21,7 @@ use std::{
 };
 
 use clap::{
-    Arg, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
+    Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
     builder::{PossibleValue, Resettable, StringValueParser, TypedValueParser},
     error::ErrorKind,
     parser::ValueSource,
@@ -129,6 +129,14 @@ pub(crate) struct GlobalArgs {
     #[arg(conflicts_with = "key_file", value_parser = descriptor())]
     pub passphrase_fd: Option<i32>,
 
+    /// Use the volume key in FILE, every byte as it is, as `dump --volume-key-file` writes it
+    ///
+    /// It opens a volume in place of a secret. encrypt and format make a volume with this key, and
+    /// still need a secret for its keyslot.
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Key")]
+    pub volume_key_file: Option<PathBuf>,
+
     /// Read the volume's header from FILE (a detached header)
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "General")]
@@ -178,8 +186,8 @@ pub(crate) struct GlobalArgs {
     pub quiet: bool,
 
     /// Print details: the engine, the keyslot, memory that could not be locked
-    #[arg(short, long, global = true, help_heading = "General")]
-    pub verbose: bool,
+    #[arg(short, long, global = true, help_heading = "General", action = ArgAction::Count)]
+    pub verbose: u8,
 }
 
 impl GlobalArgs {
@@ -247,6 +255,7 @@ impl Command {
 enum General {
     Key,
     Passphrase,
+    VolumeKey,
     Header,
     Policy,
     Engine,
@@ -261,6 +270,7 @@ impl General {
         match id {
             "key_file" | "keyfile_offset" | "keyfile_size" => Self::Key,
             "passphrase_fd" => Self::Passphrase,
+            "volume_key_file" => Self::VolumeKey,
             "header" => Self::Header,
             "require_type" | "require_cipher" | "require_pbkdf" | "header_digest" => Self::Policy,
             "engine" => Self::Engine,
@@ -274,20 +284,29 @@ impl General {
 
     /// Returns the groups of options that the command takes.
     fn taken_by(command: &str) -> &'static [Self] {
-        use General::{Engine, Header, Key, Locks, Passphrase, Policy, Progress, Talk, Threads};
+        use General::{
+            Engine, Header, Key, Locks, Passphrase, Policy, Progress, Talk, Threads, VolumeKey,
+        };
         match command {
             "encrypt" => &[
-                Key, Passphrase, Header, Engine, Threads, Locks, Progress, Talk,
+                Key, Passphrase, VolumeKey, Header, Engine, Threads, Locks, Progress, Talk,
             ],
             "decrypt" => &[
-                Key, Passphrase, Header, Policy, Engine, Threads, Locks, Progress, Talk,
+                Key, Passphrase, VolumeKey, Header, Policy, Engine, Threads, Locks, Progress, Talk,
             ],
-            "format" => &[Key, Passphrase, Header, Engine, Locks, Progress, Talk],
-            "dump" | "check" => &[Key, Passphrase, Header, Policy, Engine, Talk],
-            "key" => &[Key, Passphrase, Header, Policy, Engine, Locks, Talk],
+            "format" => &[
+                Key, Passphrase, VolumeKey, Header, Engine, Locks, Progress, Talk,
+            ],
+            "dump" => &[Key, Passphrase, Header, Policy, Engine, Talk],
+            "check" => &[Key, Passphrase, VolumeKey, Header, Policy, Engine, Talk],
+            "key" => &[
+                Key, Passphrase, VolumeKey, Header, Policy, Engine, Locks, Talk,
+            ],
             "header" | "convert" | "erase" | "token" | "config" => &[Header, Policy, Locks, Talk],
             "uuid" | "is-luks" => &[Header, Policy, Talk],
-            "mount" | "serve" => &[Key, Passphrase, Header, Policy, Engine, Threads, Talk],
+            "mount" | "serve" => &[
+                Key, Passphrase, VolumeKey, Header, Policy, Engine, Threads, Talk,
+            ],
             "raw" => &[Key, Engine, Threads, Locks, Progress, Talk],
             "engines" => &[Threads, Talk],
             "bench" | "report" => &[Engine, Threads],
@@ -310,7 +329,13 @@ pub(crate) fn definition() -> clap::Command {
         let name = command.get_name().to_owned();
         let taken = General::taken_by(&name);
         // Clap does not add a global option to a command that already has it.
-        let own = general.iter().map(|arg| {
+        // `dump` has its own option of this name.
+        let own = general.iter().filter(|arg| {
+            let id = arg.get_id();
+            command.get_arguments().all(|own| own.get_id() != id)
+        });
+        let own: Vec<_> = own.collect();
+        let own = own.into_iter().map(|arg| {
             let id = arg.get_id().as_str();
             let arg = arg.clone().hide(!taken.contains(&General::of_option(id)));
             match arg.get_id().as_str() {

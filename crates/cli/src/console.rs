@@ -24,7 +24,7 @@ impl Console {
     pub(crate) fn new(global: &GlobalArgs) -> Self {
         Self {
             quiet: global.quiet,
-            verbose: global.verbose,
+            verbose: global.verbose > 0,
         }
     }
 

@@ -120,6 +120,7 @@ const SO_ANYWAY: &[&str] = &[
 const RECOMMENDED: &[(&str, bool)] = &[
     ("force", false),
     ("last", false),
+    ("new-key-file", true),
     ("new-passphrase-fd", true),
     ("pbkdf-iterations-limit", true),
     ("pbkdf-memory-limit", true),
@@ -405,8 +406,7 @@ impl Line {
             .renamed("dump-json-metadata", "--json")
             .renamed("dump-volume-key", "--volume-key")
             .renamed("dump-master-key", "--volume-key")
-            .renamed("volume-key-file", "--volume-key-file")
-            .renamed("master-key-file", "--volume-key-file");
+            .volume_key();
         if self.has("dump-volume-key") || self.has("dump-master-key") {
             ours = ours
                 .key(KEY)
@@ -426,7 +426,9 @@ impl Line {
         }
         let ours = Ours::new(self, "format")
             .operand_is("key-file")
-            .key(&["key-file", "keyfile-offset", "keyfile-size"])
+            .volume_key()
+            .same(&["key-file", "keyfile-offset", "keyfile-size"])
+            .or_line_of_stdin("--key-file", "--passphrase-fd")
             .same(PBKDF)
             .same(&["hash", "key-size", "label", "sector-size", "uuid"])
             .same(&["luks2-keyslots-size", "luks2-metadata-size"])
@@ -442,6 +444,7 @@ impl Line {
 
     fn add_key(&self) -> Result<Vec<OsString>> {
         let ours = Ours::new(self, "key add")
+            .volume_key()
             .key(KEY)
             .same(PBKDF)
             .hash()?
@@ -569,16 +572,26 @@ impl<'a> Ours<'a> {
     /// Copies `options` for the key that opens the volume. Without a key file, cryptsetup reads the
     /// passphrase from standard input unless that is a terminal.
     fn key(self, options: &[&'static str]) -> Self {
-        self.same(options)
-            .or_line_of_stdin("--key-file", "--passphrase-fd")
+        let ours = self.same(options);
+        if ours.has("--volume-key-file") {
+            return ours;
+        }
+        ours.or_line_of_stdin("--key-file", "--passphrase-fd")
+    }
+
+    fn volume_key(self) -> Self {
+        self.renamed("volume-key-file", "--volume-key-file")
+            .renamed("master-key-file", "--volume-key-file")
+    }
+
+    /// Whether one of the words is this option.
+    fn has(&self, option: &str) -> bool {
+        let begins = |word: &OsString| word.as_bytes().starts_with(option.as_bytes());
+        self.words.iter().any(begins)
     }
 
     fn or_line_of_stdin(mut self, key_file: &str, descriptor: &str) -> Self {
-        let is_given = |option: &str| {
-            let begins = |word: &&OsString| word.as_bytes().starts_with(option.as_bytes());
-            self.words.iter().find(begins).is_some()
-        };
-        if !self.line.has_terminal && !is_given(key_file) && !is_given(descriptor) {
+        if !self.line.has_terminal && !self.has(key_file) && !self.has(descriptor) {
             self.push(descriptor, OsStr::new("0"));
         }
         self

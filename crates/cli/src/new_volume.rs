@@ -3,23 +3,24 @@
 
 use std::path::Path;
 
-use luxor::NewFiles;
+use luxor::{KeyFile, NewFiles};
 use luxor_engine::KeySize;
 use luxor_files::Needed;
-use luxor_luks::{Label, NewVolumeOptions, Uuid};
+use luxor_luks::{Encryption, Label, NewVolumeOptions, Uuid, VolumeKey};
 use luxor_sector::SectorSize;
 
 use crate::{
     args::NewVolumeArgs,
     context::Context,
     error::{Error, Result},
+    process,
 };
 
 /// Returns the options that `args` describe.
 ///
 /// # Errors
 /// Fails for invalid values, and for values that the version of LUKS does not support.
-pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
+pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolumeOptions> {
     let version = args.volume_type.version();
     let sector_size = args.sector_size.map(SectorSize::try_from);
     let mut options = NewVolumeOptions {
@@ -27,6 +28,7 @@ pub(crate) fn options(args: &NewVolumeArgs) -> Result<NewVolumeOptions> {
             .transpose()
             .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,
         key_size: key_size(args)?,
+        volume_key: volume_key(args, context)?,
         hash: args.hash,
         pbkdf: args.pbkdf.options(version.default_pbkdf())?,
         label: label("--label", args.label.as_deref())?,
@@ -50,6 +52,41 @@ fn key_size(args: &NewVolumeArgs) -> Result<KeySize> {
             "--key-size is {bits} bits: it must be 256 (AES-128) or 512 (AES-256)"
         ))),
     }
+}
+
+/// Reads the volume key, if the options name one.
+fn volume_key(args: &NewVolumeArgs, context: &Context) -> Result<Option<VolumeKey>> {
+    let Some(path) = &context.options.volume_key_file else {
+        return Ok(None);
+    };
+    process::harden(context.console);
+    let file = KeyFile::whole(path);
+    let key = file.read()?;
+    let (found, needed) = (8 * key.len(), args.key_size as usize);
+    if found != needed {
+        let hint = format!("Use --key-size {found}.");
+        let error = Error::failure(format!(
+            "the volume key in {} has {found} bits, and --key-size is {needed}",
+            file.name()
+        ));
+        return Err(if matches!(found, 256 | 512) {
+            error.hint(hint)
+        } else {
+            error
+        });
+    }
+    let key = VolumeKey::new(key, Encryption::AesXtsPlain64, false);
+    let failed = |error| Error::failure(format!("the volume key in {}: {error}", file.name()));
+    Ok(Some(key.map_err(failed)?))
+}
+
+/// The files that the outputs must not overwrite.
+pub(crate) fn needed(context: &Context) -> [(&'static str, Option<&Path>); 2] {
+    let options = &context.options;
+    [
+        ("the key file", options.key_file.as_deref()),
+        ("the volume key file", options.volume_key_file.as_deref()),
+    ]
 }
 
 /// Parses the label of `option`, if it was given.

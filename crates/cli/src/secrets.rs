@@ -43,6 +43,8 @@ enum SecretFrom {
     /// The terminal.
     Prompt(SecretArgNames),
     Line(Descriptor),
+    /// A volume key in place of a secret.
+    VolumeKey(KeyFile),
     /// A secret that has already been read.
     Known(SecretBytes),
 }
@@ -69,7 +71,41 @@ impl SecretSource {
     /// Fails when standard input would be used twice, when a key file option asks for more than
     /// [`KeyFile::MAX`] bytes, and when a file descriptor is not open.
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
+        match Self::of_volume_key(context, inputs)? {
+            Some(volume_key) => Ok(volume_key),
+            None => Self::of_new(context, inputs),
+        }
+    }
+
+    /// As [`SecretSource::new`], for the secret of a new volume: a volume key is not taken in its
+    /// place.
+    ///
+    /// # Errors
+    /// Those of [`SecretSource::new`].
+    pub(crate) fn of_new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         Self::of(context.options.secret(), inputs, context.console)
+    }
+
+    /// The volume key that opens a volume, if the options name one.
+    fn of_volume_key(context: &Context, inputs: &[(&str, &Path)]) -> Result<Option<Self>> {
+        let Some(path) = &context.options.volume_key_file else {
+            return Ok(None);
+        };
+        let secret = context.options.secret();
+        if secret.key_file.is_some() || secret.descriptor.is_some() {
+            let message = "--volume-key-file takes the place of --key-file and --passphrase-fd";
+            return Err(Error::failure(message));
+        }
+        if let (true, Some((data, _))) = (
+            is_stdin(path),
+            inputs.iter().find(|(_, path)| is_stdin(path)),
+        ) {
+            let message = format!("standard input cannot be both the volume key and {data}");
+            return Err(Error::failure(message));
+        }
+        process::harden(context.console);
+        let from = SecretFrom::VolumeKey(KeyFile::whole(path));
+        Ok(Some(Self { from }))
     }
 
     /// A source for a key of `len` bytes in a key file: the key itself, not a passphrase.
@@ -80,6 +116,11 @@ impl SecretSource {
         if context.options.key_file.is_none() {
             return Err(Error::failure(
                 "--type plain needs --key-file: the key itself, not a passphrase",
+            ));
+        }
+        if context.options.volume_key_file.is_some() {
+            return Err(Error::failure(
+                "--volume-key-file cannot be used with --type plain: --key-file is the key itself",
             ));
         }
         if context.options.keyfile_size.is_some() {
@@ -118,10 +159,12 @@ impl SecretSource {
                 .then_some((what, Path::new("-")));
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
         };
-        Ok((
-            Self::of(existing, &beside(new, "the new key file"), context.console)?,
-            Self::of(new, &beside(existing, "the key file"), context.console)?,
-        ))
+        let of_existing = match Self::of_volume_key(context, inputs)? {
+            Some(volume_key) => volume_key,
+            None => Self::of(existing, &beside(new, "the new key file"), context.console)?,
+        };
+        let of_new = Self::of(new, &beside(existing, "the key file"), context.console)?;
+        Ok((of_existing, of_new))
     }
 
     fn of(options: SecretArgs<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
@@ -217,9 +260,16 @@ impl SecretSource {
             }
             SecretFrom::KeyFile(file) => file.read()?,
             SecretFrom::Line(descriptor) => descriptor.line()?,
+            SecretFrom::VolumeKey(file) => file.read()?,
             SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)
+    }
+
+    /// Whether it is a volume key.
+    #[must_use]
+    pub(crate) fn is_volume_key(&self) -> bool {
+        matches!(self.from, SecretFrom::VolumeKey(_))
     }
 
     /// Returns a source with the secret, if it can be read without a prompt. Returns `None` for a
@@ -234,7 +284,9 @@ impl SecretSource {
             SecretFrom::KeyFile(file) if file.file.is_stdin() => {
                 Some(file.read()?).filter(|secret| !secret.is_empty())
             }
-            SecretFrom::KeyFile(_) | SecretFrom::Known(_) => return Ok(Some(self)),
+            SecretFrom::KeyFile(_) | SecretFrom::VolumeKey(_) | SecretFrom::Known(_) => {
+                return Ok(Some(self));
+            }
         };
         let from = secret.map(SecretFrom::Known);
         Ok(from.map(|from| Self { from }))
@@ -265,6 +317,7 @@ impl SecretSource {
                 }
                 secret
             }
+            SecretFrom::VolumeKey(_) => unreachable!("a new keyslot has a secret"),
             SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)

@@ -128,6 +128,10 @@ impl Secrets for Asking<'_> {
         self.source.existing(volume)
     }
 
+    fn are_volume_keys(&self) -> bool {
+        self.source.is_volume_key()
+    }
+
     fn ask_again(&self, wrong: &Error) -> bool {
         if self.attempts.get() == 0 {
             return false;

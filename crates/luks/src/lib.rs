@@ -108,7 +108,9 @@ pub use luks2::segment::{
 };
 pub use luks2::token::{FileLengthError, Token, check_file_length, keyring_token};
 pub use luks2::trailer::TrailerKey;
-pub use luks2::unlock::{KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked};
+pub use luks2::unlock::{
+    ConfirmedKey, KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked,
+};
 pub use luxor_volume::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Encryption, Extent, ExtentCipher, HashAlgorithm, Kdf,

@@ -6,9 +6,11 @@
 //! metadata have changed meanwhile.
 
 use luxor_engine::{Mode, SecretBytes};
-use luxor_luks::{LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions, Unlocked};
+use luxor_luks::{
+    ConfirmedKey, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions,
+};
 
-use crate::{Context, Engine, Result, Secrets, Volume, VolumeError};
+use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
 
 /// How to unlock the volume for a change of its keys, and how the new keyslot derives its key.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +38,7 @@ impl KeyOptions {
 /// [`Role::Change`](luxor_files::Role::Change). With another role they fail when they write, and
 /// panic if the metadata came through a pipe.
 impl Volume {
-    /// Unlocks the volume and adds a keyslot for another secret: keyslot `number`, or the first
+    /// Unlocks the volume, also with a volume key, and adds a keyslot for another secret: keyslot `number`, or the first
     /// free one. Returns its number. Calls `new_secret` after the volume has been unlocked.
     ///
     /// # Errors
@@ -56,8 +58,13 @@ impl Volume {
         }
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let (unlocked, _) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
-        let new = self.new_keyslot(&unlocked, &new_secret()?, &pbkdf, &engine, context)?;
+        let keys = self.unlock_data(secrets, &*engine.backend, &options.unlock, context)?;
+        let Some((&digest, volume_key)) = keys.first_key_value() else {
+            let message = format!("{}: the data have no key", self.name());
+            return Err(Error::failure(message));
+        };
+        let key = ConfirmedKey { digest, volume_key };
+        let new = self.new_keyslot(key, &new_secret()?, &pbkdf, &engine, context)?;
         self.change(context, |header, storage| {
             header.add_keyslot(storage, &new, number)
         })
@@ -82,7 +89,13 @@ impl Volume {
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, old) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
-        let new = self.new_keyslot(&unlocked, &new_secret(old)?, &pbkdf, &engine, context)?;
+        let new = self.new_keyslot(
+            (&unlocked).into(),
+            &new_secret(old)?,
+            &pbkdf,
+            &engine,
+            context,
+        )?;
         let number = unlocked.keyslot;
         self.change(context, |header, storage| {
             header.replace_keyslot(storage, number, &new)
@@ -187,7 +200,7 @@ impl Volume {
 
     fn new_keyslot(
         &self,
-        unlocked: &Unlocked,
+        key: ConfirmedKey<'_>,
         secret: &SecretBytes,
         pbkdf: &PbkdfOptions,
         engine: &Engine,
@@ -195,7 +208,7 @@ impl Volume {
     ) -> Result<NewKeyslot> {
         let _step = context.events.step("Making the keyslot");
         let (secret, backend) = (secret.expose(), &*engine.backend);
-        let new = self.header.new_keyslot(unlocked, secret, pbkdf, backend)?;
+        let new = self.header.new_keyslot(key, secret, pbkdf, backend)?;
         context.check_cancelled()?;
         Ok(new)
     }

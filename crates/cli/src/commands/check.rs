@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{read, test_unlock},
+    volume::{Asking, read, test_unlock, unlock_options},
 };
 
 /// Checks every copy of the metadata, the length of the data, and, with a key, a keyslot.
@@ -27,7 +27,9 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let volume = read(input, context)?;
     let inputs = inputs("VOLUME", &args.volume, context);
     let general = &context.options;
-    let is_given = general.key_file.is_some() || general.passphrase_fd.is_some();
+    let is_given = general.key_file.is_some()
+        || general.passphrase_fd.is_some()
+        || general.volume_key_file.is_some();
     let secrets = (args.passphrase || is_given)
         .then(|| SecretSource::new(context, &inputs))
         .transpose()?;
@@ -37,25 +39,44 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     }
     let opened = secrets.map(|secrets| {
         let engine = Engine::select(&context.library, Mode::Xts)?;
-        test_unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)
+        let backend = &*engine.backend;
+        if !secrets.is_volume_key() {
+            let unlocked = test_unlock(&volume, &secrets, backend, &args.unlock, context)?;
+            return Ok(opened_keyslots(&unlocked));
+        }
+        let options = unlock_options(&args.unlock);
+        let secrets = Asking::new(&secrets, &args.unlock.limits);
+        let keys = volume.unlock_data(&secrets, backend, &options, &context.library)?;
+        let digests = keys.into_keys();
+        Ok(digests
+            .map(|digest| OpenedKey {
+                keyslot: None,
+                digest,
+            })
+            .collect())
     });
-    let keyslots = match &opened {
-        Some(Ok(unlocked)) => opened_keyslots(unlocked),
-        _ => Vec::new(),
+    let keys: &[OpenedKey] = match &opened {
+        Some(Ok(keys)) => keys,
+        _ => &[],
     };
     if args.json {
         let report = Report {
             schema: 1,
             good: &found.good,
             damage: &found.damage,
-            keyslots,
+            keys,
         };
         let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
         console::print(&(json + "\n"))?;
     } else {
-        let lines = keyslots.iter().map(|OpenedKeyslot { keyslot, digest }| {
-            format!("keyslot {keyslot}: good (the key agrees with digest {digest})")
-        });
+        let lines = keys
+            .iter()
+            .map(|OpenedKey { keyslot, digest }| match keyslot {
+                Some(keyslot) => {
+                    format!("keyslot {keyslot}: good (the key agrees with digest {digest})")
+                }
+                None => format!("volume key: good (it agrees with digest {digest})"),
+            });
         print(&lines.collect::<Vec<_>>())?;
     }
 
@@ -80,24 +101,28 @@ struct Report<'a> {
     schema: u32,
     good: &'a [String],
     damage: &'a [String],
-    /// What the key opened.
-    keyslots: Vec<OpenedKeyslot>,
+    /// The volume keys that the secret opened.
+    keys: &'a [OpenedKey],
 }
 
 #[derive(Debug, Serialize)]
-struct OpenedKeyslot {
-    keyslot: u32,
+struct OpenedKey {
+    /// The keyslot with the key. `None` if the volume key itself was given.
+    keyslot: Option<u32>,
     /// The digest with which its key agrees.
     digest: u32,
 }
 
-/// Returns the keyslots that the secret opened.
-fn opened_keyslots(unlocked: &Unlocked) -> Vec<OpenedKeyslot> {
+/// Returns the keys that the secret opened.
+fn opened_keyslots(unlocked: &Unlocked) -> Vec<OpenedKey> {
     let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
     let first = [(unlocked.keyslot, unlocked.digest)];
     let opened = first.into_iter().chain(others);
     opened
-        .map(|(keyslot, digest)| OpenedKeyslot { keyslot, digest })
+        .map(|(keyslot, digest)| OpenedKey {
+            keyslot: Some(keyslot),
+            digest,
+        })
         .collect()
 }
 

@@ -21,15 +21,15 @@ use crate::{
 /// # Errors
 /// Fails when the options contradict each other, and with the errors of [`luxor::encrypt`].
 pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
-    let options = new_volume::options(&args.volume)?;
+    let options = new_volume::options(&args.volume, context)?;
     let mut input = Input::open(&args.input, Role::Data)?;
-    let secrets = SecretSource::new(context, &[("INPUT", &args.input)])?;
+    let secrets = SecretSource::of_new(context, &[("INPUT", &args.input)])?;
     if args.output == Path::new("-") && io::stdout().is_terminal() {
         return Err(Error::failure(
             "OUTPUT is a terminal, which cannot show ciphertext",
         ));
     }
-    let needed = [("the key file", context.options.key_file.as_deref())];
+    let needed = new_volume::needed(context);
     let files = new_volume::files(&args.output, args.force, &needed, context);
     let secret = || secrets.new_one(&args.output);
     luxor::encrypt(&mut input, &files, &options, secret, &context.library)

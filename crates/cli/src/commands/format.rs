@@ -16,12 +16,12 @@ use crate::{
 /// # Errors
 /// Fails when the options contradict each other, and with the errors of [`luxor::format`].
 pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
-    let options = new_volume::options(&args.new)?;
-    let secrets = SecretSource::new(context, &[])?;
+    let options = new_volume::options(&args.new, context)?;
+    let secrets = SecretSource::of_new(context, &[])?;
     if args.volume == Path::new("-") {
         return Err(Error::failure("VOLUME must be a file or a block device"));
     }
-    let needed = [("the key file", context.options.key_file.as_deref())];
+    let needed = new_volume::needed(context);
     let files = new_volume::files(&args.volume, args.force, &needed, context);
     let secret = || secrets.new_one(&args.volume);
     luxor::format(&files, args.size, &options, secret, &context.library)

@@ -278,6 +278,14 @@ fn passphrases_may_be_lines_of_standard_input() {
             "luxor key add --passphrase-fd 3 --new-key-file=new -- v",
         ),
         (
+            "luxor luksAddKey --volume-key-file vk v",
+            "luxor key add --volume-key-file=vk --new-passphrase-fd=0 -- v",
+        ),
+        (
+            "luxor luksFormat --master-key-file vk v",
+            "luxor format --volume-key-file=vk --passphrase-fd=0 -- v",
+        ),
+        (
             "luxor luksKillSlot -q v 1",
             "luxor key remove --key-slot=1 --passphrase-fd=0 --if-given --last -- v",
         ),

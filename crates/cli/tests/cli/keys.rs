@@ -252,6 +252,108 @@ fn both_secrets_may_be_lines_of_standard_input() {
 }
 
 #[test]
+fn a_volume_key_opens_a_volume_in_place_of_a_secret() {
+    let folder = prepared();
+    let run = |line: &str| luxor(line).args(FAST).current_dir(folder.path());
+    let open = |line: &str| luxor(line).current_dir(folder.path());
+    open("dump --volume-key --batch-mode --key-file key --volume-key-file vk volume").ok();
+    let key = fs::read(folder.join("vk")).unwrap();
+    assert_eq!(key.len(), 64);
+    let with_secret = open("decrypt --key-file key volume -").ok();
+    let decrypted = open("decrypt --volume-key-file vk volume -").ok();
+    assert!(decrypted.stdout == with_secret.stdout && !decrypted.stdout.is_empty());
+    let check = open("check --volume-key-file vk volume").ok();
+    assert!(
+        check
+            .text()
+            .contains("volume key: good (it agrees with digest 0)")
+    );
+    run("key add --volume-key-file vk --new-key-file other volume").ok();
+    assert_eq!(opens(&folder, "other"), Some(1));
+
+    // A new volume with this key.
+    folder.write("plain", b"attack at dawn");
+    run("encrypt --volume-key-file vk --key-file other plain twin").ok();
+    let cryptsetup = [
+        "open",
+        "--test-passphrase",
+        "--volume-key-file",
+        "vk",
+        "twin",
+    ];
+    let cryptsetup = cryptsetup.map(|word| match word {
+        "vk" | "twin" => folder.join(word).into_os_string(),
+        word => word.into(),
+    });
+    tool("cryptsetup", cryptsetup);
+    open("decrypt --key-file other twin twin.plain").ok();
+    open("decrypt --volume-key-file vk --force twin twin.plain").ok();
+    assert_eq!(
+        fs::read(folder.join("twin.plain")).unwrap(),
+        b"attack at dawn"
+    );
+    run("format --size 1M --volume-key-file vk --key-file key empty").ok();
+    open("check --volume-key-file vk empty").ok();
+
+    folder.write("wrong", [&key[1..], &[key[0] ^ 1]].concat());
+    folder.write("short", &key[..32]);
+    folder.write("equal", [&key[..32], &key[..32]].concat());
+    for wrong in ["wrong", "short"] {
+        open(&format!("decrypt --volume-key-file {wrong} volume out")).fails(2, "volume key");
+        open(&format!("check --volume-key-file {wrong} volume"))
+            .run()
+            .assert_code(2);
+    }
+    for (line, words) in [
+        (
+            "decrypt --volume-key-file vk --key-file key volume out",
+            "takes the place of",
+        ),
+        (
+            "decrypt --volume-key-file - - out",
+            "standard input cannot be both",
+        ),
+        ("decrypt --volume-key-file missing volume out", "missing"),
+        (
+            "key test --volume-key-file vk volume",
+            "belongs to no keyslot",
+        ),
+        (
+            "key remove --volume-key-file vk volume",
+            "belongs to no keyslot",
+        ),
+        (
+            "encrypt --volume-key-file short --key-file key plain out",
+            "--key-size 256",
+        ),
+        (
+            "encrypt --volume-key-file equal --key-file key plain out",
+            "equal",
+        ),
+        (
+            "encrypt --volume-key-file vk --key-file key plain vk",
+            "volume key file",
+        ),
+        (
+            "serve --type plain --volume-key-file vk --key-file key --socket s volume",
+            "--type plain",
+        ),
+        (
+            "raw encrypt --mode xts --volume-key-file vk plain out",
+            "no option --volume-key-file",
+        ),
+    ] {
+        let outcome = open(line).run();
+        assert!(
+            matches!(outcome.code, Some(1 | 4 | 5)),
+            "{line}: {outcome:#?}"
+        );
+        assert!(outcome.stderr.contains(words), "{line}: {outcome:#?}");
+    }
+    run("encrypt --key-size 256 --volume-key-file short --key-file key plain out").ok();
+}
+
+#[test]
 fn keyslots_are_listed_with_their_costs_and_tokens() {
     let folder = prepared();
     luxor("key add --key-file key --new-key-file other --new-key-slot 3 volume")
@@ -274,7 +376,7 @@ fn keyslots_are_listed_with_their_costs_and_tokens() {
             "0        {:<width$}  normal",
             "pbkdf2, sha256, 1000 iterations"
         ),
-        format!("3        {kdf}  ignore    0 (luks2-keyring)"),
+        format!("3        {kdf}  ignore    1 (luks2-keyring)"),
     ];
     assert_eq!(list.text().lines().collect::<Vec<_>>(), expected);
     luxor("key list key")

@@ -241,7 +241,7 @@ fn check_opens_a_keyslot_with_a_key() {
     assert_eq!(checked("check --json --key-file key ours", 0), example);
     let wrong = checked("check --json --key-file wrong ours", 2);
     assert_eq!(
-        (&wrong["good"], &wrong["keyslots"]),
+        (&wrong["good"], &wrong["keys"]),
         (&example["good"], &json!([]))
     );
     // The area of a keyslot is damaged: the metadata are intact, but the key is lost.

@@ -30,7 +30,7 @@ use crate::luks2::{
     binary_header::{self, CopyKind},
     edit::{ChangeError, durable, free_number},
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    unlock::ConfirmedKey,
 };
 
 /// The order in which the two sectors of the header are written.
@@ -50,15 +50,18 @@ impl Luks1Header {
     /// # Errors
     /// [`NewKeyslotError`]: LUKS1 does not support the options, the key belongs to another volume,
     /// memory is short, or the system returned no random bytes.
-    pub fn new_keyslot(
+    pub fn new_keyslot<'a>(
         &self,
-        unlocked: &Unlocked,
+        key: impl Into<ConfirmedKey<'a>>,
         secret: &[u8],
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
         pbkdf.check_luks1()?;
-        let key = &unlocked.volume_key;
+        let ConfirmedKey {
+            digest,
+            volume_key: key,
+        } = key.into();
         let key_len = self.key_len as usize;
         if key.expose().len() != key_len || self.digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
@@ -66,7 +69,7 @@ impl Luks1Header {
         let area = (self.segment.encryption, self.key_len);
         let new = NewKeyslot::make(key, secret, pbkdf, self.hash, area, backend)?;
         Ok(NewKeyslot {
-            digest: Some((unlocked.digest, self.digest.value.clone())),
+            digest: Some((digest, self.digest.value.clone())),
             ..new
         })
     }

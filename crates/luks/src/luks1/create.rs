@@ -14,7 +14,7 @@ use super::{
     phdr::{self, KEYSLOTS, Phdr, RawKeyslot},
 };
 use crate::luks2::{
-    create::CreateError,
+    create::{CreateError, volume_key},
     new_keyslot::NewKeyslot,
     segment::{Segment, SegmentSize},
 };
@@ -27,6 +27,8 @@ const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 pub struct Luks1Options {
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
+    /// Its volume key, of twice that length. `None`: a random one.
+    pub volume_key: Option<VolumeKey>,
     /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs. Its kind must be [`PbkdfKind::Pbkdf2`].
@@ -62,6 +64,7 @@ impl Default for Luks1Options {
     fn default() -> Self {
         Self {
             key_size: KeySize::Aes256,
+            volume_key: None,
             hash: HashAlgorithm::Sha256,
             pbkdf: PbkdfOptions {
                 kind: PbkdfKind::Pbkdf2,
@@ -104,7 +107,7 @@ impl NewLuks1Volume {
     ) -> Result<Self, CreateError> {
         let Luks1Options { hash, pbkdf, .. } = options;
         pbkdf.check_luks1()?;
-        let volume_key = VolumeKey::random(2 * options.key_size.bytes(), ENCRYPTION)?;
+        let volume_key = volume_key(options.volume_key.as_ref(), 2 * options.key_size.bytes())?;
         let area = (ENCRYPTION, options.key_bytes());
         let keyslot = NewKeyslot::make(&volume_key, secret, pbkdf, *hash, area, backend)?;
 

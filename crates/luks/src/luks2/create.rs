@@ -42,6 +42,8 @@ pub struct Luks2Options {
     pub sector_size: SectorSize,
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
+    /// Its volume key, of twice that length. `None`: a random one.
+    pub volume_key: Option<VolumeKey>,
     /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs.
@@ -80,6 +82,7 @@ impl Default for Luks2Options {
         Self {
             sector_size: SectorSize::B4096,
             key_size: KeySize::Aes256,
+            volume_key: None,
             hash: HashAlgorithm::Sha256,
             pbkdf: PbkdfOptions::default(),
             label: None,
@@ -160,7 +163,7 @@ impl NewLuks2Volume {
         let key_len = 2 * options.key_size.bytes();
         // The sizes may have been made for keys of another length.
         options.header_sizes.check_room(area_size(key_len))?;
-        let volume_key = VolumeKey::random(key_len, ENCRYPTION)?;
+        let volume_key = volume_key(options.volume_key.as_ref(), key_len)?;
         let area = (
             ENCRYPTION,
             match options.key_size {
@@ -346,6 +349,17 @@ impl NewLuks2Volume {
     }
 }
 
+/// Returns the volume key that was given, or a random one of `len` bytes.
+pub(crate) fn volume_key(given: Option<&VolumeKey>, len: usize) -> Result<VolumeKey, CreateError> {
+    let Some(key) = given else {
+        return Ok(VolumeKey::random(len, ENCRYPTION)?);
+    };
+    match key.expose().len() {
+        found if found == len => Ok(key.clone()),
+        found => Err(CreateError::VolumeKey { found, len }),
+    }
+}
+
 /// Why a volume could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -356,6 +370,14 @@ pub enum CreateError {
     /// The keyslots area has no room for the keyslot.
     #[error(transparent)]
     HeaderSizes(#[from] Luks2HeaderSizesError),
+    /// The volume key that was given has another length.
+    #[error("the volume key has {found} bytes, and a volume of this key size needs {len}")]
+    VolumeKey {
+        /// The length of the key in bytes.
+        found: usize,
+        /// The required length in bytes.
+        len: usize,
+    },
     /// The keyslot could not be made, most likely because memory is short.
     #[error(transparent)]
     Keyslot(#[from] NewKeyslotError),

@@ -14,7 +14,7 @@ use luxor_volume::{Budget, VolumeKey};
 pub(crate) use self::attempt::{NeededKey, confirm_volume_key, unlock};
 use self::attempt::{UnlockAttempt, check_digest};
 pub use self::{
-    attempt::{OpenedKey, UnlockOptions, Unlocked},
+    attempt::{ConfirmedKey, OpenedKey, UnlockOptions, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
 };
 use super::{

@@ -14,25 +14,25 @@ use crate::luks2::{
     keyslot::Priority,
     label::Label,
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    unlock::ConfirmedKey,
 };
 
 impl VolumeHeader {
-    /// Encrypts the volume key in `unlocked` under `secret`: the slow part of adding or changing a
+    /// Encrypts the volume key `key` under `secret`: the slow part of adding or changing a
     /// keyslot. Reads and writes no storage, so it needs no lock.
     ///
     /// # Errors
     /// [`NewKeyslotError`]; Argon2 is refused for LUKS1.
-    pub fn new_keyslot(
+    pub fn new_keyslot<'a>(
         &self,
-        unlocked: &Unlocked,
+        key: impl Into<ConfirmedKey<'a>>,
         secret: &[u8],
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
         with_key_stack(|| match self {
-            Self::Luks1(header) => header.new_keyslot(unlocked, secret, pbkdf, backend),
-            Self::Luks2(header) => header.new_keyslot(unlocked, secret, pbkdf, backend),
+            Self::Luks1(header) => header.new_keyslot(key, secret, pbkdf, backend),
+            Self::Luks2(header) => header.new_keyslot(key, secret, pbkdf, backend),
         })
     }
 

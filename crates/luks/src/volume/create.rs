@@ -77,6 +77,8 @@ pub struct NewVolumeOptions {
     pub sector_size: Option<SectorSize>,
     /// AES-128 or AES-256: a volume key of 32 or 64 bytes.
     pub key_size: KeySize,
+    /// Its volume key, of twice the length of [`NewVolumeOptions::key_size`]. `None`: a random one.
+    pub volume_key: Option<VolumeKey>,
     /// The hash for PBKDF2, the anti-forensic splitter and the digest.
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs. LUKS1 supports only PBKDF2.
@@ -115,6 +117,7 @@ impl NewVolumeOptions {
             version,
             sector_size: None,
             key_size: KeySize::Aes256,
+            volume_key: None,
             hash: HashAlgorithm::Sha256,
             pbkdf: PbkdfOptions {
                 kind: version.default_pbkdf(),
@@ -225,6 +228,7 @@ impl NewVolumeOptions {
     fn luks1(&self) -> Luks1Options {
         Luks1Options {
             key_size: self.key_size,
+            volume_key: self.volume_key.clone(),
             hash: self.hash,
             pbkdf: self.pbkdf.clone(),
             uuid: self.uuid,
@@ -236,6 +240,7 @@ impl NewVolumeOptions {
         Luks2Options {
             sector_size: self.sector_size(),
             key_size: self.key_size,
+            volume_key: self.volume_key.clone(),
             hash: self.hash,
             pbkdf: self.pbkdf.clone(),
             label: self.label.clone(),

@@ -21,6 +21,7 @@ fn options(hash: HashAlgorithm, key_size: KeySize, detached: bool) -> Luks1Optio
     let defaults = Luks1Options::default();
     Luks1Options {
         key_size,
+        volume_key: None,
         hash,
         pbkdf: PbkdfOptions {
             force_iterations: Some(1000),

@@ -18,7 +18,7 @@ use crate::luks2::{
     header::Luks2Header,
     keyslot::Priority,
     new_keyslot::{NewKeyslot, NewKeyslotError},
-    unlock::Unlocked,
+    unlock::ConfirmedKey,
 };
 
 /// The encryption of new areas.
@@ -33,26 +33,29 @@ impl Luks2Header {
     /// # Errors
     /// [`NewKeyslotError`]: the options are out of bounds, the key belongs to another volume,
     /// memory is short, or the system returned no random bytes.
-    pub fn new_keyslot(
+    pub fn new_keyslot<'a>(
         &self,
-        unlocked: &Unlocked,
+        key: impl Into<ConfirmedKey<'a>>,
         secret: &[u8],
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
         pbkdf.check()?;
+        let ConfirmedKey {
+            digest: number,
+            volume_key: key,
+        } = key.into();
         let digest = self
             .metadata()
             .digests
-            .get(&unlocked.digest)
+            .get(&number)
             .ok_or(NewKeyslotError::OtherVolume)?;
-        let key = &unlocked.volume_key;
         if digest.verify(key.expose()) != Some(true) {
             return Err(NewKeyslotError::OtherVolume);
         }
         let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
-            digest: Some((unlocked.digest, digest.value.clone())),
+            digest: Some((number, digest.value.clone())),
             ..new
         })
     }

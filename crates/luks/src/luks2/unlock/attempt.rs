@@ -84,6 +84,24 @@ pub struct OpenedKey {
     pub volume_key: VolumeKey,
 }
 
+/// A volume key, and the digest that confirmed it.
+#[derive(Clone, Copy, Debug)]
+pub struct ConfirmedKey<'a> {
+    /// The number of the digest.
+    pub digest: u32,
+    /// The key.
+    pub volume_key: &'a VolumeKey,
+}
+
+impl<'a> From<&'a Unlocked> for ConfirmedKey<'a> {
+    fn from(unlocked: &'a Unlocked) -> Self {
+        Self {
+            digest: unlocked.digest,
+            volume_key: &unlocked.volume_key,
+        }
+    }
+}
+
 impl Unlocked {
     /// Returns the key of the digest with this number:
     /// [`ExtentCipher::key`](crate::ExtentCipher::key).
