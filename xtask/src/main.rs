@@ -55,6 +55,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
+       cargo xtask readme           run the commands of README.md
        cargo xtask plots            redraw the documents' plots from the records
        cargo xtask bench [ARGS]...  measure, compared with rivals; ARGS go to luxor-bench
        cargo xtask bench rtl [POINT]... [--list | --record]
@@ -126,6 +127,7 @@ fn main() -> ExitCode {
         ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
         ["plots"] => report(plots::draw),
+        ["readme"] => report(|| readme::follow().inspect(|said| println!("{said}"))),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
         ["bench", rest @ ..] => report(|| bench(rest)),
         [] | ["help" | "--help" | "-h"] => {
