@@ -362,10 +362,18 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     let matches = definition.try_get_matches_from_mut(args)?;
     if let Some((name, _)) = matches.subcommand() {
         let taken = General::taken_by(name);
+        let own: Vec<_> = definition
+            .find_subcommand(name)
+            .into_iter()
+            .flat_map(clap::Command::get_arguments)
+            .filter(|arg| !arg.is_global_set())
+            .map(Arg::get_id)
+            .collect();
         let unused = general_options(&definition).find(|arg| {
             let id = arg.get_id().as_str();
             matches.value_source(id) == Some(ValueSource::CommandLine)
                 && !taken.contains(&General::of_option(id))
+                && !own.contains(&arg.get_id())
         });
         if let Some(option) = unused.and_then(Arg::get_long) {
             let message =

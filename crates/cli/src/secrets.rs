@@ -73,16 +73,15 @@ impl SecretSource {
     pub(crate) fn new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         match Self::of_volume_key(context, inputs)? {
             Some(volume_key) => Ok(volume_key),
-            None => Self::of_new(context, inputs),
+            None => Self::secret_only(context, inputs),
         }
     }
 
-    /// As [`SecretSource::new`], for the secret of a new volume: a volume key is not taken in its
-    /// place.
+    /// As [`SecretSource::new`], where `--volume-key-file` means something else.
     ///
     /// # Errors
     /// Those of [`SecretSource::new`].
-    pub(crate) fn of_new(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
+    pub(crate) fn secret_only(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
         Self::of(context.options.secret(), inputs, context.console)
     }
 

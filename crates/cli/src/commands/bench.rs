@@ -36,7 +36,8 @@ pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
         if let Some(json) = &args.json {
             command.arg("--json").arg(json);
         }
-        command.args(&args.names);
+        // `--` may come before its options.
+        command.args(args.names.iter().filter(|word| *word != "--"));
     })
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<()> {
         if args.quick {
             command.arg("--quick");
         }
-        command.args(&args.others);
+        command.args(args.others.iter().filter(|word| *word != "--"));
     })
 }
 

@@ -61,7 +61,7 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
     };
     let encryption = segment.encryption;
     let engine = Engine::select(&context.library, encryption.mode())?;
-    let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
+    let secrets = SecretSource::secret_only(context, &inputs("VOLUME", &args.volume, context))?;
     let mut file = match &args.volume_key_file {
         Some(path) => Some(key_file(path, args, context)?),
         None => None,

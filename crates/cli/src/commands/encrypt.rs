@@ -23,7 +23,7 @@ use crate::{
 pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume, context)?;
     let mut input = Input::open(&args.input, Role::Data)?;
-    let secrets = SecretSource::of_new(context, &[("INPUT", &args.input)])?;
+    let secrets = SecretSource::secret_only(context, &[("INPUT", &args.input)])?;
     if args.output == Path::new("-") && io::stdout().is_terminal() {
         return Err(Error::failure(
             "OUTPUT is a terminal, which cannot show ciphertext",

@@ -17,7 +17,7 @@ use crate::{
 /// Fails when the options contradict each other, and with the errors of [`luxor::format`].
 pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.new, context)?;
-    let secrets = SecretSource::of_new(context, &[])?;
+    let secrets = SecretSource::secret_only(context, &[])?;
     if args.volume == Path::new("-") {
         return Err(Error::failure("VOLUME must be a file or a block device"));
     }

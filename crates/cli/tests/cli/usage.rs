@@ -263,10 +263,10 @@ fn there_is_a_man_page_for_each_command() {
         "luxor-decrypt.1",
         "luxor-raw.1",
         "luxor-engines.1",
+        "luxor-man.1",
     ] {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
-    assert!(!pages.iter().any(|name| name == "luxor-man.1"), "{pages:?}");
     let page = fs::read_to_string(folder.join("luxor-encrypt.1")).unwrap();
     assert!(
         page.contains("pbkdf") && page.contains("Examples"),
@@ -330,14 +330,15 @@ exit 42
     for (line, expected) in [
         (
             "--engine portable bench cpu file --size 1M --quick --json a --threads 3 --unit 512",
-            "--engine portable --threads 3 --size 1M --quick --json a cpu file --unit 512",
+            "--engine portable cpu file --size 1M --quick --json a --threads 3 --unit 512",
         ),
         ("bench block --request 64K", "block --request 64K"),
-        ("bench cpu --quick --mode xts", "--quick cpu --mode xts"),
+        ("bench --quick cpu --mode xts", "--quick cpu --mode xts"),
+        ("bench cpu --quick --mode xts", "cpu --quick --mode xts"),
         ("bench cpu -- --unit 512", "cpu --unit 512"),
         (
             "report --quick a.html --threads 3 --dir b",
-            "--threads 3 --report a.html --quick --dir b",
+            "--report a.html --quick --threads 3 --dir b",
         ),
     ] {
         let outcome = std::process::Command::new(&luxor)
