@@ -338,7 +338,7 @@ exit 42
         ("bench cpu -- --unit 512", "cpu --unit 512"),
         (
             "report --quick a.html --threads 3 --dir b",
-            "--report a.html --quick --threads 3 --dir b",
+            "--threads 3 --report a.html --quick --dir b",
         ),
     ] {
         let outcome = std::process::Command::new(&luxor)
