@@ -51,6 +51,6 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
     };
     let len = decrypted.len;
     Err(Error::failure(format!(
-        "{name} was cut off: {missing}; {output_name} has the {len} bytes before them"
+        "{name} was cut off: {missing}; {output_name} has the {len} bytes that are left"
     )))
 }
