@@ -16,9 +16,9 @@ const TESTS: &str = "cargo xtask test";
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
-/// Runs every command of the README's `sh` blocks in order, and types a passphrase where they ask for one.
-/// The first one must be an `encrypt`, and a later `decrypt` must restore the same bytes. The files
-/// are removed again.
+/// Runs every command of the README's `sh` blocks in order, and types a passphrase where they ask for
+/// one. The first one must be an `encrypt`, and a later `decrypt` must restore the same bytes. The
+/// files are removed again.
 pub fn follow() -> Result<String, String> {
     let readme = fs::read_to_string(process::root().join("README.md"))
         .map_err(|e| format!("README.md: {e}"))?;
@@ -51,7 +51,8 @@ pub fn follow() -> Result<String, String> {
     if read(source)? != read(back)? {
         return Err(format!("{back} differs from {source}"));
     }
-    run_on_terminal(&format!("cryptsetup open --test-passphrase {volume}"))?;
+    let opens = format!("cryptsetup open --test-passphrase --type luks2 {volume}");
+    run_on_terminal(&opens)?;
     Ok(format!("{} commands", commands.len() - 1))
 }
 
