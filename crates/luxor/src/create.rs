@@ -35,16 +35,17 @@ pub struct NewFiles<'a> {
     pub needed: Needed<'a>,
 }
 
-/// Encrypts all of `input` into a new volume. If the length of `input` is unknown and the header must
-/// be written first, because the volume is a pipe, a trailer after the data tells it. Calls `secret` for the secret of its keyslot, after
-/// the options and files have been checked. `files` and `input` override `detached` and
-/// `file_length` of the options. Open `input` with [`Role::Data`](luxor_files::Role::Data).
+/// Encrypts all of `input` into a new volume. If the length of `input` is unknown and the header
+/// must be written first, because the volume is a pipe, a trailer after the data tells it. Calls
+/// `secret` for the secret of its keyslot, after the options and files have been checked. `files`
+/// and `input` override `detached` and `file_length` of the options. Open `input` with
+/// [`Role::Data`](luxor_files::Role::Data).
 ///
 /// # Errors
-/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, or if the length is
-/// unknown and the header must be written first, because the volume is a pipe. Also fails when the options contradict each other,
-/// when a file cannot be read or written, and with the error of `secret`. No output file appears
-/// then, but a block device may be partly overwritten, and a pipe may have received a part.
+/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, or a length that
+/// is not known when the header is written. Also fails when the options contradict each other, when
+/// a file cannot be read or written, and with the error of `secret`. No output file appears then,
+/// but a block device may be partly overwritten, and a pipe may have received a part.
 pub fn encrypt(
     input: &mut Input,
     files: &NewFiles<'_>,

@@ -38,8 +38,9 @@ impl KeyOptions {
 /// [`Role::Change`](luxor_files::Role::Change). With another role they fail when they write, and
 /// panic if the metadata came through a pipe.
 impl Volume {
-    /// Unlocks the volume, also with a volume key, and adds a keyslot for another secret: keyslot `number`, or the first
-    /// free one. Returns its number. Calls `new_secret` after the volume has been unlocked.
+    /// Unlocks the volume, also with a volume key, and adds a keyslot for another secret: keyslot
+    /// `number`, or the first free one. Returns its number. Calls `new_secret` after the volume has
+    /// been unlocked.
     ///
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of

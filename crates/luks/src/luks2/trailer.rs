@@ -44,7 +44,7 @@ impl TrailerKey {
         Self { key, sector_size }
     }
 
-    /// The length of the trailer in bytes: one sector.
+    /// The sector size of the data. A trailer is one sector.
     #[must_use]
     pub fn sector_size(&self) -> SectorSize {
         self.sector_size
