@@ -23,7 +23,7 @@ use std::{
 use clap::{
     Arg, ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueHint,
     builder::{PossibleValue, Resettable, StringValueParser, TypedValueParser},
-    error::ErrorKind,
+    error::{ContextKind, ContextValue, ErrorKind},
     parser::ValueSource,
 };
 
@@ -62,17 +62,18 @@ Examples:
 `luxor help COMMAND` and `luxor COMMAND --help` describe one command in full.
 cryptsetup's command lines work too: `luxor luksAddKey photos.luks`.";
 
-const EXIT_CODES: &str = "\
-Exit codes:
-    0  done
+/// The exit codes of all commands.
+pub(crate) const EXIT_CODES: &str = "    0  done
     1  bad usage, not a volume, damaged metadata, unreadable key file, I/O error, disk full
     2  no usable key: the passphrase or key file opens no keyslot
     3  out of memory; Argon2 may need more than the machine has
     4  the volume or the input does not exist
     5  the output exists (see --force), or something is locked, mounted or in use
   130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file remains
-       (`serve` and `mount` stop cleanly at the first three, with 0)
+       (`serve` and `mount` stop cleanly at the first three, with 0)";
 
+/// What encryption with XTS does not do.
+pub(crate) const LIMITS: &str = "\
 XTS-AES keeps data secret. It does not detect changes: anyone who can write to a volume can
 garble it, in units of 16 bytes, and neither Luxor nor the kernel notices.";
 
@@ -87,7 +88,7 @@ garble it, in units of 16 bytes, and neither Luxor nor the kernel notices.";
     max_term_width = 96,
     arg_required_else_help = true,
     after_help = AFTER_HELP,
-    after_long_help = const_str(&[AFTER_HELP, "\n\n", EXIT_CODES]),
+    after_long_help = const_str(&[AFTER_HELP, "\n\nExit codes:\n", EXIT_CODES, "\n\n", LIMITS]),
 )]
 pub(crate) struct Cli {
     /// Options of several commands.
@@ -153,7 +154,7 @@ pub(crate) struct GlobalArgs {
     /// implementation that this machine does not have is an error.
     #[arg(long, global = true, value_name = "NAME", help_heading = "General")]
     #[arg(default_value = "auto", hide_default_value = true)]
-    #[arg(value_parser = AnyName::of_engine(), hide_possible_values = true)]
+    #[arg(value_parser = AnyName::of_engine())]
     pub engine: String,
 
     /// Use this many threads for AES (default: one per processor)
@@ -316,6 +317,34 @@ impl General {
     }
 }
 
+/// Adds the option that an unknown one probably means. Clap compares whole words; this also finds
+/// `--key-file` for `--kye`, the beginning of an option with a letter missing, wrong or in the wrong
+/// place.
+fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let word = unknown.trim_start_matches('-').to_owned();
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument && unknown.starts_with("--");
+    if !is_unknown || word.len() < 3 || error.get(ContextKind::SuggestedArg).is_some() {
+        return error;
+    }
+    let is_meant = |option: &&str| {
+        let beginning = option.get(..word.len());
+        beginning.is_some_and(|beginning| strsim::osa_distance(beginning, &word) <= 1)
+    };
+    if let Some(option) = general_options(definition)
+        .filter_map(Arg::get_long)
+        .find(is_meant)
+    {
+        let option = ContextValue::String(format!("--{option}"));
+        error.insert(ContextKind::SuggestedArg, option);
+        // It says that `--` precedes values that begin with `-`.
+        error.remove(ContextKind::Suggested);
+    }
+    error
+}
+
 fn general_options(command: &clap::Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|arg| arg.is_global_set())
 }
@@ -359,7 +388,8 @@ pub(crate) fn definition() -> clap::Command {
 /// that the command does not take.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let mut definition = definition();
-    let matches = definition.try_get_matches_from_mut(args)?;
+    let matches = definition.try_get_matches_from_mut(args);
+    let matches = matches.map_err(|error| with_suggestion(error, &definition))?;
     if let Some((name, _)) = matches.subcommand() {
         let taken = General::taken_by(name);
         let own: Vec<_> = definition

@@ -4,6 +4,8 @@
 
 use std::io::{self, Write};
 
+use anstream::AutoStream;
+use clap::builder::styling::{AnsiColor, Style};
 use luxor_files::standard_streams;
 
 use crate::{
@@ -51,14 +53,30 @@ impl Console {
     /// Prints a warning, unless `-q` was given.
     pub(crate) fn warn(self, text: impl AsRef<str>) {
         if !self.quiet {
-            say(&format!("luxor: warning: {}", text.as_ref()));
+            let yellow = coloured(AnsiColor::Yellow);
+            say(&format!(
+                "luxor: {yellow}warning:{yellow:#} {}",
+                text.as_ref()
+            ));
         }
     }
 }
 
-/// Prints a line on standard error.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// Prints lines on standard error. Colours reach only a terminal, and only without `NO_COLOR`.
+pub(crate) fn say(lines: &str) {
+    let mut stderr = AutoStream::auto(io::stderr().lock());
+    // The whole text in one call, so that lines of several threads or processes do not mix.
+    let _ = stderr.write_all(format!("{lines}\n").as_bytes());
+}
+
+/// Prints what went wrong.
+pub(crate) fn complain(text: &str) {
+    let red = coloured(AnsiColor::Red);
+    say(&format!("{red}luxor:{red:#} {text}"));
+}
+
+fn coloured(colour: AnsiColor) -> Style {
+    Style::new().bold().fg_color(Some(colour.into()))
 }
 
 /// Writes a command's result to standard output. A closed pipe is not an error, as in

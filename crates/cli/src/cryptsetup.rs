@@ -15,6 +15,8 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
+use clap::{Arg, ArgAction, ValueHint};
+
 use crate::{
     args,
     error::{Error, Result},
@@ -162,26 +164,60 @@ const ACTIONS: &[&str] = &[
 /// Actions that are also names of Luxor's commands.
 const SHARED: &[&str] = &["config", "token"];
 
-/// Actions without a counterpart in Luxor.
-const OTHERS: &[&str] = &[
-    "bitlkDump",
-    "bitlkOpen",
-    "close",
-    "create",
-    "fvault2Dump",
-    "fvault2Open",
-    "loopaesOpen",
-    "luksClose",
-    "luksResume",
-    "luksSuspend",
-    "plainOpen",
-    "reencrypt",
-    "refresh",
-    "resize",
-    "status",
-    "tcryptDump",
-    "tcryptOpen",
+/// An action without a counterpart in Luxor.
+struct Other {
+    names: &'static [&'static str],
+    why: &'static str,
+    /// What the user can do instead.
+    instead: &'static str,
+}
+
+const NO_DEVICES: &str = "Luxor creates no devices";
+
+const OTHERS: &[Other] = &[
+    Other {
+        names: &["create", "plainOpen"],
+        why: NO_DEVICES,
+        instead: "`luxor mount --type plain VOLUME DIR` shows the plaintext as a file, and \
+                  `luxor serve --type plain --socket SOCKET VOLUME` serves it as a disk.",
+    },
+    Other {
+        names: &["close", "luksClose", "luksResume", "luksSuspend", "refresh"],
+        why: NO_DEVICES,
+        instead: "`fusermount3 -u DIR` ends `luxor mount`; SIGTERM ends `luxor serve`.",
+    },
+    Other {
+        names: &["status"],
+        why: NO_DEVICES,
+        instead: "`luxor dump VOLUME` shows the metadata; `luxor serve` and `luxor mount` have \
+                  --stats and --metrics-listen.",
+    },
+    Other {
+        names: &["reencrypt"],
+        why: "Luxor does not change the volume key of a volume",
+        instead: "`luxor decrypt VOLUME - | luxor encrypt - NEW` makes a volume with another key. \
+                  `luxor key change` changes a passphrase.",
+    },
+    Other {
+        names: &[
+            "bitlkDump",
+            "bitlkOpen",
+            "fvault2Dump",
+            "fvault2Open",
+            "loopaesOpen",
+            "tcryptDump",
+            "tcryptOpen",
+        ],
+        why: "Luxor does not know this format",
+        instead: "`luxor decrypt`, `luxor mount` and `luxor serve` open LUKS volumes; the last two \
+                  also open plain volumes (--type plain).",
+    },
 ];
+
+/// What stands for `open` without `--test-passphrase`.
+const INSTEAD_OF_OPEN: &str = "`luxor mount VOLUME DIR` shows the plaintext as a file, `luxor serve --socket SOCKET VOLUME` \
+     serves it as a disk, and `luxor decrypt VOLUME FILE` copies it. `--test-passphrase` tests a \
+     passphrase.";
 
 /// Translates `line`, which begins with the program's name, into a command line of Luxor with the
 /// same meaning. Returns `None` if `line` is not one of cryptsetup's. `has_terminal` is whether
@@ -199,6 +235,39 @@ pub(crate) fn translate(line: &[OsString], has_terminal: bool) -> Result<Option<
         Err(_) if SHARED.contains(&line.action.as_str()) => Ok(None),
         translated => Ok(Some([program, &translated?].concat())),
     }
+}
+
+/// Returns commands with the names and options of cryptsetup's, for the completion of its command
+/// lines. It has one list of options for all actions.
+pub(crate) fn for_completions() -> impl Iterator<Item = clap::Command> {
+    let option = |known: &Known| {
+        let option = Arg::new(known.long).long(known.long);
+        let option = option.short(known.short.map(char::from));
+        match known.long {
+            name if name.contains("file") || name == "header" => {
+                option.value_hint(ValueHint::FilePath)
+            }
+            _ if known.has_value => option.value_hint(ValueHint::Other),
+            _ => option.action(ArgAction::SetTrue),
+        }
+    };
+    let volume = || {
+        Arg::new("volume")
+            .value_hint(ValueHint::FilePath)
+            .num_args(0..)
+    };
+    // The general option with cryptsetup's short form of `--batch-mode`.
+    let quiet = || Arg::new("quiet").long("quiet").action(ArgAction::SetTrue);
+    // Clap adds the general options.
+    let own = |known: &&Known| args::general_option(known.long.as_bytes()).is_none();
+    let actions = ACTIONS.iter().filter(|action| !SHARED.contains(action));
+    actions.map(move |&action| {
+        clap::Command::new(action)
+            .about("As in cryptsetup")
+            .disable_help_flag(true)
+            .args(OPTIONS.iter().filter(own).map(option))
+            .args([volume(), quiet()])
+    })
 }
 
 /// A parsed command line of cryptsetup.
@@ -245,8 +314,14 @@ impl Line {
             return None;
         }
         line.action = line.operands.remove(0).into_string().ok()?;
-        let is_known = |actions: &[&str]| actions.contains(&line.action.as_str());
-        (is_known(ACTIONS) || is_known(OTHERS)).then_some(line)
+        let is_known = ACTIONS.contains(&line.action.as_str()) || line.other().is_some();
+        is_known.then_some(line)
+    }
+
+    /// The action, if it has no counterpart.
+    fn other(&self) -> Option<&'static Other> {
+        let mut others = OTHERS.iter();
+        others.find(|other| other.names.contains(&self.action.as_str()))
     }
 
     fn long<'a>(
@@ -333,11 +408,8 @@ impl Line {
     /// Translates the line.
     fn translate(&self) -> Result<Vec<OsString>> {
         let action = self.action.as_str();
-        if OTHERS.contains(&action) {
-            return Err(Error::failure(format!(
-                "Luxor has no counterpart of cryptsetup's {action}"
-            ))
-            .hint("Luxor creates no devices; `luxor decrypt` and `luxor encrypt` copy the data."));
+        if let Some(other) = self.other() {
+            return Err(self.error(other.why).hint(other.instead));
         }
         if let Some(word) = &self.bad {
             return Err(self.error(format!(
@@ -382,15 +454,13 @@ impl Line {
             "luksErase" => Ours::new(self, "erase")
                 .confirmed(&["--batch-mode"])
                 .finish(1),
-            _ => Err(self.error("Luxor has no counterpart of this command")),
+            _ => unreachable!("`parse` returns only actions of the two tables"),
         }
     }
 
     fn open(&self) -> Result<Vec<OsString>> {
         if !self.has("test-passphrase") && !self.has("help") {
-            return Err(self
-                .error("Luxor creates no devices; --test-passphrase tests a passphrase")
-                .hint("`luxor decrypt VOLUME FILE` decrypts the data."));
+            return Err(self.error(NO_DEVICES).hint(INSTEAD_OF_OPEN));
         }
         let mut ours = Ours::new(self, "key test")
             .key(KEY)

@@ -39,7 +39,7 @@ pub(crate) fn silent() -> Error {
     Error::failure("")
 }
 
-/// Returns the lines that the user sees, or `None` for [`silent`].
+/// Returns the lines that the user sees after the name of the program, or `None` for [`silent`].
 #[must_use]
 pub(crate) fn lines(error: &Error) -> Option<String> {
     if error.message().is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn lines(error: &Error) -> Option<String> {
     let hint = error.hint_text().map(str::to_owned);
     let hint = hint.or_else(|| self::hint(error));
     let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
-    Some(format!("luxor: {message}{hint}"))
+    Some(format!("{message}{hint}"))
 }
 
 /// Returns the message of an error that an option can avoid, with the name of that option.
@@ -164,7 +164,7 @@ mod tests {
         let error = Error::io("cannot read x", &io::Error::from_raw_os_error(2)).hint("Look.");
         assert_eq!(
             lines(&error).unwrap(),
-            "luxor: cannot read x: No such file or directory\n  Look."
+            "cannot read x: No such file or directory\n  Look."
         );
         assert_eq!(exit_code(&error), 1);
     }

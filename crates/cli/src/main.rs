@@ -33,7 +33,7 @@ use luxor_files::standard_streams;
 
 use crate::{
     args::{Cli, Command},
-    console::say,
+    console::{complain, say},
     context::Context,
     error::{Error, Result},
 };
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 
 fn failed(error: &Error) -> ExitCode {
     if let Some(lines) = error::lines(error) {
-        say(&lines);
+        complain(&lines);
     }
     error::exit_code(error).into()
 }
@@ -112,12 +112,12 @@ fn usage(error: &clap::Error) -> ExitCode {
             }
         }
         _ => {
-            let text = error.render().to_string();
-            say(match text.strip_prefix("error: ") {
-                Some(_) => text.replacen("error: ", "luxor: ", 1),
-                None => text,
+            let text = error.render().ansi().to_string();
+            match text.trim_end().split_once(' ') {
+                // Clap's messages begin with this word, in colour.
+                Some((word, message)) if word.contains("error:") => complain(message),
+                _ => say(text.trim_end()),
             }
-            .trim_end());
             ExitCode::FAILURE
         }
     }

@@ -19,7 +19,7 @@ use luxor_files::{
 
 use crate::{
     args::{SecretArgNames, SecretArgs},
-    console::{Console, say},
+    console::{Console, complain},
     context::Context,
     error::{Error, Result},
     process::{self, EchoOff, OpenLine, terminal},
@@ -425,7 +425,7 @@ fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
         if attempt == ATTEMPTS {
             return Err(Error::failure(problem));
         }
-        say(&format!("luxor: {problem}"));
+        complain(problem);
     }
     unreachable!("the last attempt returns")
 }

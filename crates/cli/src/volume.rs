@@ -10,7 +10,7 @@ use luxor_luks::{UnlockOptions, Unlocked};
 
 use crate::{
     args::{LimitArgs, UnlockArgs},
-    console::say,
+    console::complain,
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
@@ -138,7 +138,7 @@ impl Secrets for Asking<'_> {
         }
         // The prompt has already named the volume, so the message need not.
         let wrong = wrong.source().unwrap_or(wrong);
-        say(&format!("luxor: {wrong}"));
+        complain(&wrong.to_string());
         true
     }
 }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use luxor_files::{Input, Role};
+use luxor_files::{Input, InputError, Role, path_name};
 
 use crate::{
     args::EncryptArgs,
@@ -22,7 +22,14 @@ use crate::{
 /// Fails when the options contradict each other, and with the errors of [`luxor::encrypt`].
 pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume, context)?;
-    let mut input = Input::open(&args.input, Role::Data)?;
+    let mut input = Input::open(&args.input, Role::Data).map_err(|error| match error {
+        InputError::Folder { ref path } => {
+            let (folder, output) = (path_name(path), path_name(&args.output));
+            let hint = format!("Encrypt an archive: tar c {folder} | luxor encrypt - {output}");
+            Error::from(error).hint(hint)
+        }
+        _ => error.into(),
+    })?;
     let secrets = SecretSource::secret_only(context, &[("INPUT", &args.input)])?;
     if args.output == Path::new("-") && io::stdout().is_terminal() {
         return Err(Error::failure(

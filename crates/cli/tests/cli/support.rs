@@ -323,6 +323,7 @@ pub fn answered_when<'a>(
         .env("luxor", env!("CARGO_BIN_EXE_luxor"))
         .env("SHELL", "/bin/sh")
         .env("TERM", "xterm")
+        .env("NO_COLOR", "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut script = script.spawn().expect("script (util-linux) is needed");

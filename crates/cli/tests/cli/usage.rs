@@ -5,7 +5,7 @@ use std::{fs, fs::File, process::Stdio};
 
 use serde_json::Value;
 
-use crate::support::{Folder, luxor, tool};
+use crate::support::{Folder, luxor, terminal_shell, tool};
 
 #[test]
 fn help_and_version_go_to_standard_output() {
@@ -248,8 +248,55 @@ fn completions_know_the_options() {
         }
     }
     let folder = Folder::new();
-    let script = folder.write("luxor", luxor("completions bash").ok().stdout);
+    let script = luxor("completions bash").ok();
+    // cryptsetup's actions complete too.
+    assert!(script.text().contains("luksAddKey"), "{}", script.text());
+    let script = folder.write("luxor", script.stdout);
     tool("bash", ["-n".as_ref(), script.as_os_str()]);
+}
+
+#[test]
+fn an_unknown_option_suggests_the_one_that_was_meant() {
+    for (line, meant) in [
+        ("decrypt --kye x volume out", "--key-file"),
+        ("--kye x", "--key-file"),
+        ("decrypt --haeder x volume out", "--header"),
+        ("key add --new-key-fil x volume", "--new-key-file"),
+    ] {
+        let outcome = luxor(line).run();
+        outcome.assert_code(1);
+        let tip = format!("a similar argument exists: '{meant}'");
+        assert!(outcome.stderr.contains(&tip), "{outcome:#?}");
+    }
+    let outcome = luxor("decrypt --zzz volume out").run();
+    assert!(!outcome.stderr.contains("similar"), "{outcome:#?}");
+}
+
+#[test]
+fn a_terminal_shows_errors_and_warnings_in_colour() {
+    let folder = Folder::new();
+    let shown = |line: &str| terminal_shell(line, &[], folder.path()).1;
+    let red = "\x1b[1m\x1b[31mluxor:\x1b[0m";
+    for (line, expected) in [
+        ("dump nothing", format!("{red} nothing does not exist")),
+        ("dump", format!("{red} the following required arguments")),
+    ] {
+        let screen = shown(&format!("env -u NO_COLOR \"$luxor\" {line}"));
+        assert!(screen.contains(&expected), "{screen:?}");
+        let screen = shown(&format!("NO_COLOR=1 \"$luxor\" {line}"));
+        assert!(screen.starts_with("luxor: "), "{screen:?}");
+        assert!(!screen.contains('\x1b'), "{screen:?}");
+    }
+}
+
+#[test]
+fn a_folder_as_input_points_to_tar() {
+    let folder = Folder::new();
+    fs::create_dir(folder.join("photos")).unwrap();
+    let said = luxor("encrypt photos out.luks").current_dir(folder.path());
+    let said = said.fails(1, "photos is a folder, not a file").stderr;
+    let hint = "\n  Encrypt an archive: tar c photos | luxor encrypt - out.luks\n";
+    assert!(said.ends_with(hint), "{said}");
 }
 
 #[test]
@@ -268,10 +315,14 @@ fn there_is_a_man_page_for_each_command() {
         assert!(pages.iter().any(|name| name == page), "{page} in {pages:?}");
     }
     let page = fs::read_to_string(folder.join("luxor-encrypt.1")).unwrap();
-    assert!(
-        page.contains("pbkdf") && page.contains("Examples"),
-        "{page}"
-    );
+    for text in [
+        "pbkdf",
+        ".SH EXAMPLES",
+        ".SH \"EXIT STATUS\"",
+        "no usable key",
+    ] {
+        assert!(page.contains(text), "no {text} in {page}");
+    }
 
     luxor("man /nowhere/at/all").fails(1, "cannot write man pages");
 }
