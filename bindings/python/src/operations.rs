@@ -155,7 +155,7 @@ impl NewVolumeArgs {
             ..NewVolumeOptions::new(version)
         };
         options
-            .set_header_sizes(self.luks2_metadata_size, self.luks2_keyslots_size)
+            .set_layout(self.luks2_metadata_size, self.luks2_keyslots_size, None)
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         options
             .check()

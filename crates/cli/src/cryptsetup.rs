@@ -500,11 +500,24 @@ impl Line {
             .same(&["key-file", "keyfile-offset", "keyfile-size"])
             .or_line_of_stdin("--key-file", "--passphrase-fd")
             .same(PBKDF)
-            .same(&["hash", "key-size", "label", "sector-size", "uuid"])
-            .same(&["luks2-keyslots-size", "luks2-metadata-size"])
+            .same(&[
+                "hash",
+                "key-size",
+                "key-slot",
+                "label",
+                "offset",
+                "sector-size",
+            ])
+            .same(&[
+                "luks2-keyslots-size",
+                "luks2-metadata-size",
+                "subsystem",
+                "uuid",
+            ])
             // A new passphrase cannot be wrong, so there is nothing to try again.
             .ignored(&["cipher", "tries"])
-            .confirmed(&["--force"]);
+            .confirmed(&["--force"])
+            .asking("--force", "--ask");
         match self.value("type").and_then(OsStr::to_str) {
             Some("luks") => ours.ignored(&["type"]),
             _ => ours.same(&["type"]),
@@ -695,6 +708,14 @@ impl<'a> Ours<'a> {
             let words = words.iter().map(OsString::from);
             self.words
                 .extend(words.filter(|word| !given.contains(word)));
+        }
+        self
+    }
+
+    /// Without the word `confirmed`, adds `ask` if there is a terminal: cryptsetup asks there.
+    fn asking(mut self, confirmed: &str, ask: &str) -> Self {
+        if self.line.has_terminal && !self.has(confirmed) {
+            self.words.push(ask.into());
         }
         self
     }

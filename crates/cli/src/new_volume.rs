@@ -6,7 +6,7 @@ use std::path::Path;
 use luxor::{KeyFile, NewFiles};
 use luxor_engine::KeySize;
 use luxor_files::Needed;
-use luxor_luks::{Encryption, Label, NewVolumeOptions, Uuid, VolumeKey};
+use luxor_luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey};
 use luxor_sector::SectorSize;
 
 use crate::{
@@ -15,6 +15,9 @@ use crate::{
     error::{Error, Result},
     process,
 };
+
+/// The unit of `--offset` in bytes, as in cryptsetup.
+const UNIT: u64 = 512;
 
 /// Returns the options that `args` describe.
 ///
@@ -31,16 +34,27 @@ pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolu
         volume_key: volume_key(args, context)?,
         hash: args.hash,
         pbkdf: args.pbkdf.options(version.default_pbkdf())?,
+        keyslot: args.key_slot,
         label: label("--label", args.label.as_deref())?,
+        subsystem: label("--subsystem", args.subsystem.as_deref())?,
         uuid: uuid(args.uuid.as_deref())?,
+        detached: context.options.header.is_some(),
         ..NewVolumeOptions::new(version)
     };
+    let data_offset = args.offset.map(|units| units.saturating_mul(UNIT));
     options
-        .set_header_sizes(args.luks2_metadata_size, args.luks2_keyslots_size)
+        .set_layout(
+            args.luks2_metadata_size,
+            args.luks2_keyslots_size,
+            data_offset,
+        )
         .map_err(|error| Error::failure(error.to_string()))?;
-    options
-        .check()
-        .map_err(|error| Error::failure(error.to_string()).hint("Use --type luks2."))?;
+    options.check().map_err(|error| match error {
+        NewVolumeError::NotInLuks1(error) => {
+            Error::failure(error.to_string()).hint("Use --type luks2.")
+        }
+        error => error.into(),
+    })?;
     Ok(options)
 }
 

@@ -9,7 +9,9 @@ use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::{Direction, Mode, SecretBytes};
 use luxor_files::{Input, Needed, Output, OutputOptions, check_not_needed, path_name};
-use luxor_luks::{LuksVersion, NewVolume, NewVolumeOptions, NotInLuks1, TrailerKey};
+use luxor_luks::{
+    LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, TrailerKey,
+};
 use luxor_sector::{
     Storage,
     pipeline::{self, Job, Source},
@@ -91,7 +93,7 @@ fn options_for(
         ..options.clone()
     };
     let checked = options.check();
-    checked.map_err(|error| does_not_fit(error, &input.name(), output))?;
+    checked.map_err(|error| refused(error, &input.name(), output))?;
     Ok(options)
 }
 
@@ -112,7 +114,7 @@ fn encrypt_into(
         ..options.clone()
     };
     let checked = options.check();
-    checked.map_err(|error| does_not_fit(error, &input_name, &output_name))?;
+    checked.map_err(|error| refused(error, &input_name, &output_name))?;
 
     let too_short = |error| does_not_fit(error, &input_name, &output_name);
     let end = len.and_then(|len| options.data_end(len));
@@ -195,6 +197,9 @@ pub fn format(
         detached: files.header.is_some(),
         ..options.clone()
     };
+    let name = path_name(files.volume);
+    let checked = options.check();
+    checked.map_err(|error| refused(error, "the volume", &name))?;
     files.check()?;
     let data_offset = options.data_offset();
     let plaintext_len = match size {
@@ -276,7 +281,7 @@ pub fn new_header(
         ..options.clone()
     };
     let checked = options.check();
-    checked.map_err(|error| does_not_fit(error, "the plaintext", NAME))?;
+    checked.map_err(|error| refused(error, "the plaintext", NAME))?;
     let volume_len = end_of(len, &options)?;
     let volume = make(&options, secret, &engine, context)?;
     let mut bytes = Vec::new();
@@ -416,6 +421,15 @@ fn room(volume: &Path) -> Result<u64> {
         return Storage::len(&device).map_err(failed);
     }
     Ok(metadata.len())
+}
+
+/// The error for options that are refused, where the input is called `input` and the volume
+/// `output`.
+fn refused(error: NewVolumeError, input: &str, output: &str) -> Error {
+    match error {
+        NewVolumeError::NotInLuks1(source) => does_not_fit(source, input, output),
+        error => error.into(),
+    }
 }
 
 /// The error for an input called `input` that does not fit into a LUKS1 volume called `output`.

@@ -81,6 +81,12 @@ pub(crate) struct FormatArgs {
     /// Replace VOLUME if it exists; required to write to a block device
     #[arg(long)]
     pub force: bool,
+
+    /// If VOLUME exists, ask on the terminal whether to replace it
+    ///
+    /// As cryptsetup does.
+    #[arg(long, conflicts_with = "force", hide = true)]
+    pub ask: bool,
 }
 
 /// What a new volume is to be.
@@ -111,6 +117,18 @@ pub(crate) struct NewVolumeArgs {
     /// A name for the volume, at most 47 bytes
     #[arg(long, value_name = "LABEL")]
     pub label: Option<String>,
+
+    /// A second name for the volume, at most 47 bytes
+    #[arg(long, value_name = "TEXT")]
+    pub subsystem: Option<String>,
+
+    /// Put the key into this keyslot
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub key_slot: u32,
+
+    /// Where the data begin, in units of 512 bytes, a multiple of 8 (default: after the header)
+    #[arg(long, value_name = "UNITS")]
+    pub offset: Option<u64>,
 
     /// The volume's UUID (default: a random one)
     #[arg(long, value_name = "UUID")]

@@ -3,13 +3,26 @@
 
 use std::path::Path;
 
+use luxor_files::path_name;
+
 use crate::{
     args::FormatArgs,
+    confirm::confirm,
     context::Context,
     error::{Error, Result},
     new_volume,
     secrets::SecretSource,
 };
+
+/// If the volume exists, asks whether to replace it.
+fn is_to_be_replaced(volume: &Path) -> Result<bool> {
+    let exists = volume.exists();
+    if exists {
+        let warning = format!("All data on {} will be lost.", path_name(volume));
+        confirm(&warning, "--force")?;
+    }
+    Ok(exists)
+}
 
 /// Makes an empty volume.
 ///
@@ -22,7 +35,8 @@ pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
         return Err(Error::failure("VOLUME must be a file or a block device"));
     }
     let needed = new_volume::needed(context);
-    let files = new_volume::files(&args.volume, args.force, &needed, context);
+    let force = args.force || (args.ask && is_to_be_replaced(&args.volume)?);
+    let files = new_volume::files(&args.volume, force, &needed, context);
     let secret = || secrets.new_one(&args.volume);
     luxor::format(&files, args.size, &options, secret, &context.library)
 }

@@ -34,11 +34,15 @@ fn actions_become_commands() {
         ),
         (
             "luxor luksFormat --type luks --label x v -d k",
-            "luxor format --key-file=k --label=x -- v",
+            "luxor format --key-file=k --label=x --ask -- v",
         ),
         (
             "luxor luksFormat --luks2-metadata-size 16k --luks2-keyslots-size=512k v",
-            "luxor format --luks2-keyslots-size=512k --luks2-metadata-size=16k -- v",
+            "luxor format --luks2-keyslots-size=512k --luks2-metadata-size=16k --ask -- v",
+        ),
+        (
+            "luxor luksFormat -q -S 3 --offset 8192 --subsystem x v",
+            "luxor format --key-slot=3 --offset=8192 --subsystem=x --force -- v",
         ),
         (
             "luxor luksFormat -T 3 --force v",

@@ -7,6 +7,7 @@ mod format;
 mod header;
 mod header_sizes;
 mod keys;
+mod layout;
 mod locks;
 mod luks1;
 mod meanwhile;

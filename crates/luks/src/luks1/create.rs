@@ -2,7 +2,7 @@
 //! Creates a LUKS1 volume with one keyslot: field for field what
 //! `cryptsetup luksFormat --type luks1` creates with the same options.
 
-use std::{io, ops::Range};
+use std::io;
 
 use luxor_engine::{Backend, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
@@ -18,6 +18,7 @@ use crate::luks2::{
     new_keyslot::NewKeyslot,
     segment::{Segment, SegmentSize},
 };
+use crate::volume::create::write_zeros;
 
 /// The encryption of the data and of the keyslot areas.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
@@ -33,21 +34,31 @@ pub struct Luks1Options {
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs. Its kind must be [`PbkdfKind::Pbkdf2`].
     pub pbkdf: PbkdfOptions,
+    /// The number of its keyslot, at most 7.
+    pub keyslot: u32,
     /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is stored apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data.
     pub detached: bool,
+    /// The byte at which the data begin. `None`: right after the header, or at byte 0 if it is
+    /// detached.
+    pub data_offset: Option<u64>,
 }
 
 impl Luks1Options {
-    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
+    /// The offset in bytes at which the data will begin.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
-        if self.detached {
-            0
-        } else {
-            layout::data_offset(self.key_bytes())
+        match (self.data_offset, self.detached) {
+            (Some(offset), _) => offset,
+            (None, true) => 0,
+            (None, false) => layout::data_offset(self.key_bytes()),
         }
+    }
+
+    /// The offset in bytes at which the last keyslot area will end.
+    pub(crate) fn areas_end(&self) -> u64 {
+        layout::areas_end(self.key_bytes())
     }
 
     /// The length of the volume key in bytes.
@@ -70,8 +81,10 @@ impl Default for Luks1Options {
                 kind: PbkdfKind::Pbkdf2,
                 ..PbkdfOptions::default()
             },
+            keyslot: 0,
             uuid: None,
             detached: false,
+            data_offset: None,
         }
     }
 }
@@ -83,7 +96,9 @@ pub struct NewLuks1Volume {
     segment: Segment,
     volume_key: VolumeKey,
     keyslot: NewKeyslot,
+    number: usize,
     uuid: Uuid,
+    detached: bool,
 }
 
 impl NewLuks1Volume {
@@ -117,7 +132,8 @@ impl NewLuks1Volume {
         };
         let offset = options.data_offset();
         let mut phdr = empty_header(options, &volume_key, uuid)?;
-        phdr.keyslots[0].fill(&keyslot.kdf);
+        let number = options.keyslot as usize;
+        phdr.keyslots[number].fill(&keyslot.kdf);
         Ok(Self {
             bytes: Box::new(phdr.serialise()),
             segment: Segment {
@@ -133,12 +149,13 @@ impl NewLuks1Volume {
             },
             volume_key,
             keyslot,
+            number,
             uuid,
+            detached: options.detached,
         })
     }
 
-    /// The segment of the data. It begins at [`NewLuks1Volume::header_len`], or at byte 0 of
-    /// another storage, and extends to the storage's end.
+    /// The segment of the data. It extends to the end of the storage.
     #[must_use]
     pub fn segment(&self) -> &Segment {
         &self.segment
@@ -156,14 +173,22 @@ impl NewLuks1Volume {
         self.uuid
     }
 
-    /// The length in bytes of the header and the keyslot areas. It is 2 MiB. If the header is
-    /// detached, it is a little less with AES-256, and about 1 MiB with AES-128.
+    /// The length in bytes of the header and the keyslot areas. It is 2 MiB, or up to the data if
+    /// they begin earlier. If the header is detached, it is a little less with AES-256, and about
+    /// 1 MiB with AES-128.
     #[must_use]
     pub fn header_len(&self) -> u64 {
-        match self.segment.offset {
-            0 => layout::areas_end(self.keyslot.key_len),
-            offset => offset,
+        let key_len = self.keyslot.key_len;
+        if self.detached {
+            layout::areas_end(key_len)
+        } else {
+            layout::data_offset(key_len).min(self.segment.offset)
         }
+    }
+
+    /// Whether the header is stored apart from the data.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached
     }
 
     /// Writes the first [`NewLuks1Volume::header_len`] bytes. The header's first sector is written
@@ -202,9 +227,10 @@ impl NewLuks1Volume {
             let begin = layout::area_offset(key_len, slot);
             let end = begin + layout::area_len(key_len);
             write_zeros(at..begin, &mut write)?;
-            match slot {
-                0 => write(&self.keyslot.encrypted, begin)?,
-                _ => rng::write(begin..end, &mut write)?,
+            if slot == self.number {
+                write(&self.keyslot.encrypted, begin)?;
+            } else {
+                rng::write(begin..end, &mut write)?;
             }
             at = end;
         }
@@ -245,19 +271,6 @@ fn empty_header(
             RawKeyslot::empty(layout::units(layout::area_offset(key_bytes, slot)))
         }),
     })
-}
-
-fn write_zeros(
-    range: Range<u64>,
-    mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
-) -> io::Result<()> {
-    const PIECE: usize = 64 << 10;
-    let zeros = vec![0; PIECE];
-    for at in range.clone().step_by(PIECE) {
-        let len = usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE));
-        write(&zeros[..len], at)?;
-    }
-    Ok(())
 }
 
 impl RawKeyslot {

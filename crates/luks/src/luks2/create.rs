@@ -5,7 +5,7 @@
 //! ```text
 //!        0  primary header   (16 KiB: 4 KiB binary, 12 KiB JSON)
 //!   16 KiB  secondary header (16 KiB)
-//!   32 KiB  keyslots area    (to 16 MiB; keyslot 0 first; the rest is random bytes)
+//!   32 KiB  keyslots area    (to 16 MiB; the keyslot first; the rest is random bytes)
 //!   16 MiB  data             (at byte 0 of another storage when the header is detached)
 //! ```
 //!
@@ -48,12 +48,19 @@ pub struct Luks2Options {
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs.
     pub pbkdf: PbkdfOptions,
+    /// The number of its keyslot, at most 31.
+    pub keyslot: u32,
     /// Its label.
     pub label: Option<Label>,
+    /// Its second label.
+    pub subsystem: Option<Label>,
     /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is stored apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data.
     pub detached: bool,
+    /// The byte at which the data begin. `None`: right after the header, or at byte 0 if it is
+    /// detached.
+    pub data_offset: Option<u64>,
     /// The lengths of the parts of its header.
     pub header_sizes: Luks2HeaderSizes,
     /// The exact length in bytes of the file that the volume will hold, which a `luxor-file` token
@@ -65,13 +72,13 @@ pub struct Luks2Options {
 }
 
 impl Luks2Options {
-    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
+    /// The offset in bytes at which the data will begin.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
-        if self.detached {
-            0
-        } else {
-            self.header_sizes.header_len()
+        match (self.data_offset, self.detached) {
+            (Some(offset), _) => offset,
+            (None, true) => 0,
+            (None, false) => self.header_sizes.header_len(),
         }
     }
 }
@@ -85,9 +92,12 @@ impl Default for Luks2Options {
             volume_key: None,
             hash: HashAlgorithm::Sha256,
             pbkdf: PbkdfOptions::default(),
+            keyslot: 0,
             label: None,
+            subsystem: None,
             uuid: None,
             detached: false,
+            data_offset: None,
             header_sizes: Luks2HeaderSizes::default(),
             file_length: None,
             trailer: false,
@@ -99,7 +109,10 @@ impl Default for Luks2Options {
 #[derive(Debug)]
 pub struct NewLuks2Volume {
     uuid: Uuid,
+    number: u32,
     label: Label,
+    subsystem: Label,
+    detached: bool,
     salts: [[u8; 64]; 2],
     sizes: Luks2HeaderSizes,
     segment: Segment,
@@ -184,7 +197,10 @@ impl NewLuks2Volume {
         };
         Ok(Self {
             uuid,
+            number: options.keyslot,
             label: options.label.clone().unwrap_or_default(),
+            subsystem: options.subsystem.clone().unwrap_or_default(),
+            detached: options.detached,
             salts,
             sizes: options.header_sizes,
             segment: Segment {
@@ -234,6 +250,11 @@ impl NewLuks2Volume {
     /// storage. A block device that is longer than the data needs a fixed length.
     pub fn set_segment_size(&mut self, size: SegmentSize) {
         self.segment.size = size;
+    }
+
+    /// Whether the header is stored apart from the data.
+    pub(crate) fn is_detached(&self) -> bool {
+        self.detached
     }
 
     /// The length in bytes of the headers and the keyslots area.
@@ -300,7 +321,7 @@ impl NewLuks2Volume {
                 checksum: HashAlgorithm::Sha256,
                 salt,
                 uuid: TextField::new(&self.uuid.to_string()),
-                subsystem: TextField::new(""),
+                subsystem: TextField::new(self.subsystem.as_str()),
                 offset,
             }
             .serialise(kind, &json)
@@ -318,8 +339,9 @@ impl NewLuks2Volume {
             let token = json!({ "type": LUXOR_FILE, "keyslots": [], "padding": TRAILER });
             tokens.insert("0".into(), token);
         }
+        let number = self.number.to_string();
         json!({
-            "keyslots": { "0": self.keyslot.json(self.sizes.keyslots_offset()) },
+            "keyslots": { &number: self.keyslot.json(self.sizes.keyslots_offset()) },
             "tokens": tokens,
             "segments": { "0": {
                 "type": "crypt",
@@ -334,7 +356,7 @@ impl NewLuks2Volume {
             }},
             "digests": { "0": {
                 "type": "pbkdf2",
-                "keyslots": ["0"],
+                "keyslots": [number],
                 "segments": ["0"],
                 "hash": self.keyslot.af_hash.name(),
                 "iterations": self.digest.iterations,
@@ -473,7 +495,7 @@ mod tests {
 
     #[test]
     fn a_keyslot_that_does_not_fit_is_refused() {
-        let sizes = Luks2HeaderSizes::new(None, Some(128 << 10), KeySize::Aes128).unwrap();
+        let sizes = Luks2HeaderSizes::new(None, Some(128 << 10), None, KeySize::Aes128).unwrap();
         let options = Luks2Options {
             header_sizes: sizes,
             ..Luks2Options::default()

@@ -18,8 +18,8 @@ pub struct Luks2HeaderSizes {
 
 impl Luks2HeaderSizes {
     /// Returns the header with a copy of the metadata of `metadata` bytes, by default 16 KiB, and a
-    /// keyslots area of `keyslots` bytes, by default up to 16 MiB. The area must have room for a
-    /// keyslot with a key of `key_size`.
+    /// keyslots area of `keyslots` bytes, by default up to byte `end`, or 16 MiB. The area must have
+    /// room for a keyslot with a key of `key_size`.
     ///
     /// The data begin right after the area. cryptsetup aligns them to 1 MiB, unless its option
     /// `--offset` or `--align-payload` says otherwise, which would make the header of a small file
@@ -30,13 +30,17 @@ impl Luks2HeaderSizes {
     pub fn new(
         metadata: Option<u64>,
         keyslots: Option<u64>,
+        end: Option<u64>,
         key_size: KeySize,
     ) -> Result<Self, Luks2HeaderSizesError> {
         let metadata = metadata.unwrap_or(binary_header::SIZES[0]);
         if !binary_header::SIZES.contains(&metadata) {
             return Err(Luks2HeaderSizesError::Metadata { found: metadata });
         }
-        let keyslots = keyslots.unwrap_or(DEFAULT_HEADER_LEN - 2 * metadata);
+        let keyslots = keyslots.unwrap_or_else(|| {
+            let end = end.unwrap_or(DEFAULT_HEADER_LEN) / 4096 * 4096;
+            end.saturating_sub(2 * metadata).min(MAX_KEYSLOTS_SIZE)
+        });
         if !keyslots.is_multiple_of(4096) || keyslots > MAX_KEYSLOTS_SIZE {
             return Err(Luks2HeaderSizesError::Keyslots { found: keyslots });
         }
@@ -82,7 +86,7 @@ impl Luks2HeaderSizes {
 impl Default for Luks2HeaderSizes {
     /// Returns cryptsetup's defaults: 16 KiB for each copy of the metadata, 16 MiB in all.
     fn default() -> Self {
-        Self::new(None, None, KeySize::Aes256).expect("the defaults are within bounds")
+        Self::new(None, None, None, KeySize::Aes256).expect("the defaults are within bounds")
     }
 }
 
@@ -127,22 +131,29 @@ mod tests {
     #[test]
     fn the_data_begin_after_the_keyslots_area() {
         let (aes128, aes256) = (KeySize::Aes128, KeySize::Aes256);
-        for (metadata, keyslots, key_size, expected) in [
-            (None, None, aes256, (16, 16352, 16384)),
-            (Some(64), None, aes256, (64, 16256, 16384)),
-            (Some(4096), None, aes256, (4096, 8192, 16384)),
-            (None, Some(252), aes256, (16, 252, 284)),
-            (Some(16), Some(512), aes256, (16, 512, 544)),
-            (Some(32), Some(128), aes128, (32, 128, 192)),
+        for (metadata, keyslots, end, key_size, expected) in [
+            (None, None, None, aes256, (16, 16352, 16384)),
+            (Some(64), None, None, aes256, (64, 16256, 16384)),
+            (Some(4096), None, None, aes256, (4096, 8192, 16384)),
+            (None, Some(252), None, aes256, (16, 252, 284)),
+            (Some(16), Some(512), Some(4096), aes256, (16, 512, 544)),
+            (Some(32), Some(128), None, aes128, (32, 128, 192)),
+            // As cryptsetup with --offset.
+            (None, None, Some(4096), aes256, (16, 4064, 4096)),
+            (Some(64), None, Some(8192), aes256, (64, 8064, 8192)),
+            (None, None, Some(300_000), aes256, (16, 131_072, 131_104)),
             (
                 Some(4096),
                 Some(128 << 10),
+                None,
                 aes128,
                 (4096, 131_072, 139_264),
             ),
         ] {
             let bytes = |kib: Option<u64>| kib.map(|kib| kib * KIB);
-            let sizes = Luks2HeaderSizes::new(bytes(metadata), bytes(keyslots), key_size).unwrap();
+            let sizes =
+                Luks2HeaderSizes::new(bytes(metadata), bytes(keyslots), bytes(end), key_size);
+            let sizes = sizes.unwrap();
             let found = (sizes.metadata(), sizes.keyslots(), sizes.header_len());
             let (metadata, keyslots, header) = expected;
             assert_eq!(found, (metadata * KIB, keyslots * KIB, header * KIB));
@@ -154,7 +165,7 @@ mod tests {
     fn sizes_out_of_bounds_are_refused() {
         use Luks2HeaderSizesError::{Keyslots, Metadata, NoRoom};
         let refused = |metadata, keyslots, key_size| {
-            Luks2HeaderSizes::new(metadata, keyslots, key_size).unwrap_err()
+            Luks2HeaderSizes::new(metadata, keyslots, None, key_size).unwrap_err()
         };
         for found in [0, 16, 8 * KIB, 16 * KIB + 1, 20 * KIB, 8192 * KIB, u64::MAX] {
             let error = refused(Some(found), None, KeySize::Aes256);

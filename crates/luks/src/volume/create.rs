@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Creates a volume of either version.
 
-use std::{fmt, io};
+use std::{fmt, io, ops::Range};
 
 use luxor_engine::{Backend, KeySize};
 use luxor_sector::{SectorSize, Storage};
@@ -83,12 +83,19 @@ pub struct NewVolumeOptions {
     pub hash: HashAlgorithm,
     /// The key derivation of its keyslot and its costs. LUKS1 supports only PBKDF2.
     pub pbkdf: PbkdfOptions,
+    /// The number of its keyslot, below [`LuksVersion::max_keyslots`].
+    pub keyslot: u32,
     /// Its label. `None` in LUKS1, which has no labels.
     pub label: Option<Label>,
+    /// Its second label. `None` in LUKS1.
+    pub subsystem: Option<Label>,
     /// Its UUID. `None`: a random one (RFC 9562, version 4).
     pub uuid: Option<Uuid>,
-    /// Whether the header is stored apart from the data, which then begin at byte 0.
+    /// Whether the header is stored apart from the data.
     pub detached: bool,
+    /// The byte at which the data begin, a multiple of 4096. `None`: right after the header, or at
+    /// byte 0 if it is detached.
+    pub data_offset: Option<u64>,
     /// The lengths of the parts of its header. `None`: cryptsetup's defaults. `None` in LUKS1, whose
     /// header has one length for each key size.
     pub header_sizes: Option<Luks2HeaderSizes>,
@@ -123,41 +130,71 @@ impl NewVolumeOptions {
                 kind: version.default_pbkdf(),
                 ..PbkdfOptions::default()
             },
+            keyslot: 0,
             label: None,
+            subsystem: None,
             uuid: None,
             detached: false,
+            data_offset: None,
             header_sizes: None,
             file_length: None,
             trailer: false,
         }
     }
 
-    /// Sets `header_sizes` for keys of `key_size`, if a size is given. The sizes are those of
-    /// [`Luks2HeaderSizes::new`].
+    /// Sets `header_sizes` for keys of `key_size`, if a size is given, and `data_offset`. The sizes
+    /// are those of [`Luks2HeaderSizes::new`]; without a size of its own, the keyslots area of a
+    /// LUKS2 header ends where the data begin.
     ///
     /// # Errors
     /// [`Luks2HeaderSizesError`] names the size that is out of bounds.
-    pub fn set_header_sizes(
+    pub fn set_layout(
         &mut self,
         metadata: Option<u64>,
         keyslots: Option<u64>,
+        data_offset: Option<u64>,
     ) -> Result<(), Luks2HeaderSizesError> {
-        if metadata.is_some() || keyslots.is_some() {
-            let sizes = Luks2HeaderSizes::new(metadata, keyslots, self.key_size)?;
+        let header_end =
+            data_offset.filter(|_| self.version == LuksVersion::Luks2 && !self.detached);
+        if metadata.is_some() || keyslots.is_some() || header_end.is_some() {
+            let sizes = Luks2HeaderSizes::new(metadata, keyslots, header_end, self.key_size)?;
             self.header_sizes = Some(sizes);
         }
+        self.data_offset = data_offset;
         Ok(())
     }
 
-    /// Checks that the version supports these options, except `pbkdf`, which
-    /// [`NewVolumeOptions::create`] checks.
+    /// Checks these options, except `pbkdf`, which [`NewVolumeOptions::create`] checks.
     ///
     /// # Errors
-    /// [`NotInLuks1`] names the first option that LUKS1 does not support.
-    pub fn check(&self) -> Result<(), NotInLuks1> {
-        if self.version == LuksVersion::Luks2 {
-            return Ok(());
+    /// [`NewVolumeError`] names the first option that is out of bounds, or that LUKS1 does not
+    /// support.
+    pub fn check(&self) -> Result<(), NewVolumeError> {
+        let (number, version) = (self.keyslot, self.version);
+        if number >= version.max_keyslots() {
+            return Err(NewVolumeError::Keyslot { number, version });
         }
+        if let Some(offset) = self.data_offset {
+            let first = match (version, self.detached) {
+                (LuksVersion::Luks1, _) => self.luks1().areas_end(),
+                (LuksVersion::Luks2, true) => 0,
+                (LuksVersion::Luks2, false) => self.luks2().header_sizes.header_len(),
+            };
+            // LUKS1 counts units of 512 bytes in 32 bits.
+            let is_too_far = version == LuksVersion::Luks1 && offset >= 512 << 32;
+            let is_zero = self.detached && offset == 0;
+            if !offset.is_multiple_of(4096) || (offset < first && !is_zero) || is_too_far {
+                return Err(NewVolumeError::DataOffset { offset, first });
+            }
+        }
+        match version {
+            LuksVersion::Luks1 => Ok(self.check_luks1()?),
+            LuksVersion::Luks2 => Ok(()),
+        }
+    }
+
+    /// Checks that LUKS1 supports these options.
+    fn check_luks1(&self) -> Result<(), NotInLuks1> {
         match self.sector_size {
             Some(size) if size != SectorSize::B512 => {
                 return Err(NotInLuks1::SectorSize {
@@ -166,7 +203,7 @@ impl NewVolumeOptions {
             }
             _ => {}
         }
-        if self.label.is_some() {
+        if self.label.is_some() || self.subsystem.is_some() {
             return Err(NotInLuks1::Label);
         }
         if self.trailer {
@@ -187,7 +224,7 @@ impl NewVolumeOptions {
         }
     }
 
-    /// The offset in bytes at which the data will begin: after the header, or 0 if it is detached.
+    /// The offset in bytes at which the data will begin.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self.version {
@@ -204,7 +241,7 @@ impl NewVolumeOptions {
         payload.checked_add(self.data_offset())
     }
 
-    /// Draws the volume key and encrypts it into keyslot 0 under `secret`. The time that this takes
+    /// Draws the volume key and encrypts it into its keyslot under `secret`. The time that this takes
     /// is set by the costs of the key derivation. `backend` must support XTS.
     ///
     /// # Errors
@@ -231,8 +268,10 @@ impl NewVolumeOptions {
             volume_key: self.volume_key.clone(),
             hash: self.hash,
             pbkdf: self.pbkdf.clone(),
+            keyslot: self.keyslot,
             uuid: self.uuid,
             detached: self.detached,
+            data_offset: self.data_offset,
         }
     }
 
@@ -243,9 +282,12 @@ impl NewVolumeOptions {
             volume_key: self.volume_key.clone(),
             hash: self.hash,
             pbkdf: self.pbkdf.clone(),
+            keyslot: self.keyslot,
             label: self.label.clone(),
+            subsystem: self.subsystem.clone(),
             uuid: self.uuid,
             detached: self.detached,
+            data_offset: self.data_offset,
             header_sizes: self.header_sizes.unwrap_or_default(),
             file_length: self.file_length,
             trailer: self.trailer,
@@ -353,15 +395,28 @@ impl NewVolume {
         }
     }
 
-    /// Writes the same bytes as [`NewVolume::write_to`] in order, for outputs that cannot seek.
+    /// Writes the same bytes as [`NewVolume::write_to`] in order, for outputs that cannot seek. If
+    /// the data follow in the same output, zeros fill the place before them.
     ///
     /// # Errors
     /// An I/O error of the output, or of the system's random number generator.
     pub fn write_stream(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        match self {
-            Self::Luks1(volume) => volume.write_stream(out),
-            Self::Luks2(volume) => volume.write_stream(out),
+        let is_detached = match self {
+            Self::Luks1(volume) => {
+                volume.write_stream(out)?;
+                volume.is_detached()
+            }
+            Self::Luks2(volume) => {
+                volume.write_stream(out)?;
+                volume.is_detached()
+            }
+        };
+        if is_detached {
+            return Ok(());
         }
+        write_zeros(self.header_len()..self.segment().offset, |zeros, _| {
+            out.write_all(zeros)
+        })
     }
 }
 
@@ -375,10 +430,43 @@ fn check_luks1_length(len: u64) -> Result<(), NotInLuks1> {
     }
 }
 
+/// Writes zeros to a range of bytes, in order.
+pub(crate) fn write_zeros(
+    range: Range<u64>,
+    mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
+) -> io::Result<()> {
+    const PIECE: usize = 64 << 10;
+    let zeros = vec![0; PIECE];
+    for at in range.clone().step_by(PIECE) {
+        let len = usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE));
+        write(&zeros[..len], at)?;
+    }
+    Ok(())
+}
+
 /// Why a volume could not be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NewVolumeError {
+    /// The version has no keyslot with this number.
+    #[error("there is no keyslot {number}: {version} has keyslots 0 to {}", version.max_keyslots() - 1)]
+    Keyslot {
+        /// The number.
+        number: u32,
+        /// The version.
+        version: LuksVersion,
+    },
+    /// The data cannot begin at this byte.
+    #[error(
+        "the data cannot begin at byte {offset}: that must be a multiple of 4096, and at least \
+         {first}, where the header ends"
+    )]
+    DataOffset {
+        /// The byte.
+        offset: u64,
+        /// The first byte that is possible.
+        first: u64,
+    },
     /// The version does not support the options.
     #[error(transparent)]
     NotInLuks1(#[from] NotInLuks1),

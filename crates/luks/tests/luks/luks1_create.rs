@@ -25,10 +25,11 @@ fn options(hash: HashAlgorithm, key_size: KeySize, detached: bool) -> Luks1Optio
         hash,
         pbkdf: PbkdfOptions {
             force_iterations: Some(1000),
-            ..defaults.pbkdf
+            ..defaults.pbkdf.clone()
         },
         uuid: Some("01234567-89ab-4def-8123-456789abcdef".parse().unwrap()),
         detached,
+        ..defaults
     }
 }
 
