@@ -48,7 +48,7 @@ pub(crate) use self::{
         TokenListArgs, TokenRemoveArgs, UuidArgs,
     },
     tools::{BenchArgs, CompletionsArgs, EnginesArgs, ManArgs, ReportArgs},
-    volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, Sparse, VolumeType},
+    volume::{DecryptArgs, EncryptArgs, FormatArgs, NewVolumeArgs, ResizeArgs, Sparse, VolumeType},
 };
 use luxor::engines;
 
@@ -216,6 +216,7 @@ pub(crate) enum Command {
     Encrypt(EncryptArgs),
     Decrypt(DecryptArgs),
     Format(FormatArgs),
+    Resize(ResizeArgs),
     Dump(DumpArgs),
     Check(CheckArgs),
     Header(HeaderArgs),
@@ -303,7 +304,9 @@ impl General {
             "key" => &[
                 Key, Passphrase, VolumeKey, Header, Policy, Engine, Locks, Talk,
             ],
-            "header" | "convert" | "erase" | "token" | "config" => &[Header, Policy, Locks, Talk],
+            "header" | "convert" | "erase" | "resize" | "token" | "config" => {
+                &[Header, Policy, Locks, Talk]
+            }
             "uuid" | "is-luks" => &[Header, Policy, Talk],
             "mount" | "serve" => &[
                 Key, Passphrase, VolumeKey, Header, Policy, Engine, Threads, Talk,

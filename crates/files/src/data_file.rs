@@ -145,6 +145,29 @@ impl DataFile {
         len.map_err(|error| self.unreadable(error))
     }
 
+    /// Whether it is a regular file, whose length can be set.
+    #[must_use]
+    pub fn is_regular(&self) -> bool {
+        match &self.kind {
+            Kind::File(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
+            Kind::Storage(_) => false,
+        }
+    }
+
+    /// Makes a regular file longer, by a hole, or shorter. The length is durable on return.
+    ///
+    /// # Errors
+    /// The system's error. [`io::ErrorKind::Unsupported`] if it is not a regular file.
+    pub fn set_len(&self, len: u64) -> io::Result<()> {
+        match &self.kind {
+            Kind::File(file) if self.is_regular() => {
+                file.set_len(len)?;
+                file.sync_all()
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// Returns an input that reads it from the beginning, such as the metadata of the volume.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 //! | encrypt a file or a stream into a new volume | [`encrypt`], [`encrypt_to`] |
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
+//! | change its size | [`resize`](fn@resize) |
 //! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`], [`VolumeKeySecret`] |
 //! | use its plaintext as a disk | [`Export`] |
 //! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
@@ -87,6 +88,7 @@ mod output;
 mod plain;
 mod policy;
 mod raw;
+mod resize;
 mod secrets;
 mod trailer;
 mod volume;
@@ -108,6 +110,7 @@ pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
+pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume::Volume;
 pub use volume_error::VolumeError;

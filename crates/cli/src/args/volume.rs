@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of `encrypt`, `decrypt` and `format`.
+//! The options of `encrypt`, `decrypt`, `format` and `resize`.
 
 use std::path::PathBuf;
 
@@ -87,6 +87,36 @@ pub(crate) struct FormatArgs {
     /// As cryptsetup does.
     #[arg(long, conflicts_with = "force", hide = true)]
     pub ask: bool,
+}
+
+/// Change the size of a volume
+///
+/// A file becomes longer or shorter with its volume; a block device must have the room. No secret
+/// is needed, and nothing may use the volume meanwhile.
+///
+/// New sectors are not written: they decrypt to noise, as those of a new volume. A file system in the
+/// volume keeps its size: grow it afterwards (`resize2fs`), or shrink it first.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor resize --size 200G disk.luks
+  luxor resize --size 50G --shrink disk.luks
+  luxor resize /dev/sdx1                      to the end of the device
+  luxor resize --header disk.header --size 200G disk.data")]
+pub(crate) struct ResizeArgs {
+    /// The volume: a file or a block device
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// The new size of the plaintext: a number of bytes, or with K, M, G or T for powers of 1024
+    ///
+    /// Without this option the volume fills the file or device.
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<u64>,
+
+    /// Allow a smaller size: the data at the end are lost
+    #[arg(long)]
+    pub shrink: bool,
 }
 
 /// What a new volume is to be.

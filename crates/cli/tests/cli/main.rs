@@ -14,6 +14,7 @@ mod meanwhile;
 mod mount;
 mod outputs;
 mod raw;
+mod resize;
 mod roundtrip;
 mod secrets;
 mod serve;

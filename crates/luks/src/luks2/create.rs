@@ -346,10 +346,7 @@ impl NewLuks2Volume {
             "segments": { "0": {
                 "type": "crypt",
                 "offset": self.segment.offset.to_string(),
-                "size": match self.segment.size {
-                    SegmentSize::Dynamic => "dynamic".into(),
-                    SegmentSize::Fixed(bytes) => bytes.to_string(),
-                },
+                "size": self.segment.size.to_string(),
                 "iv_tweak": self.segment.geometry.iv_offset.to_string(),
                 "encryption": self.segment.encryption.name(),
                 "sector_size": self.segment.geometry.sector_size.bytes(),

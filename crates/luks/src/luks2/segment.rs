@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Segments: the location and encryption of the data (LUKS2 specification, section 3.3).
 
+use std::fmt;
+
 use luxor_sector::{Geometry, SectorSize};
 use luxor_volume::{Encryption, ExtentCipher, brief, is_cipher_null};
 
@@ -43,6 +45,16 @@ pub enum SegmentSize {
     Dynamic,
     /// The segment has this many bytes.
     Fixed(u64),
+}
+
+impl fmt::Display for SegmentSize {
+    /// Prints the field `size` of the metadata.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dynamic => f.write_str("dynamic"),
+            Self::Fixed(size) => size.fmt(f),
+        }
+    }
 }
 
 impl SegmentSize {

@@ -14,6 +14,7 @@ use crate::luks2::{
     keyslot::Priority,
     label::Label,
     new_keyslot::{NewKeyslot, NewKeyslotError},
+    segment::SegmentSize,
     unlock::ConfirmedKey,
 };
 
@@ -173,6 +174,23 @@ impl VolumeHeader {
         match self {
             Self::Luks1(_) => not_in_luks1("flags"),
             Self::Luks2(header) => header.set_flags(storage, flags),
+        }
+    }
+
+    /// Sets the length of the data: [`Luks2Header::set_data_size`](crate::Luks2Header::set_data_size).
+    ///
+    /// # Errors
+    /// [`ChangeError`]: the volume is LUKS1, whose data extend to the end, or the metadata on
+    /// `storage` are not those that this header was read from, or cannot be written.
+    pub fn set_data_size(
+        &mut self,
+        storage: &dyn Storage,
+        size: SegmentSize,
+        file_length: Option<u64>,
+    ) -> Result<(), ChangeError> {
+        match self {
+            Self::Luks1(_) => not_in_luks1("length of the data"),
+            Self::Luks2(header) => header.set_data_size(storage, size, file_length),
         }
     }
 

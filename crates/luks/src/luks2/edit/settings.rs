@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::error::ChangeError;
 use crate::luks2::{
     binary_header::TextField, config::ActivationFlag, header::Luks2Header, label::Label,
+    segment::SegmentSize,
 };
 
 impl Luks2Header {
@@ -44,6 +45,41 @@ impl Luks2Header {
     pub fn set_uuid(&mut self, storage: &dyn Storage, uuid: Uuid) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         draft.binary.uuid = TextField::new(&uuid.to_string());
+        self.commit(storage, draft)
+    }
+
+    /// Sets the length of the data, which are one segment, and the exact length in bytes of the file
+    /// in them, if a `luxor-file` token records it.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: there are several segments, or the metadata on `storage` are not those that
+    /// this header was read from, or cannot be written.
+    pub fn set_data_size(
+        &mut self,
+        storage: &dyn Storage,
+        size: SegmentSize,
+        file_length: Option<u64>,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let metadata = self.metadata();
+        let (what, number) = ("segment", 0);
+        let (segment, _) = metadata
+            .segments
+            .single()
+            .ok_or(ChangeError::Missing { what, number })?;
+        let size = size.to_string();
+        draft
+            .root
+            .edit(&["segments", &segment.to_string()], |segment| {
+                segment.set("size", &size);
+            });
+        let mut tokens = metadata.tokens.iter();
+        let token = tokens.find(|(_, token)| token.file_length.is_some());
+        if let (Some((token, _)), Some(length)) = (token, file_length) {
+            draft.root.edit(&["tokens", &token.to_string()], |token| {
+                token.set("length", &length.to_string());
+            });
+        }
         self.commit(storage, draft)
     }
 

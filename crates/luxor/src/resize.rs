@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes the size of a volume, without its keys.
+//!
+//! ```text
+//! growing     the file becomes longer, then the metadata say so
+//! shrinking   the metadata say so, then the file becomes shorter
+//! ```
+//!
+//! Each of the two is durable before the next begins, so that the data are never shorter than the
+//! metadata say.
+
+use std::path::Path;
+
+use luxor_files::{DataFile, Role, locks::Access, path_name};
+use luxor_luks::{LuksVersion, SegmentSize};
+
+use crate::{Context, Error, Result, Volume};
+
+/// The numbers of bytes of plaintext before and after a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resized {
+    /// Before the change.
+    pub before: u64,
+    /// Now.
+    pub after: u64,
+}
+
+/// Changes the length of the plaintext to `size` bytes; without a size the volume fills its file or
+/// device. A file becomes as long as the volume needs. New sectors are not written: they decrypt to
+/// noise, as in a new volume. With a `header` the metadata are there, and `volume` has only the data.
+///
+/// # Errors
+/// Fails when the volume or file would become shorter and `shrink` is false, when LUKS1, a device or
+/// the sector size does not permit the size, when the length of the data is in a trailer, when the
+/// data are in use or cut off, during a re-encryption, and when something cannot be read, locked or
+/// written.
+pub fn resize(
+    volume: &Path,
+    header: Option<&Path>,
+    size: Option<u64>,
+    shrink: bool,
+    context: &Context,
+) -> Result<Resized> {
+    let name = path_name(volume);
+    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let data = DataFile::open(volume, Access::Write)?;
+    let mut opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
+    if header.is_some() {
+        opened = opened.with_data(data.input()?);
+    }
+    if shrink {
+        opened.accept_cut_off();
+    }
+    let _no_reencryption = opened.keep_reencryptions_out()?;
+    let storage_len = data.len()?;
+    let before = opened.plaintext_len()?.unwrap_or(storage_len);
+    let Some(segment) = opened.header.segment() else {
+        return Err(refused("its data consist of several parts".to_owned()));
+    };
+    if opened.header.has_trailer() {
+        let text = "the length of its data is in a trailer after them, which only the key can make";
+        return Err(refused(text.to_owned()).hint("Decrypt it, and encrypt the file again."));
+    }
+
+    let (offset, old_size) = (segment.offset, segment.size);
+    let sector_size = segment.geometry.sector_size;
+    let sector = sector_size.bytes() as u64;
+    let is_of_file = opened.header.file_length().is_some();
+    let after = size.unwrap_or_else(|| storage_len.saturating_sub(offset) / sector * sector);
+    if !is_of_file && (after == 0 || !after.is_multiple_of(sector)) {
+        return Err(refused(format!(
+            "it would hold {after} bytes: that must be a multiple of the sector size ({sector}), \
+             and not 0"
+        )));
+    }
+    let payload = sector_size.payload_len(after);
+    let end = payload.and_then(|payload| payload.checked_add(offset));
+    let end = end.filter(|&end| i64::try_from(end).is_ok());
+    let (Some(payload), Some(end)) = (payload, end) else {
+        return Err(refused(format!("{after} bytes are too many for a volume")));
+    };
+
+    let is_file = data.is_regular();
+    if !is_file && end > storage_len {
+        return Err(refused(format!(
+            "it would end at byte {end} of a device of {storage_len} bytes"
+        )));
+    }
+    let is_luks1 = opened.header.version() == LuksVersion::Luks1;
+    if !is_file && is_luks1 && end < storage_len {
+        return Err(refused("LUKS1 data always extend to the end".to_owned()));
+    }
+    let lost = before.saturating_sub(after);
+    if !shrink && lost > 0 {
+        let text = format!("its last {lost} bytes would be lost");
+        return Err(refused(text).hint("--shrink makes it shorter nevertheless."));
+    }
+    if !shrink && is_file && end < storage_len {
+        let rest = storage_len - end;
+        let text = format!("the file has {rest} bytes after the new end, which would be lost");
+        return Err(refused(text).hint("--shrink makes the file shorter nevertheless."));
+    }
+
+    let new_size = match old_size {
+        SegmentSize::Dynamic if is_file || end == storage_len => SegmentSize::Dynamic,
+        SegmentSize::Fixed(_) if size.is_none() && !is_file => SegmentSize::Dynamic,
+        _ => SegmentSize::Fixed(payload),
+    };
+    let failed = |error| Error::io(format!("{name}: cannot change its length"), &error);
+    if is_file && end > storage_len {
+        data.set_len(end).map_err(failed)?;
+    }
+    if !is_luks1 {
+        let file_length = is_of_file.then_some(after);
+        opened.change(context, |header, storage| {
+            header.set_data_size(storage, new_size, file_length)
+        })?;
+    }
+    if is_file && end < storage_len {
+        data.set_len(end).map_err(failed)?;
+    }
+    Ok(Resized { before, after })
+}
