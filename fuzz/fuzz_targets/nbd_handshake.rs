@@ -180,7 +180,7 @@ fn check(
         Ok(Outcome::StartTls(_)) => {
             assert_eq!((last, rest), (Some((STARTTLS, ACK)), [].as_slice()));
         }
-        Ok(Outcome::Ended) => assert!(rest.is_empty()),
+        Ok(Outcome::Ended(_)) => assert!(rest.is_empty()),
         Err(error) => {
             assert!(rest.is_empty());
             assert!(!error.to_string().is_empty());

@@ -13,6 +13,7 @@ mod cryptsetup;
 mod error;
 mod export;
 mod listen;
+mod log;
 mod new_volume;
 mod pid_file;
 mod process;

@@ -16,6 +16,7 @@ use crate::{
     error::{Error, ErrorClass, Result},
     export,
     listen::{self, SocketFile},
+    log,
     pid_file::PidFile,
     process::{self, StopOnSignal},
     stats::{Page, Telling},
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     // Options that can be refused are refused before a secret is asked for. The socket is made only
     // when the volume is open, so a socket that clients can see always works.
     let console = context.console;
+    log::begin(&context.options);
     let tls = tls(args, console)?;
     let places = Places::of(args, tls.is_some())?;
     let name: Text = args
@@ -48,7 +50,6 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         name,
         exit_on_idle: args.exit_on_idle,
         tls,
-        notes: Some(Box::new(move |words| console.note(words))),
         ..ServerOptions::default()
     };
     let server = Arc::new(Server::new(Arc::clone(&export.disk), options));

@@ -44,6 +44,7 @@ pub fn prepared(plain: &[u8]) -> Folder {
 /// A server that listens.
 pub struct Server {
     child: Child,
+    /// The lines of its standard error, without its log.
     pub stderr: mpsc::Receiver<String>,
     pub uri: String,
 }
@@ -62,8 +63,11 @@ impl Server {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, stderr) = mpsc::channel();
         thread::spawn(move || {
-            for line in lines {
-                let _ = sender.send(line.unwrap());
+            for line in lines.map(Result::unwrap) {
+                // Lines of the log begin with the time.
+                if !(line.starts_with("20") && line.as_bytes().get(4) == Some(&b'-')) {
+                    let _ = sender.send(line);
+                }
             }
         });
         let said = stderr.recv_timeout(FOR_EVER).unwrap();

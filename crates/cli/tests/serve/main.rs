@@ -7,6 +7,7 @@ mod ends;
 mod faults;
 mod holes;
 mod hostile;
+mod log;
 mod memory;
 mod raw;
 mod stamps;

@@ -237,6 +237,8 @@ impl Volume {
 pub struct Server {
     child: Child,
     stderr: mpsc::Receiver<String>,
+    /// The lines of its log.
+    pub log: mpsc::Receiver<String>,
     /// What it printed before it listened.
     pub said: String,
     pub uri: String,
@@ -248,15 +250,17 @@ impl Server {
     pub fn start(mut command: Command) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, stderr) = mpsc::channel();
+        let ((sender, stderr), (to_log, log)) = (mpsc::channel(), mpsc::channel());
         thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                let _ = sender.send(line);
+                let to = if is_log(&line) { &to_log } else { &sender };
+                let _ = to.send(line);
             }
         });
         let mut server = Self {
             child,
             stderr,
+            log,
             said: String::new(),
             uri: String::new(),
         };
@@ -289,7 +293,7 @@ impl Server {
         kill(pid, signal).unwrap();
     }
 
-    /// Waits for its end. Returns the exit code, and what else it printed.
+    /// Waits for its end. Returns the exit code, and what else it printed, except for its log.
     pub fn ended(mut self) -> (Option<i32>, String) {
         let start = Instant::now();
         // Its standard error stays open until it ends.
@@ -302,12 +306,17 @@ impl Server {
         (status.code(), said.join("\n"))
     }
 
-    /// Stops it with SIGTERM. It must exit with code 0 and print nothing.
+    /// Stops it with SIGTERM. It must exit with code 0 and print nothing but its log.
     #[track_caller]
     pub fn stop(self) {
         self.signal(Signal::SIGTERM);
         assert_eq!(self.ended(), (Some(0), String::new()));
     }
+}
+
+/// Whether a line belongs to the log: it begins with the time.
+fn is_log(line: &str) -> bool {
+    line.starts_with("20") && line.as_bytes().get(4) == Some(&b'-')
 }
 
 impl Drop for Server {

@@ -59,7 +59,7 @@ pub fn prepared() -> (Volume, Vec<u8>) {
     (volume, plain)
 }
 
-fn serve(volume: &Volume) -> Server {
+pub fn serve(volume: &Volume) -> Server {
     let arguments = "--listen 127.0.0.1:0 --tls-cert server.pem --tls-key server.key \
                      --tls-ca authority.pem";
     let server = Server::start(volume.serving(arguments));
@@ -72,7 +72,7 @@ fn serve(volume: &Volume) -> Server {
 }
 
 /// Returns the URI for libnbd's programs.
-fn uri(volume: &Volume, server: &Server, folder: &str) -> String {
+pub fn uri(volume: &Volume, server: &Server, folder: &str) -> String {
     let folder = volume.path(folder);
     format!("{}?tls-certificates={}", server.uri, folder.display())
 }

@@ -21,16 +21,22 @@ use std::{
     io::{self, IoSlice},
     mem,
     ops::Range,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use luxor_sector::{Disk, Transfer, TransferData};
+use thiserror::Error;
+use tracing::Level;
 
 use super::{
     agreed::Agreed,
     inbox::{Batch, Entry, Failure, Inbox},
+    listener::Peer,
     purse::{FLOOR, Share},
     reply,
     request::{Command, Request},
@@ -70,6 +76,7 @@ const LAST_CALL: Duration = Duration::from_secs(1);
 /// A client that has completed the handshake.
 pub struct Connection {
     channel: Arc<dyn Channel>,
+    peer: Peer,
     agreed: Agreed,
     service: Arc<Service>,
     share: Arc<Share>,
@@ -80,6 +87,37 @@ pub struct Connection {
     ended: Condvar,
     /// Held while a reply is sent, so that replies are not mixed.
     sending: Mutex<()>,
+    /// The bytes that the client has read and written.
+    read: AtomicU64,
+    written: AtomicU64,
+}
+
+/// How a connection ended.
+#[derive(Debug, Error)]
+pub enum End {
+    /// The client asked for it.
+    #[error("clean")]
+    Clean,
+    /// The server stopped.
+    #[error("server stopped")]
+    Stopped,
+    /// The client closed the connection without a word, or the connection broke.
+    #[error("dropped")]
+    Dropped,
+    /// The client did not follow the protocol, or the system failed.
+    #[error("{0}")]
+    Failed(io::Error),
+}
+
+impl From<io::Error> for End {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe => Self::Dropped,
+            _ => Self::Failed(error),
+        }
+    }
 }
 
 struct Roles {
@@ -88,6 +126,8 @@ struct Roles {
     /// The time of [`Connection::stop`].
     stopped: Option<Instant>,
     over: bool,
+    /// Set by the first thread that finds the end.
+    end: Option<End>,
     threads: usize,
     /// The threads that were started as helpers.
     helpers: Vec<JoinHandle<()>>,
@@ -142,10 +182,16 @@ impl Roles {
 
 impl Connection {
     /// Makes a connection after the handshake.
-    pub fn new(channel: Arc<dyn Channel>, agreed: Agreed, service: Arc<Service>) -> Arc<Self> {
+    pub fn new(
+        channel: Arc<dyn Channel>,
+        peer: Peer,
+        agreed: Agreed,
+        service: Arc<Service>,
+    ) -> Arc<Self> {
         let share = Share::new(service.purse());
         Arc::new(Self {
             channel,
+            peer,
             agreed,
             service,
             share,
@@ -153,6 +199,7 @@ impl Connection {
                 inbox: Some(Inbox::default()),
                 stopped: None,
                 over: false,
+                end: None,
                 threads: 1,
                 helpers: Vec::new(),
                 parked: 0,
@@ -166,13 +213,15 @@ impl Connection {
             called: Condvar::new(),
             ended: Condvar::new(),
             sending: Mutex::new(()),
+            read: AtomicU64::new(0),
+            written: AtomicU64::new(0),
         })
     }
 
     /// Serves until the client leaves, an error occurs, or [`Connection::stop`] is called. Helpers
     /// may still be answering when this returns.
     pub fn serve(self: &Arc<Self>) {
-        let _end = End(self);
+        let _last = Last(self);
         let mut answered = 0;
         while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
             match self.receive(&mut inbox) {
@@ -182,20 +231,26 @@ impl Connection {
                     self.lay_down(inbox, &batch, foreseen);
                     answered = batch.bytes();
                     if let Err(error) = self.answer(batch) {
-                        self.service
-                            .note(&format!("cannot reply to a client: {error}"));
+                        self.note_end(error.into());
                         self.channel.shutdown();
                         return;
                     }
                 }
-                Ok(None) => return,
-                Err(error) => {
-                    self.service
-                        .note(&format!("the connection to a client ended: {error}"));
-                    return;
-                }
+                Ok(None) => return self.note_end(End::Clean),
+                Err(error) => return self.note_end(error.into()),
             }
         }
+    }
+
+    /// Notes how the connection ends, unless another thread has done so.
+    fn note_end(&self, end: End) {
+        let mut roles = self.lock();
+        let end = if roles.stopped.is_some() {
+            End::Stopped
+        } else {
+            end
+        };
+        roles.end.get_or_insert(end);
     }
 
     /// Waits for requests. A write that is processed in pieces has been written completely when
@@ -225,20 +280,29 @@ impl Connection {
         Ok(received)
     }
 
-    /// Waits until all requests are answered and no thread works for this connection.
-    pub fn wait(&self) {
+    /// Waits until all requests are answered and no thread works for this connection. Returns how it
+    /// ended.
+    pub fn wait(&self) -> End {
         let mut roles = self.lock();
         while roles.threads > 0 {
             let waited = self.ended.wait(roles);
             roles = waited.unwrap_or_else(PoisonError::into_inner);
         }
         let helpers = mem::take(&mut roles.helpers);
+        // Without a reason, the time of the last call was over.
+        let end = roles.end.take().unwrap_or(End::Stopped);
         drop(roles);
         for helper in helpers {
             // These threads panic only if code that they call panics. That panic has already been
             // printed.
             let _ = helper.join();
         }
+        end
+    }
+
+    /// Returns how many bytes the client has read and written.
+    pub fn moved(&self) -> (u64, u64) {
+        (self.read.load(Relaxed), self.written.load(Relaxed))
     }
 
     /// Stops receiving, except for bytes that have already arrived. Requests that can be started
@@ -371,12 +435,35 @@ impl Connection {
                 self.channel.send(&replies.slices(bytes))
             }
         };
+        self.count(&batch, &done);
         self.service.stats().record(done, batch.begun.elapsed());
         if let Some(buffer) = batch.buffer {
             self.service.buffers().give_back(buffer);
         }
         drop(batch.lease);
         sent
+    }
+
+    /// Counts the bytes of requests, and shows the requests at the level `TRACE`.
+    fn count(&self, batch: &Batch, done: &[Done]) {
+        let sum = |operation| -> u64 {
+            let done = done.iter().filter(|done| done.succeeded);
+            let done = done.filter(|done| done.operation == operation);
+            done.map(|done| done.bytes).sum()
+        };
+        self.read.fetch_add(sum(Operation::Read), Relaxed);
+        self.written.fetch_add(sum(Operation::Write), Relaxed);
+        if tracing::enabled!(Level::TRACE) {
+            for (entry, done) in batch.entries.iter().zip(done) {
+                let Request {
+                    command,
+                    offset,
+                    len,
+                    ..
+                } = entry.request;
+                tracing::trace!(peer = %self.peer, ?command, offset, len, done.succeeded, "request");
+            }
+        }
     }
 
     /// Reads data that do not fit into the buffer, and sends each piece when it has been read. A
@@ -511,9 +598,9 @@ impl Connection {
 }
 
 /// Ensures that no other thread waits for a connection's thread that has ended, even by a panic.
-struct End<'a>(&'a Arc<Connection>);
+struct Last<'a>(&'a Arc<Connection>);
 
-impl Drop for End<'_> {
+impl Drop for Last<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.channel.shutdown();

@@ -107,10 +107,11 @@ impl Batch {
 
 impl Inbox {
     /// Waits for a request. Returns it with the requests that have arrived with it, or `None` if
-    /// the client has left.
+    /// the client has asked for the end.
     ///
     /// # Errors
-    /// Those of the channel, and [`io::ErrorKind::InvalidData`] for bytes that are not a request.
+    /// Those of the channel, [`io::ErrorKind::UnexpectedEof`] if the client has gone, and
+    /// [`io::ErrorKind::InvalidData`] for bytes that are not a request.
     pub fn receive(
         &mut self,
         channel: &dyn Channel,
@@ -120,10 +121,8 @@ impl Inbox {
     ) -> io::Result<Option<Batch>> {
         while self.full.len() < REQUEST_LEN {
             if !self.more(channel, share)? {
-                if self.full.is_empty() {
-                    return Ok(None);
-                }
-                return Err(cut_off("a request"));
+                let begun = !self.full.is_empty();
+                return Err(cut_off(if begun { "a request" } else { "transmission" }));
             }
         }
         let begun = Instant::now();

@@ -6,6 +6,7 @@
 mod agreed;
 mod connection;
 mod inbox;
+mod listener;
 mod negotiate;
 mod purse;
 pub mod reply;
@@ -15,10 +16,10 @@ mod service;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};
+pub use listener::Listener;
 pub use negotiate::{
     Handshake, InTls, MAX_OPTION_DATA, MAX_OPTIONS, MAX_SKIPPED, NegotiateError, Offer, Outcome,
-    Text, TextError, TlsPolicy,
+    SHOWN_NAME, Text, TextError, TlsPolicy,
 };
 pub use request::{BadMagic, Command, REQUEST_LEN, Request};
-pub use server::{Listener, ServeError, Server, ServerOptions, Stop};
-pub use service::Notes;
+pub use server::{ServeError, Server, ServerOptions, Stop};

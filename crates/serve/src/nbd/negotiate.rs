@@ -36,6 +36,9 @@ pub const MAX_SKIPPED: u32 = 1 << 20;
 /// The most options in one session. Real clients send fewer than ten.
 pub const MAX_OPTIONS: u32 = 256;
 
+/// The most characters of an unknown export's name in [`NegotiateError::UnknownExport`].
+pub const SHOWN_NAME: usize = 64;
+
 const OPTION_LEN: usize = 16;
 const RESERVED_LEN: usize = 124;
 
@@ -118,6 +121,8 @@ pub struct Handshake<'a> {
     structured_replies: bool,
     base_allocation: bool,
     options_left: u32,
+    /// Why the client did not get the export so far.
+    refused: Option<NegotiateError>,
 }
 
 /// A handshake that continues inside TLS.
@@ -131,11 +136,11 @@ pub enum Outcome<'a> {
     Agreed(Agreed),
     /// The client expects TLS to begin at once. The handshake continues inside it.
     StartTls(InTls<'a>),
-    /// The client ended the session.
-    Ended,
+    /// The client ended the session. If the server had refused it the export, this says why.
+    Ended(Option<NegotiateError>),
 }
 
-/// Why the handshake failed in a way that cannot be reported to the client.
+/// Why a client did not get the export. Returned as an error if the protocol has no reply for it.
 #[non_exhaustive]
 #[derive(Debug, Error)]
 pub enum NegotiateError {
@@ -161,7 +166,7 @@ pub enum NegotiateError {
         option: OptionType,
     },
     /// The option is longer than any valid one.
-    #[error("the client sent the option {option:?} with {len} bytes, over {MAX_SKIPPED}")]
+    #[error("the client sent the option {option:?} with {len} bytes, which is too long")]
     TooLong {
         /// The option.
         option: OptionType,
@@ -177,12 +182,18 @@ pub enum NegotiateError {
         /// The reason.
         source: io::Error,
     },
-    /// The client asked for another export with an old option that has no error reply.
-    #[error("the client asked for an export of another name, by an option that has no error reply")]
-    UnknownExport,
-    /// The client asked for the export without TLS, with an old option that has no error reply.
-    #[error("the client asked for the export without TLS, by an option that has no error reply")]
+    /// The client asked for another export.
+    #[error("there is no export '{}'", name.escape_debug())]
+    UnknownExport {
+        /// The name, shortened to [`SHOWN_NAME`] characters.
+        name: String,
+    },
+    /// The client asked for the export without TLS.
+    #[error("the client did not use TLS, which is required")]
     TlsRequired,
+    /// The client wanted TLS.
+    #[error("the client wanted TLS, which this server does not have")]
+    NoTls,
 }
 
 impl<'a> Handshake<'a> {
@@ -204,6 +215,7 @@ impl<'a> Handshake<'a> {
             structured_replies: false,
             base_allocation: false,
             options_left: MAX_OPTIONS,
+            refused: None,
         }
     }
 
@@ -223,7 +235,7 @@ impl<'a> Handshake<'a> {
         stream.write_all(&greeting)?;
 
         let Some(flags) = read_or_end::<4>(stream)? else {
-            return Ok(Outcome::Ended);
+            return Ok(Outcome::Ended(None));
         };
         let flags = ClientFlags::from_bits(u32::from_be_bytes(flags));
         let known = ClientFlags::FIXED_NEWSTYLE.with(ClientFlags::NO_ZEROES);
@@ -244,7 +256,7 @@ impl<'a> Handshake<'a> {
         stream: &mut S,
     ) -> Result<Outcome<'a>, NegotiateError> {
         match read_option(stream)? {
-            None => Ok(Outcome::Ended),
+            None => Ok(Outcome::Ended(None)),
             Some((OptionType::ExportName, len)) => self.export_name(stream, len),
             Some((option, _)) => Err(NegotiateError::NotFixed { option }),
         }
@@ -256,7 +268,7 @@ impl<'a> Handshake<'a> {
     ) -> Result<Outcome<'a>, NegotiateError> {
         loop {
             let Some((option, len)) = read_option(stream)? else {
-                return Ok(Outcome::Ended);
+                return Ok(Outcome::Ended(self.refused));
             };
             self.options_left = self
                 .options_left
@@ -273,7 +285,7 @@ impl<'a> Handshake<'a> {
                     replies.ack();
                     // The client may already have closed the connection, as older clients do.
                     let _ = stream.write_all(&replies.bytes);
-                    return Ok(Outcome::Ended);
+                    return Ok(Outcome::Ended(self.refused));
                 }
                 OptionType::StartTls => {
                     skip(stream, len)?;
@@ -282,6 +294,7 @@ impl<'a> Handshake<'a> {
                     } else if self.tls {
                         replies.error(OptionReplyType::ErrInvalid, "TLS is already active");
                     } else if self.offer.tls == TlsPolicy::Off {
+                        self.refused = Some(NegotiateError::NoTls);
                         replies.error(OptionReplyType::ErrPolicy, "this server has no TLS");
                     } else {
                         replies.ack();
@@ -291,6 +304,7 @@ impl<'a> Handshake<'a> {
                 }
                 _ if self.needs_tls() => {
                     skip(stream, len)?;
+                    self.refused = Some(NegotiateError::TlsRequired);
                     replies.error(OptionReplyType::ErrTlsReqd, "TLS is required");
                 }
                 OptionType::Other(_) => {
@@ -344,8 +358,13 @@ impl<'a> Handshake<'a> {
         if self.needs_tls() {
             return Err(NegotiateError::TlsRequired);
         }
-        if len > MAX_OPTION_DATA || !self.knows(&read_data(stream, len)?) {
-            return Err(NegotiateError::UnknownExport);
+        if len > MAX_OPTION_DATA {
+            let option = OptionType::ExportName;
+            return Err(NegotiateError::TooLong { option, len });
+        }
+        let name = read_data(stream, len)?;
+        if !self.knows(&name) {
+            return Err(unknown_export(&name));
         }
         let agreed = self.agreed();
         let mut answer = Vec::with_capacity(10 + RESERVED_LEN);
@@ -359,7 +378,7 @@ impl<'a> Handshake<'a> {
     }
 
     /// Returns whether it replied with the export, not with an error.
-    fn info(&self, data: &[u8], replies: &mut Replies) -> bool {
+    fn info(&mut self, data: &[u8], replies: &mut Replies) -> bool {
         let Some((name, requests)) = parse_info(data) else {
             replies.error(
                 OptionReplyType::ErrInvalid,
@@ -368,6 +387,7 @@ impl<'a> Handshake<'a> {
             return false;
         };
         if !self.knows(name) {
+            self.refused = Some(unknown_export(name));
             replies.error(OptionReplyType::ErrUnknown, NO_SUCH_EXPORT);
             return false;
         }
@@ -455,6 +475,7 @@ impl<'a> InTls<'a> {
             tls: true,
             structured_replies: false,
             base_allocation: false,
+            refused: None,
             ..self.0
         };
         handshake.options(stream)
@@ -463,6 +484,13 @@ impl<'a> InTls<'a> {
 
 const NO_DATA: &str = "this option has no data";
 const NO_SUCH_EXPORT: &str = "there is no export of this name";
+
+fn unknown_export(name: &[u8]) -> NegotiateError {
+    let name = String::from_utf8_lossy(name);
+    NegotiateError::UnknownExport {
+        name: name.chars().take(SHOWN_NAME).collect(),
+    }
+}
 
 /// The replies to one option, sent together.
 struct Replies {

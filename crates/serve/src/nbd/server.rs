@@ -4,11 +4,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt, io, mem,
-    net::TcpListener,
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::{UnixListener, UnixStream},
-    },
+    os::{fd::AsFd, unix::net::UnixStream},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -22,18 +18,15 @@ use nix::{
     errno::Errno,
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::socket::{
-        getsockopt, setsockopt,
-        sockopt::{KeepAlive, PeerCredentials, SetUsize},
-    },
-    unistd::geteuid,
 };
+use tracing::{debug, error, info, warn};
 
 use super::{
     agreed::Agreed,
-    connection::Connection,
+    connection::{Connection, End},
+    listener::{Listener, Peer},
     negotiate::{Handshake, NegotiateError, Offer, Outcome, Text, TlsPolicy},
-    service::{Notes, Service},
+    service::Service,
     wire::TransmissionFlags,
 };
 use crate::{
@@ -56,23 +49,6 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// How often the server checks for clients that have run out of time.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How many unsent bytes of replies the kernel buffers for a TCP client beyond its receive window.
-/// By default the kernel buffers up to 4 MiB: a thousand clients that read no replies would then
-/// exhaust the TCP memory of the whole machine and starve other connections.
-const UNSENT: usize = 128 << 10;
-
-nix::setsockopt_impl!(
-    NotSentLowat,
-    libc::IPPROTO_TCP,
-    libc::TCP_NOTSENT_LOWAT,
-    usize,
-    SetUsize
-);
-
-/// The socket option `TCP_NOTSENT_LOWAT`, which `nix` lacks.
-#[derive(Clone, Copy)]
-struct NotSentLowat;
-
 /// The options of a [`Server`]. Whether clients can write, and whether they can discard, depends on
 /// the [`DiskOptions`](luxor_sector::DiskOptions) of the disk.
 #[derive(Default)]
@@ -90,20 +66,10 @@ pub struct ServerOptions {
     /// to a TCP socket can read and write the plaintext. Clients of Unix sockets are checked by
     /// their user ID and do not use TLS.
     pub tls: Option<TlsServer>,
-    /// Receives notes about clients, such as failed handshakes.
-    pub notes: Option<Notes>,
 }
 
-/// A listening socket. [`Server::run`] makes it nonblocking.
-#[derive(Debug)]
-pub enum Listener {
-    /// A Unix socket. Its clients must run as the same user, or as root.
-    Unix(UnixListener),
-    /// A TCP socket. Its clients are authenticated only with [`ServerOptions::tls`].
-    Tcp(TcpListener),
-}
-
-/// Serves one disk to NBD clients.
+/// Serves one disk to NBD clients. Events of `tracing` tell of every client: where it is, when and how
+/// its connection ended, and why it was refused.
 pub struct Server {
     service: Arc<Service>,
     options: ServerOptions,
@@ -128,7 +94,7 @@ enum Client {
     /// In its handshake, since this time.
     New(Arc<dyn Channel>, Instant),
     /// Past its handshake.
-    Served(Arc<Connection>),
+    Served(Arc<Connection>, Peer),
     /// Disconnected during its handshake to make room. Its thread is ending.
     Leaving,
 }
@@ -166,10 +132,9 @@ impl Clients {
 impl Server {
     /// Makes a server for `disk`.
     #[must_use]
-    pub fn new(disk: Arc<Disk>, mut options: ServerOptions) -> Self {
-        let notes = options.notes.take();
+    pub fn new(disk: Arc<Disk>, options: ServerOptions) -> Self {
         Self {
-            service: Arc::new(Service::new(disk, notes)),
+            service: Arc::new(Service::new(disk)),
             options,
             clients: Mutex::default(),
             left: Condvar::new(),
@@ -232,25 +197,24 @@ impl Server {
             stop.clear();
             for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
                 match listener.accept() {
-                    Ok(Some(channel)) => {
+                    Ok(Some((_, peer))) if !peer.may_come_in() => {
+                        refused(peer, "it belongs to another user");
+                    }
+                    Ok(Some((channel, peer))) => {
                         let tls = match listener {
                             Listener::Unix(_) => None,
                             Listener::Tcp(_) => self.options.tls.clone(),
                         };
-                        self.welcome(channel, tls, stop);
+                        self.welcome(channel, peer, tls, stop);
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        self.service
-                            .note(&format!("cannot accept a client: {error}"));
+                        error!(reason = error.to_string(), "cannot accept a client");
                         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                             self.lock().make_room();
                         }
-                        // `PermissionDenied` means that a client was refused. Other errors may last
-                        // for a while.
-                        if error.kind() != io::ErrorKind::PermissionDenied {
-                            thread::sleep(Duration::from_millis(10));
-                        }
+                        // The error may last for a while.
+                        thread::sleep(Duration::from_millis(10));
                     }
                 }
             }
@@ -264,15 +228,20 @@ impl Server {
     }
 
     /// Starts a thread for a client.
-    fn welcome(self: &Arc<Self>, channel: Arc<dyn Channel>, tls: Option<TlsServer>, stop: &Stop) {
+    fn welcome(
+        self: &Arc<Self>,
+        channel: Arc<dyn Channel>,
+        peer: Peer,
+        tls: Option<TlsServer>,
+        stop: &Stop,
+    ) {
         let max = match self.options.max_clients {
             0 => 1024,
             max => max,
         };
         let mut clients = self.lock();
         if !clients.has_room(max) {
-            self.service
-                .note(&format!("a client is refused: {max} are connected already"));
+            refused(peer, &format!("{max} clients are connected already"));
             return;
         }
         let id = clients.next;
@@ -290,7 +259,7 @@ impl Server {
                     id,
                     stop,
                 };
-                server.attend(id, channel, tls.as_ref());
+                server.attend(id, peer, channel, tls.as_ref());
             });
         let mut clients = self.lock();
         match thread {
@@ -299,36 +268,54 @@ impl Server {
                 clients.threads.push(thread);
             }
             Err(error) => {
-                self.service.note(&format!("a client is refused: {error}"));
+                refused(peer, &error.to_string());
                 clients.present.remove(&id);
             }
         }
     }
 
     /// Makes the handshake and serves the client.
-    fn attend(&self, id: u64, channel: Arc<dyn Channel>, tls: Option<&TlsServer>) {
-        let until = Instant::now() + HANDSHAKE;
-        let (channel, agreed) = match self.shake_hands(channel, tls, until) {
-            Ok(Some(agreed)) => agreed,
-            Ok(None) => return,
-            Err(error) => {
-                self.service
-                    .note(&format!("the handshake with a client failed: {error}"));
-                return;
+    fn attend(&self, id: u64, peer: Peer, channel: Arc<dyn Channel>, tls: Option<&TlsServer>) {
+        debug!(%peer, "client accepted");
+        let begun = Instant::now();
+        let shaken = self.shake_hands(channel, tls, begun + HANDSHAKE);
+        match self.admit(id, peer, shaken) {
+            Ok(connection) => {
+                info!(%peer, tls = tls.is_some(), "client connected");
+                connection.serve();
+                log_end(peer, begun, &connection);
             }
-        };
-        let connection = Connection::new(channel, agreed, Arc::clone(&self.service));
-        let mut clients = self.lock();
-        let is_leaving = matches!(clients.present.get(&id), Some(Client::Leaving));
-        if clients.closed || is_leaving {
-            return;
+            Err(Parted::Left) => info!(%peer, "client left without using the export"),
+            Err(Parted::Stopped) => debug!(%peer, "client disconnected: the server stops"),
+            Err(Parted::Refused(reason)) => refused(peer, &reason),
         }
+    }
+
+    /// Makes a connection after the handshake, if there is still room for it.
+    fn admit(
+        &self,
+        id: u64,
+        peer: Peer,
+        shaken: Result<Option<Welcomed>, NegotiateError>,
+    ) -> Result<Arc<Connection>, Parted> {
+        let mut clients = self.lock();
+        if clients.closed {
+            return Err(Parted::Stopped);
+        }
+        if matches!(clients.present.get(&id), Some(Client::Leaving)) {
+            let reason = "its handshake took too long, and another client needed room";
+            return Err(Parted::Refused(reason.to_owned()));
+        }
+        let shaken = shaken.map_err(|error| match error {
+            NegotiateError::Io(error) if is_gone(&error) => Parted::Left,
+            error => Parted::Refused(error.to_string()),
+        })?;
+        let (channel, agreed) = shaken.ok_or(Parted::Left)?;
+        let connection = Connection::new(channel, peer, agreed, Arc::clone(&self.service));
         clients.any = true;
-        let client = Client::Served(Arc::clone(&connection));
+        let client = Client::Served(Arc::clone(&connection), peer);
         clients.present.insert(id, client);
-        drop(clients);
-        connection.serve();
-        connection.wait();
+        Ok(connection)
     }
 
     fn shake_hands(
@@ -363,9 +350,9 @@ impl Server {
         };
         match outcome {
             Outcome::Agreed(agreed) => Ok(Some((channel, agreed))),
-            Outcome::Ended => {
+            Outcome::Ended(refused) => {
                 channel.shutdown();
-                Ok(None)
+                refused.map_or(Ok(None), Err)
             }
             Outcome::StartTls(_) => {
                 unreachable!("TLS begins at most once, and only if it is configured")
@@ -376,7 +363,7 @@ impl Server {
     fn look(&self) {
         let clients = self.lock();
         for client in clients.present.values() {
-            if let Client::Served(connection) = client {
+            if let Client::Served(connection, _) = client {
                 connection.look();
             }
         }
@@ -389,19 +376,18 @@ impl Server {
         for client in clients.present.values() {
             match client {
                 Client::New(channel, _) => channel.shutdown(),
-                Client::Served(connection) => connection.stop(),
+                Client::Served(connection, _) => connection.stop(),
                 Client::Leaving => {}
             }
         }
         let mut given_up = HashSet::new();
         while !clients.present.is_empty() {
             for (id, client) in &clients.present {
-                if let Client::Served(connection) = client
+                if let Client::Served(connection, peer) = client
                     && connection.waits_for_client(FAREWELL)
                     && given_up.insert(*id)
                 {
-                    self.service
-                        .note("a client does not receive its replies, and is disconnected");
+                    warn!(%peer, "client does not receive its replies, and is disconnected");
                     connection.shutdown();
                 }
             }
@@ -439,7 +425,7 @@ impl Drop for Leave<'_> {
         let mut clients = self.server.lock();
         clients.present.remove(&self.id);
         let idle = clients.present.is_empty();
-        let is_served = |client: &Client| matches!(client, Client::Served(_));
+        let is_served = |client: &Client| matches!(client, Client::Served(..));
         let served = clients.present.values().any(is_served);
         drop(clients);
         if !served {
@@ -450,6 +436,39 @@ impl Drop for Leave<'_> {
         if idle && self.server.options.exit_on_idle {
             self.stop.wake();
         }
+    }
+}
+
+/// Why a client is not served.
+enum Parted {
+    /// It did not ask for the export.
+    Left,
+    /// The server stops.
+    Stopped,
+    /// The reason.
+    Refused(String),
+}
+
+/// Whether the client had closed the connection already.
+fn is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset};
+    matches!(error.kind(), BrokenPipe | ConnectionReset)
+}
+
+fn refused(peer: Peer, reason: &str) {
+    warn!(%peer, reason, "client refused");
+}
+
+/// Waits for the end of a connection, and logs it.
+fn log_end(peer: Peer, since: Instant, connection: &Connection) {
+    const WHAT: &str = "client disconnected";
+    let end = connection.wait();
+    let (read, written) = connection.moved();
+    let seconds = format_args!("{:.3}", since.elapsed().as_secs_f64());
+    let how = end.to_string();
+    match end {
+        End::Clean | End::Stopped => info!(%peer, how, %seconds, read, written, "{WHAT}"),
+        End::Dropped | End::Failed(_) => warn!(%peer, how, %seconds, read, written, "{WHAT}"),
     }
 }
 
@@ -470,71 +489,6 @@ fn offered(disk: &Disk) -> TransmissionFlags {
     } else {
         flags
     }
-}
-
-impl Listener {
-    /// Makes the listener nonblocking: a client that has gone before `accept` must not block the
-    /// others.
-    fn prepare(&self) -> io::Result<()> {
-        match self {
-            Self::Unix(listener) => listener.set_nonblocking(true),
-            Self::Tcp(listener) => listener.set_nonblocking(true),
-        }
-    }
-
-    /// Accepts a client. Returns `None` if it has already gone.
-    fn accept(&self) -> io::Result<Option<Arc<dyn Channel>>> {
-        let accepted: io::Result<Option<Arc<dyn Channel>>> = match self {
-            Self::Unix(listener) => listener.accept().and_then(|(socket, _)| {
-                if !may_come_in(&socket)? {
-                    return Err(io::Error::new(
-                        io::ErrorKind::PermissionDenied,
-                        "it belongs to another user",
-                    ));
-                }
-                socket.set_nonblocking(false)?;
-                Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
-            }),
-            Self::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
-                socket.set_nonblocking(false)?;
-                // Replies are sent with one call, so there is nothing to wait for.
-                socket.set_nodelay(true)?;
-                // If the other machine is lost, not even the end of the stream arrives.
-                setsockopt(&socket, KeepAlive, &true)?;
-                setsockopt(&socket, NotSentLowat, &UNSENT)?;
-                Ok(Some(Arc::new(socket) as Arc<dyn Channel>))
-            }),
-        };
-        match accepted {
-            Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::WouldBlock
-                        | io::ErrorKind::Interrupted
-                        | io::ErrorKind::ConnectionAborted
-                ) =>
-            {
-                Ok(None)
-            }
-            other => other,
-        }
-    }
-}
-
-impl AsFd for Listener {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(listener) => listener.as_fd(),
-            Self::Tcp(listener) => listener.as_fd(),
-        }
-    }
-}
-
-/// Whether the client runs as the same user or as root. The socket's mode is not enough: not every
-/// system or folder enforces it.
-fn may_come_in(socket: &UnixStream) -> io::Result<bool> {
-    let peer = getsockopt(socket, PeerCredentials)?.uid();
-    Ok(peer == 0 || peer == geteuid().as_raw())
 }
 
 /// Asks a server to stop. Clones stand for the same request, and can be used from any thread.
@@ -656,8 +610,10 @@ mod tests {
             base_allocation: false,
         };
         for id in 0..2 {
-            let connection = Connection::new(channel(), agreed, Arc::clone(&server.service));
-            let client = Client::Served(connection);
+            let peer = Peer::Process { pid: 1, uid: 0 };
+            let service = Arc::clone(&server.service);
+            let connection = Connection::new(channel(), peer, agreed, service);
+            let client = Client::Served(connection, peer);
             server.lock().present.insert(id, client);
         }
         // This client may still need half a minute for its handshake.

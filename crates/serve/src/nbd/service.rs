@@ -22,21 +22,16 @@ pub struct Service {
     purse: Arc<Purse>,
     stats: Arc<Stats>,
     watch: Watch,
-    notes: Option<Notes>,
 }
 
-/// A callback that receives notes about clients, one sentence at a time, from any thread.
-pub type Notes = Box<dyn Fn(&str) + Send + Sync>;
-
 impl Service {
-    pub fn new(disk: Arc<Disk>, notes: Option<Notes>) -> Self {
+    pub fn new(disk: Arc<Disk>) -> Self {
         Self {
             disk,
             buffers: Buffers::default(),
             purse: Arc::default(),
             stats: Arc::default(),
             watch: Watch::default(),
-            notes,
         }
     }
 
@@ -58,12 +53,6 @@ impl Service {
 
     pub fn watch(&self) -> &Watch {
         &self.watch
-    }
-
-    pub fn note(&self, words: &str) {
-        if let Some(notes) = &self.notes {
-            notes(words);
-        }
     }
 }
 

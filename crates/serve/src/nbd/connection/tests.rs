@@ -132,8 +132,9 @@ fn agreed(
         structured_replies,
         base_allocation: structured_replies,
     };
-    let service = Arc::new(Service::new(Arc::new(disk), None));
-    Connection::new(channel, agreed, service)
+    let service = Arc::new(Service::new(Arc::new(disk)));
+    let peer = Peer::Process { pid: 1, uid: 0 };
+    Connection::new(channel, peer, agreed, service)
 }
 
 impl Drop for Session {

@@ -83,7 +83,7 @@ impl Client {
     fn ended(self) -> Vec<u8> {
         let offer = offer(TlsPolicy::Off);
         let (outcome, replies) = self.run(&offer);
-        assert!(matches!(outcome, Ok(Outcome::Ended)), "{outcome:?}");
+        assert!(matches!(outcome, Ok(Outcome::Ended(_))), "{outcome:?}");
         replies
     }
 
@@ -289,7 +289,10 @@ fn export_name() {
         }
         let client = Client::new(flags).option(EXPORT_NAME, b"disc");
         let (error, replies) = client.failed(TlsPolicy::Off);
-        assert!(matches!(error, NegotiateError::UnknownExport), "{error}");
+        assert!(
+            matches!(error, NegotiateError::UnknownExport { .. }),
+            "{error}"
+        );
         assert!(replies.is_empty());
     }
     // The same after structured replies.
@@ -362,7 +365,7 @@ fn a_client_may_leave_with_abort() {
     let offer = offer(TlsPolicy::Off);
     let mut deaf = Deaf(Client::new(FIXED).option(ABORT, &[]));
     let outcome = Handshake::new(&offer).run(&mut deaf);
-    assert!(matches!(outcome, Ok(Outcome::Ended)));
+    assert!(matches!(outcome, Ok(Outcome::Ended(_))));
 
     let mut deaf = Deaf(Client::new(FIXED).option(LIST, &[]));
     let error = Handshake::new(&offer)
@@ -576,7 +579,7 @@ fn a_client_that_leaves_between_messages_is_not_an_error() {
         let offer = offer(TlsPolicy::Off);
         let mut client = Client::in_tls().raw(&whole.input[..cut]);
         match Handshake::new(&offer).run(&mut client) {
-            Ok(Outcome::Ended) => assert!(boundaries.contains(&cut), "{cut}"),
+            Ok(Outcome::Ended(_)) => assert!(boundaries.contains(&cut), "{cut}"),
             Err(NegotiateError::Io(error)) => {
                 assert!(!boundaries.contains(&cut), "{cut}");
                 assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
@@ -658,7 +661,7 @@ fn where_tls_is_required_nothing_comes_before_it() {
 fn abort_needs_no_tls() {
     let offer = offer(TlsPolicy::Required);
     let (outcome, replies) = Client::new(FIXED).option(ABORT, &[]).run(&offer);
-    assert!(matches!(outcome, Ok(Outcome::Ended)));
+    assert!(matches!(outcome, Ok(Outcome::Ended(_))));
     assert_eq!(replies, reply(ABORT, 1, &[]));
 }
 
@@ -748,7 +751,7 @@ fn any_bytes_are_answered_or_refused() {
         let end = match &outcome {
             Ok(Outcome::Agreed(_)) => 0,
             Ok(Outcome::StartTls(_)) => 1,
-            Ok(Outcome::Ended) => 2,
+            Ok(Outcome::Ended(_)) => 2,
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 3
