@@ -54,6 +54,7 @@ fn open_luks(
         )));
     }
     let secrets = Asking::new(&secrets, &args.unlock.limits);
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let unlock = unlock_options(&args.unlock);
     Export::open(volume, data, &secrets, &unlock, &options, &context.library)
 }

@@ -265,6 +265,12 @@ impl SecretSource {
         Ok(secret)
     }
 
+    /// Whether the secret must be typed.
+    #[must_use]
+    pub(crate) fn is_prompt(&self) -> bool {
+        matches!(self.from, SecretFrom::Prompt(_))
+    }
+
     /// Whether it is a volume key.
     #[must_use]
     pub(crate) fn is_volume_key(&self) -> bool {

@@ -5,7 +5,7 @@ use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
-use luxor_files::{Input, Role};
+use luxor_files::{Escaped, Input, Role, path_name};
 use luxor_luks::{UnlockOptions, Unlocked};
 
 use crate::{
@@ -13,6 +13,7 @@ use crate::{
     console::complain,
     context::Context,
     error::{Error, Result},
+    process::terminal,
     secrets::SecretSource,
 };
 
@@ -66,7 +67,7 @@ pub(crate) fn unlock(
     context: &Context,
 ) -> Result<(Unlocked, SecretBytes)> {
     let options = unlock_options(args);
-    let secrets = Asking::new(secrets, &args.limits);
+    let secrets = Asking::new(secrets, &args.limits).beside_tokens(volume, args.key_slot);
     volume.unlock(&secrets, backend, &options, &context.library)
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn test_unlock(
     context: &Context,
 ) -> Result<Unlocked> {
     let options = unlock_options(args);
-    let secrets = Asking::new(secrets, &args.limits);
+    let secrets = Asking::new(secrets, &args.limits).beside_tokens(volume, args.key_slot);
     volume.test(&secrets, backend, &options, &context.library)
 }
 
@@ -109,6 +110,8 @@ pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
 pub(crate) struct Asking<'a> {
     source: &'a SecretSource,
     attempts: Cell<u32>,
+    /// Where other programs get the secrets of all keyslots. Shown before the first prompt.
+    tokens: Cell<Option<String>>,
 }
 
 impl<'a> Asking<'a> {
@@ -118,13 +121,32 @@ impl<'a> Asking<'a> {
         Self {
             source,
             attempts: Cell::new(source.attempts(limits.tries)),
+            tokens: Cell::default(),
         }
+    }
+
+    /// Names the tokens of `volume` before it asks for a secret, if no keyslot has a secret that a
+    /// user would know. Only `key_slot` counts if it is given.
+    #[must_use]
+    pub(crate) fn beside_tokens(self, volume: &Volume, key_slot: Option<u32>) -> Self {
+        if self.source.is_prompt() {
+            self.tokens.set(token_commands(volume, key_slot));
+        }
+        self
     }
 }
 
 impl Secrets for Asking<'_> {
     fn secret(&self, volume: &Path) -> Result<SecretBytes> {
         self.attempts.update(|attempts| attempts - 1);
+        if let Some(commands) = self.tokens.take() {
+            let name = path_name(volume);
+            let message = format!("{name}: its secrets are kept by tokens, and none was given");
+            if terminal().is_err() {
+                return Err(Error::failure(message).hint(commands));
+            }
+            say(&format!("luxor: {message}\n  {commands}"));
+        }
         self.source.existing(volume)
     }
 
@@ -140,5 +162,39 @@ impl Secrets for Asking<'_> {
         let wrong = wrong.source().unwrap_or(wrong);
         complain(&wrong.to_string());
         true
+    }
+}
+
+/// Returns how to get the secret of each keyslot, a line each, if a token has the secrets of all.
+fn token_commands(volume: &Volume, key_slot: Option<u32>) -> Option<String> {
+    let numbers: Vec<u32> = key_slot.into_iter().collect();
+    let device = shell_word(&volume.name());
+    let lines = volume.header.token_keyslots(&numbers).into_iter();
+    let lines = lines.map(|found| {
+        let (keyslot, token) = (found.keyslot, found.token);
+        let how = match found.kind {
+            "clevis" => format!(
+                "clevis luks pass -d {device} -s {keyslot} | luxor … --passphrase-fd 0"
+            ),
+            "systemd-recovery" => "type the recovery key".to_owned(),
+            _ => format!(
+                "cryptsetup luksAddKey --token-id {token} {device} NEW-KEY-FILE adds a key file, for \
+                 luxor … --key-file NEW-KEY-FILE"
+            ),
+        };
+        let kind = Escaped(found.kind);
+        format!("keyslot {keyslot}, token {token} ({kind}): {how}")
+    });
+    let lines: Vec<_> = lines.collect();
+    (!lines.is_empty()).then(|| lines.join("\n  "))
+}
+
+/// Quotes a name for the shell if it has characters that mean something there.
+fn shell_word(name: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);
+    if name.chars().all(is_plain) {
+        name.to_owned()
+    } else {
+        format!("'{}'", name.replace('\'', r"'\''"))
     }
 }

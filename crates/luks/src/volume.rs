@@ -23,6 +23,7 @@ use crate::{
         keyslot::Keyslot,
         metadata::Metadata,
         segment::{Segment, SegmentError, SegmentSize},
+        token::{TokenKeyslot, token_keyslots},
         unlock::{UnlockError, UnlockOptions, Unlocked},
     },
     volume::create::LuksVersion,
@@ -375,6 +376,20 @@ impl VolumeHeader {
             Self::Luks1(header) => header.describe().keyslots,
             Self::Luks2(header) => header.describe().keyslots,
         }
+    }
+
+    /// The keyslots of `numbers`, or all if it is empty, if other programs get the secrets of all of
+    /// them through tokens. Otherwise none: a keyslot without a token has a passphrase or a key
+    /// file.
+    #[must_use]
+    pub fn token_keyslots(&self, numbers: &[u32]) -> Vec<TokenKeyslot<'_>> {
+        let Self::Luks2(header) = self else {
+            return Vec::new();
+        };
+        let header = header.describe();
+        let used = header.keyslots.keys().copied();
+        let wanted = used.filter(|number| numbers.is_empty() || numbers.contains(number));
+        token_keyslots(header.tokens, wanted)
     }
 
     /// The keyslots that this version cannot open, by number, with the reason.

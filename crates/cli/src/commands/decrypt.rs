@@ -41,6 +41,7 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
     }
     let (name, output_name) = (volume.name(), output.name());
     let secrets = Asking::new(&secrets, &args.unlock.limits);
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let options = unlock_options(&args.unlock);
     let decrypted = luxor::decrypt(volume, &secrets, &options, output, &context.library)?;
     let missing = match decrypted.missing {

@@ -88,6 +88,7 @@ fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
     }
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let new = || new.new_one(&args.volume);
     let number = volume.add_key(args.new_key_slot, &secrets, new, &options, &context.library)?;
     context.console.tell(format!("keyslot {number} added"));
@@ -99,6 +100,7 @@ fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
     let options = options(&volume, &args.unlock, &args.pbkdf)?;
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let new = |old| {
         drop(old);
         new.new_one(&args.volume)
@@ -113,6 +115,7 @@ fn convert(args: &KeyConvertArgs, context: &Context) -> Result<()> {
     let options = options(&volume, &args.unlock, &args.pbkdf)?;
     let existing = existing(&args.volume, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let number = volume.change_key(&secrets, Ok, &options, &context.library)?;
     context.console.tell(format!("keyslot {number} changed"));
     Ok(())

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `token` and `config`, and the commands with which scripts identify a volume.
 
-use std::{ffi::OsStr, fs};
+use std::{
+    ffi::OsStr,
+    fs,
+    io::Write,
+    process::{Command, Stdio},
+};
 
 use serde_json::Value;
 
 use crate::{
     keys::prepared,
-    support::{Folder, Outcome, luxor, tool},
+    support::{FAST, Folder, Outcome, luxor, shell_without_terminal, terminal, tool},
 };
 
 const TOKEN: &str =
@@ -21,6 +26,77 @@ fn run(folder: &Folder, line: &str) -> Outcome {
 
 fn metadata(folder: &Folder) -> Value {
     serde_json::from_slice(&run(folder, "dump --json volume").stdout).unwrap()
+}
+
+/// A token as `clevis luks bind` makes it, and one of another program.
+#[test]
+fn a_volume_with_tokens_only_names_the_command_for_its_secret() {
+    let folder = prepared();
+    let add = |kind: &str, keyslot: u32| {
+        let json = format!(r#"{{"type":"{kind}","keyslots":["{keyslot}"],"jwe":{{}}}}"#);
+        let add = ["token", "import", "volume"];
+        let mut cryptsetup = Command::new("cryptsetup");
+        cryptsetup
+            .args(add)
+            .current_dir(folder.path())
+            .stdin(Stdio::piped());
+        let mut child = cryptsetup.spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(json.as_bytes())
+            .unwrap();
+        assert!(child.wait().unwrap().success());
+    };
+    let line = "clevis luks pass -d volume -s 0 | luxor … --passphrase-fd 0";
+    let commands = [
+        "decrypt volume out",
+        "serve --socket socket volume",
+        "mount volume .empty",
+        "check --passphrase volume",
+        "key add --new-key-file other volume",
+    ];
+    fs::create_dir(folder.join(".empty")).unwrap();
+    for is_bound in [false, true] {
+        if is_bound {
+            add("clevis", 0);
+        }
+        for command in commands {
+            let command = format!("\"$luxor\" {command}");
+            let outcome = shell_without_terminal(&command, folder.path());
+            outcome.assert_code(1);
+            assert_eq!(outcome.stderr.contains(line), is_bound, "{outcome:?}");
+            let said = outcome.stderr.contains("there is no terminal");
+            assert_eq!(said, !is_bound, "{outcome:?}");
+        }
+    }
+    // The terminal shows it before the prompt, which still takes the secret.
+    let (code, screen) = terminal("decrypt volume out", &["one\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains(line), "{screen}");
+    assert_eq!(fs::read(folder.join("out")).unwrap(), b"plain");
+    // A secret that is given needs no advice.
+    let outcome = run(&folder, "check --key-file key volume");
+    assert!(!outcome.stderr.contains("clevis"), "{outcome:?}");
+
+    // A second keyslot with a token of another program.
+    luxor("key add --key-file key --new-key-file other volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let refused = |line: &str| {
+        let line = format!("\"$luxor\" {line}");
+        shell_without_terminal(&line, folder.path()).stderr
+    };
+    // It has no token yet, so its secret may be known.
+    assert!(refused("decrypt volume other-out").contains("there is no terminal"));
+    assert!(refused("decrypt --key-slot 0 volume other-out").contains(line));
+    add("systemd-tpm2", 1);
+    let said = refused("decrypt volume other-out");
+    assert!(said.contains(line), "{said}");
+    let line = "keyslot 1, token 2 (systemd-tpm2): cryptsetup luksAddKey --token-id 2 volume";
+    assert!(said.contains(line), "{said}");
 }
 
 #[test]

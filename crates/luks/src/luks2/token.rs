@@ -2,6 +2,8 @@
 //! Tokens: notes in the metadata (LUKS2 specification, section 3.5). Luxor's own token records the
 //! exact length of a file; all others are kept and ignored.
 
+use std::collections::BTreeMap;
+
 use luxor_sector::SectorSize;
 use serde_json::json;
 
@@ -77,6 +79,37 @@ impl Token {
     pub(crate) fn is_of_file(&self) -> bool {
         self.file_length.is_some() || self.has_trailer
     }
+}
+
+/// A keyslot whose secret another program gets through a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenKeyslot<'a> {
+    /// The number of the keyslot.
+    pub keyslot: u32,
+    /// The number of the token.
+    pub token: u32,
+    /// The type of the token, such as `clevis` or `systemd-tpm2`.
+    pub kind: &'a str,
+}
+
+/// Returns the keyslots of `numbers`, each with its first token. Returns none if a keyslot has no
+/// token: its secret is then a passphrase or a key file.
+pub(crate) fn token_keyslots(
+    tokens: &BTreeMap<u32, Token>,
+    numbers: impl Iterator<Item = u32>,
+) -> Vec<TokenKeyslot<'_>> {
+    let of_keyslot = |keyslot| {
+        let mut tokens = tokens.iter();
+        let (token, found) = tokens.find(|(_, token)| token.keyslots.contains(&keyslot))?;
+        Some(TokenKeyslot {
+            keyslot,
+            token: *token,
+            kind: &found.kind,
+        })
+    };
+    let all: Option<Vec<_>> = numbers.map(of_keyslot).collect();
+    all.unwrap_or_default()
 }
 
 /// Returns a token of the type that cryptsetup makes and uses for the kernel's keyring (LUKS2
