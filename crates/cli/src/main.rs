@@ -15,6 +15,7 @@ mod export;
 mod listen;
 mod log;
 mod new_volume;
+mod notify;
 mod pid_file;
 mod process;
 mod progress;

@@ -16,7 +16,8 @@ use super::{ExportArgs, StatsArgs};
 /// SIGTERM, SIGINT and SIGHUP stop it: it answers the requests under way, writes everything to
 /// the disk, and exits with 0. A second signal ends it at once, with 130.
 ///
-/// Without --socket and --listen it uses the sockets passed by systemd (`LISTEN_FDS`).
+/// Without --socket and --listen it uses the sockets passed by systemd (`LISTEN_FDS`). It tells
+/// systemd when clients can connect, and when it stops (`NOTIFY_SOCKET`).
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,12 +33,12 @@ pub(crate) struct ServeArgs {
 
     /// Listen on a Unix socket, for this user and root only
     #[arg(long, value_name = "PATH", value_hint = ValueHint::FilePath)]
-    #[arg(help_heading = "Clients", conflicts_with = "listen")]
+    #[arg(help_heading = "Clients")]
     pub socket: Option<PathBuf>,
 
     /// Listen on a TCP address: `127.0.0.1`, `[::1]:10809`, `name:port` (default port: 10809)
     ///
-    /// Needs --tls-cert, --tls-key and --tls-ca, or --insecure.
+    /// Needs --tls-cert, --tls-key and --tls-ca, or --insecure. May be combined with --socket.
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub listen: Option<String>,
 

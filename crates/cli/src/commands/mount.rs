@@ -18,7 +18,7 @@ use crate::{
     args::MountArgs,
     context::Context,
     error::{Error, ErrorClass, Result},
-    export,
+    export, notify,
     process::{StopOnSignal, unblocked},
     stats::{Page, Telling},
 };
@@ -55,6 +55,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         StopOnSignal::new(move || {
             // After the end the receiver is gone.
             let _ = stop.send(());
+            notify::stopping_without_waiting();
         })
     };
     // A signal may arrive before the disk is mounted.
@@ -89,7 +90,9 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
             path_name(&args.folder)
         ));
         telling.announce(console);
+        notify::ready(console, &format!("{} is shown as {shown}", export.name));
         let served = mounted.serve();
+        notify::stopping();
         drop((telling, end));
         served.map_err(|error| {
             Error::io(

@@ -16,7 +16,7 @@ use crate::{
     error::{Error, ErrorClass, Result},
     export,
     listen::{self, SocketFile},
-    log,
+    log, notify,
     pid_file::PidFile,
     process::{self, StopOnSignal},
     stats::{Page, Telling},
@@ -56,19 +56,30 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     let telling = Telling::begin(&args.stats, &page, server.stats(), &export.disk)?;
     let _signals = {
         let stop = stop.clone();
-        StopOnSignal::new(move || stop.request())
+        StopOnSignal::new(move || {
+            stop.request();
+            notify::stopping_without_waiting();
+        })
     };
     let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
-    for listener in &listeners {
-        let read_only = if export.disk.is_read_only() {
-            ", read-only"
-        } else {
-            ""
-        };
-        let uri = listen::uri(listener, &args.export_name, args.tls_cert.is_some());
+    let read_only = if export.disk.is_read_only() {
+        ", read-only"
+    } else {
+        ""
+    };
+    let uris = listeners
+        .iter()
+        .map(|listener| listen::uri(listener, &args.export_name, args.tls_cert.is_some()));
+    let uris: Vec<_> = uris.collect();
+    for uri in &uris {
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
     telling.announce(console);
+    let at = uris.join(" and ");
+    notify::ready(
+        console,
+        &format!("Serving {}{read_only}, at {at}", export.name),
+    );
     let served = server.run(&listeners, &stop).map_err(|error| {
         let class = match error {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,
@@ -76,6 +87,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         };
         Error::new(class, format!("{}: {error}", export.name))
     });
+    notify::stopping();
     // Release the volume before the socket and the pid file disappear: a program that waits for
     // that can then use the volume.
     drop((telling, server, export));
@@ -102,43 +114,37 @@ fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
 }
 
 /// Where clients connect.
-enum Places<'a> {
+struct Places<'a> {
     /// `--socket`.
-    Socket(&'a Path),
+    socket: Option<&'a Path>,
     /// `--listen`.
-    Tcp(&'a str),
+    address: Option<&'a str>,
     /// Sockets inherited from systemd, which already listen.
-    Inherited(Vec<Listener>),
+    inherited: Vec<Listener>,
 }
 
 impl<'a> Places<'a> {
     fn of(args: &'a ServeArgs, tls: bool) -> Result<Self> {
+        let (socket, address) = (args.socket.as_deref(), args.listen.as_deref());
         let inherited = listen::inherited()?;
-        let places = match (&args.socket, &args.listen) {
-            (Some(_), _) | (_, Some(_)) if !inherited.is_empty() => {
+        match (socket.is_some() || address.is_some(), inherited.is_empty()) {
+            (true, false) => {
                 return Err(Error::failure(
                     "--socket and --listen cannot be used together with the sockets of LISTEN_FDS",
                 ));
             }
-            (Some(path), _) => {
-                SocketFile::check(path)?;
-                Self::Socket(path)
-            }
-            (None, Some(address)) => Self::Tcp(address),
-            (None, None) if inherited.is_empty() => {
+            (false, true) => {
                 return Err(Error::failure(
                     "no address to listen on: give --socket PATH or --listen ADDRESS",
                 ));
             }
-            (None, None) => Self::Inherited(inherited),
-        };
-        let over_tcp = match &places {
-            Self::Socket(_) => false,
-            Self::Tcp(_) => true,
-            Self::Inherited(listeners) => listeners
-                .iter()
-                .any(|listener| matches!(listener, Listener::Tcp(_))),
-        };
+            _ => {}
+        }
+        if let Some(path) = socket {
+            SocketFile::check(path)?;
+        }
+        let is_tcp = |listener: &Listener| matches!(listener, Listener::Tcp(_));
+        let over_tcp = address.is_some() || inherited.iter().any(is_tcp);
         if tls && !over_tcp {
             return Err(Error::failure(
                 "--tls-cert, --tls-key and --tls-ca are for TCP: a Unix socket has no TLS",
@@ -154,20 +160,23 @@ impl<'a> Places<'a> {
                  TLS.",
             ));
         }
-        Ok(places)
+        Ok(Self {
+            socket,
+            address,
+            inherited,
+        })
     }
 
     fn listen(self) -> Result<(Vec<Listener>, Option<SocketFile>)> {
-        match self {
-            Self::Socket(path) => {
-                let (listener, file) = SocketFile::listen(path)?;
-                Ok((vec![Listener::Unix(listener)], Some(file)))
-            }
-            Self::Tcp(address) => {
-                let listeners = listen::listen_tcp(address)?.into_iter();
-                Ok((listeners.map(Listener::Tcp).collect(), None))
-            }
-            Self::Inherited(listeners) => Ok((listeners, None)),
+        let mut listeners = self.inherited;
+        if let Some(address) = self.address {
+            listeners.extend(listen::listen_tcp(address)?.into_iter().map(Listener::Tcp));
         }
+        let Some(path) = self.socket else {
+            return Ok((listeners, None));
+        };
+        let (listener, file) = SocketFile::listen(path)?;
+        listeners.push(Listener::Unix(listener));
+        Ok((listeners, Some(file)))
     }
 }

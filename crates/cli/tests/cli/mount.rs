@@ -7,6 +7,7 @@ use std::{
     net::TcpListener,
     os::unix::{
         fs::{FileExt, PermissionsExt, chown},
+        net::UnixDatagram,
         process::CommandExt,
     },
     path::PathBuf,
@@ -64,17 +65,21 @@ struct Mounted {
 
 impl Mounted {
     fn new(folder: &Folder, arguments: &str) -> Self {
-        let mut child = mount(folder, arguments).spawn();
+        let dir = arguments.split_whitespace().last().unwrap();
+        Self::of(mount(folder, arguments), folder.join(dir))
+    }
+
+    fn of(luxor: Luxor, folder: PathBuf) -> Self {
+        let mut child = luxor.spawn();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         stderr.read_line(&mut line).unwrap();
         assert!(line.starts_with("luxor: the plaintext is "), "{line}");
-        let dir = arguments.split_whitespace().last().unwrap();
         Self {
             child,
             stderr,
             line,
-            folder: folder.join(dir),
+            folder,
         }
     }
 
@@ -103,6 +108,26 @@ impl Drop for Mounted {
             .arg(&self.folder)
             .status();
     }
+}
+
+#[test]
+fn the_service_manager_hears_of_a_mount() {
+    let folder = prepared();
+    let manager = UnixDatagram::bind(folder.join("notify")).unwrap();
+    manager.set_read_timeout(Some(FOR_EVER)).unwrap();
+    let heard = || {
+        let mut message = [0; 4096];
+        let len = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    let luxor = mount(&folder, "photos.tar.luks dir").env("NOTIFY_SOCKET", folder.join("notify"));
+    let mounted = Mounted::of(luxor, folder.join("dir"));
+    let ready = "READY=1\nSTATUS=photos.tar.luks is shown as dir/photos.tar\n";
+    assert_eq!(heard(), ready);
+    assert!(mounted.file().exists());
+    mounted.send(Signal::SIGTERM);
+    assert!(heard().starts_with("STOPPING=1\n"));
+    assert_eq!(mounted.end(), (Some(0), String::new()));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::{
         fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-        net::{UnixListener, UnixStream},
+        net::{UnixDatagram, UnixListener, UnixStream},
     },
     path::Path,
     process::{Child, Command, Stdio},
@@ -577,7 +577,6 @@ fn options_that_do_not_fit_are_refused() {
         assert!(!folder.join("a").exists(), "{line}");
     }
     for (line, words) in [
-        ("--socket a --listen b volume", "cannot be used with"),
         ("--socket a", "required"),
         ("--socket a --cipher serpent volume", "aes-xts-plain64"),
     ] {
@@ -608,6 +607,71 @@ fn a_quiet_server_prints_nothing() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty() && output.stdout.is_empty());
+}
+
+#[test]
+fn a_socket_and_an_address_are_served_together() {
+    let folder = prepared(b"attack at dawn");
+    let line = "--socket socket --listen 127.0.0.1:0 --insecure volume";
+    let server = Server::start(&folder, line);
+    assert!(server.uri.starts_with("nbd://127.0.0.1:"), "{}", server.uri);
+    let second = server.stderr.recv_timeout(FOR_EVER).unwrap();
+    let uri = format!("nbd+unix:///?socket={}", folder.join("socket").display());
+    assert!(second.ends_with(&format!(", at {uri}")), "{second}");
+    for uri in [&server.uri, &uri] {
+        assert_eq!(read_all(uri, &folder), b"attack at dawn");
+    }
+    server.stop();
+    assert!(!folder.join("socket").exists());
+    // Over TCP, clients need TLS beside a Unix socket too.
+    let line = "--socket socket --listen 127.0.0.1:0 volume";
+    refusal(&folder, line).fails(1, "--insecure");
+    assert!(!folder.join("socket").exists());
+}
+
+/// systemd's side of `sd_notify(3)`.
+#[test]
+fn the_service_manager_hears_of_the_beginning_and_the_end() {
+    let plain = bytes(8 << 20, 1);
+    let folder = prepared(&plain);
+    let manager = UnixDatagram::bind(folder.join("notify")).unwrap();
+    manager.set_read_timeout(Some(FOR_EVER)).unwrap();
+    let heard = || {
+        let mut message = [0; 4096];
+        let len = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..len].to_vec()).unwrap()
+    };
+    let child = serve(&folder, "-q --socket socket volume")
+        .env("NOTIFY_SOCKET", folder.join("notify"))
+        .spawn();
+    let uri = format!("nbd+unix:///?socket={}", folder.join("socket").display());
+    let ready = format!("READY=1\nSTATUS=Serving volume, at {uri}\n");
+    assert_eq!(heard(), ready);
+    assert!(read_all(&uri, &folder) == plain);
+    // A client that takes no replies delays the end, but not the message.
+    let mut client = UnixStream::connect(folder.join("socket")).unwrap();
+    client.write_all(&lazy_client(64, 1 << 20)).unwrap();
+    client.read_exact(&mut [0; 18 + 10 + 16 + 1024]).unwrap();
+    kill(
+        Pid::from_raw(child.id().try_into().unwrap()),
+        Signal::SIGTERM,
+    )
+    .unwrap();
+    assert!(heard().starts_with("STOPPING=1\nSTATUS=Stopping"));
+    drop(client);
+    assert_eq!(ended(child).code, Some(0));
+    manager.set_nonblocking(true).unwrap();
+    assert!(manager.recv(&mut [0; 4096]).is_err());
+
+    // A socket that nobody reads must not keep clients out.
+    let luxor = serve(&folder, "--socket socket volume").env("NOTIFY_SOCKET", "/nowhere");
+    let server = Server::of(luxor);
+    let warning = server.stderr.recv_timeout(FOR_EVER).unwrap();
+    assert!(
+        warning.contains("warning: cannot reach the socket of NOTIFY_SOCKET"),
+        "{warning}"
+    );
+    server.stop();
 }
 
 /// Opens sockets as systemd does, then executes the program. The arguments are the kinds of
