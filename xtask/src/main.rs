@@ -28,7 +28,7 @@ use std::{
     env, fs,
     num::NonZero,
     path::{Path, PathBuf},
-    process::ExitCode,
+    process::{Command, ExitCode},
     thread,
 };
 
@@ -205,8 +205,8 @@ fn ci(steps: &mut Steps) {
     steps.run("Python wheel", bindings_python::wheel);
     guard::steps(steps);
     steps.run("licences and sources", || {
-        setup::ensure_cargo_tool("cargo-deny")?;
-        process::run(cargo("deny --locked check bans licenses sources"))
+        let mut deny = setup::cargo_tool("deny")?;
+        process::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]))
     });
     fuzz(steps, FUZZ_SECONDS_IN_CI);
 }
@@ -310,18 +310,26 @@ fn rust_tests(steps: &mut Steps, packages: Option<&str>) -> bool {
 fn fuzz(steps: &mut Steps, seconds: u32) {
     let mut targets = Vec::new();
     steps.run("fuzz targets: build", || {
-        setup::ensure_cargo_tool("cargo-fuzz")?;
-        let list = process::output(cargo("fuzz list"))?;
+        let list = process::output(setup::cargo_tool("fuzz")?.arg("list"))?;
         targets = list.lines().map(str::to_owned).collect();
         if targets.is_empty() {
             return Err("there are no fuzz targets".to_owned());
         }
-        process::run(process::cargo_fuzz("build"))
+        process::run(cargo_fuzz("build")?)
     });
     steps.run(&format!("fuzz targets: {seconds} s each"), || {
         let jobs = targets.iter().map(|target| fuzz_job(target, seconds));
         jobs::run(jobs.collect::<Result<_, _>>()?)
     });
+}
+
+/// Returns `cargo fuzz`, which needs unstable compiler flags.
+fn cargo_fuzz(subcommand: &str) -> Result<Command, String> {
+    let mut command = setup::cargo_tool("fuzz")?;
+    // The default is one codegen unit. With several, the build uses all cores.
+    command.args([subcommand, "--codegen-units=16"]);
+    command.env("RUSTC_BOOTSTRAP", "1");
+    Ok(command)
 }
 
 /// Returns a folder with this name, and makes it if necessary.
@@ -334,7 +342,7 @@ fn folder(parent: &str, name: &str) -> Result<PathBuf, String> {
 fn fuzz_job(target: &str, seconds: u32) -> Result<Job, String> {
     // New inputs go to a corpus that is not committed.
     let corpus = folder("target/fuzz-corpus", target)?;
-    let mut command = process::cargo_fuzz("run");
+    let mut command = cargo_fuzz("run")?;
     command.arg(target).arg(&corpus);
     let archive = process::root().join(format!("fuzz/corpus/{target}.tar.gz"));
     if archive.is_file() {

@@ -125,15 +125,6 @@ const FEATURES: [(&str, &str); 5] = [
     ("luxor-sector", "faulty"),
 ];
 
-/// Returns `cargo fuzz`, which needs unstable compiler flags.
-pub fn cargo_fuzz(subcommand: &str) -> Command {
-    let mut command = cargo("fuzz");
-    // The default is one codegen unit. With several, the build uses all cores.
-    command.args([subcommand, "--codegen-units=16"]);
-    command.env("RUSTC_BOOTSTRAP", "1");
-    command
-}
-
 /// Returns a program that was built with this one, by its path in the profile's folder.
 pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().map_err(|e| e.to_string())?;

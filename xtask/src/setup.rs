@@ -4,6 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
 use crate::{
@@ -411,15 +412,19 @@ pub fn ensure(needs: &[Need]) -> Result<String, String> {
     })
 }
 
-/// Installs a cargo subcommand such as `cargo-deny` from source, if it is missing.
-pub fn ensure_cargo_tool(name: &str) -> Result<String, String> {
-    let subcommand = name.trim_start_matches("cargo-");
-    if process::succeeds(cargo(subcommand).arg("--version")) {
-        return Ok(String::new());
+/// Returns a command that runs a subcommand of cargo which is not part of it, such as `deny`. If this
+/// machine has none, Python's package index has it built: from source each takes minutes.
+pub fn cargo_tool(name: &str) -> Result<Command, String> {
+    if process::succeeds(cargo(name).arg("--version")) {
+        return Ok(cargo(name));
     }
-    // Without optimisation and debug information, because the tool runs only for seconds.
-    let install = "install --locked --debug --config profile.dev.debug=false";
-    process::run(cargo(install).arg(name))
+    let python = ensure_python(
+        &process::root().join("target/cargo-tools"),
+        &process::root().join("xtask/requirements.txt"),
+    )?;
+    let mut tool = command(python.with_file_name(format!("cargo-{name}")));
+    tool.arg(name);
+    Ok(tool)
 }
 
 /// Makes a Python environment in `folder`, with the packages and versions that the file
