@@ -128,7 +128,9 @@ mod model {
         .map(String::from)
         .to_vec();
         let manifest = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"));
-        let folder = manifest.join("../../rtl/rtl");
+        // A link to `rtl/rtl`, so that a package of this crate contains the sources.
+        let folder = manifest.join("rtl");
+        let folder = fs::canonicalize(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let name = |path: &Path| path.display().to_string();
         arguments.push(name(out));
         arguments.extend(

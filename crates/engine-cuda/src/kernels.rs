@@ -19,10 +19,7 @@ macro_rules! kernels {
     ($size:literal) => {
         Kernels {
             ptx: {
-                let text = concat!(
-                    include_str!(concat!("../../../kernels/ptx/aes", $size, ".ptx")),
-                    "\0"
-                );
+                let text = concat!(include_str!(concat!("../ptx/aes", $size, ".ptx")), "\0");
                 match CStr::from_bytes_with_nul(text.as_bytes()) {
                     Ok(text) => text,
                     Err(_) => panic!("the PTX contains a zero byte"),

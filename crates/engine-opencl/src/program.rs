@@ -13,14 +13,14 @@ use crate::{
 
 /// `kernels/luxor.cl` with its includes inlined, since an OpenCL program cannot include files.
 const SOURCE: &str = concat!(
-    include_str!("../../../kernels/portability.h"),
-    include_str!("../../../kernels/tables.h"),
-    include_str!("../../../kernels/aes.h"),
-    include_str!("../../../kernels/gf128.h"),
-    include_str!("../../../kernels/numbers.h"),
-    include_str!("../../../kernels/xts.h"),
-    include_str!("../../../kernels/ctr.h"),
-    include_str!("../../../kernels/kernels.h"),
+    include_str!("../kernels/portability.h"),
+    include_str!("../kernels/tables.h"),
+    include_str!("../kernels/aes.h"),
+    include_str!("../kernels/gf128.h"),
+    include_str!("../kernels/numbers.h"),
+    include_str!("../kernels/xts.h"),
+    include_str!("../kernels/ctr.h"),
+    include_str!("../kernels/kernels.h"),
 );
 
 /// The kernels for each key size. Each is built when the first key of that size is loaded, because
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_source_is_that_of_the_file_that_names_its_parts() {
-        let names = include_str!("../../../kernels/luxor.cl");
+        let names = include_str!("../kernels/luxor.cl");
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
         let parts = names
             .lines()
