@@ -46,7 +46,7 @@ fn cuda() -> Result<Arc<dyn Backend>, Unavailable> {
 
 #[cfg(not(feature = "cuda"))]
 fn cuda() -> Result<Arc<dyn Backend>, Unavailable> {
-    Err(Unavailable::Feature { feature: "cuda" })
+    Err(without_library("cuda"))
 }
 
 #[cfg(feature = "opencl")]
@@ -59,7 +59,17 @@ fn opencl() -> Result<Arc<dyn Backend>, Unavailable> {
 
 #[cfg(not(feature = "opencl"))]
 fn opencl() -> Result<Arc<dyn Backend>, Unavailable> {
-    Err(Unavailable::Feature { feature: "opencl" })
+    Err(without_library("opencl"))
+}
+
+/// Returns the reason why a backend was not compiled in that loads a library.
+#[cfg(not(all(feature = "cuda", feature = "opencl")))]
+fn without_library(feature: &'static str) -> Unavailable {
+    if cfg!(target_feature = "crt-static") {
+        Unavailable::Device("not in the static program, which cannot load libraries".to_owned())
+    } else {
+        Unavailable::Feature { feature }
+    }
 }
 
 #[cfg(feature = "fpga")]
