@@ -66,7 +66,12 @@ pub fn test(packages: Option<&str>) -> Result<String, String> {
         None => format!("{PRIVATE} -lstdc++"),
         Some(_) => PRIVATE.to_owned(),
     };
-    let installed = Installed::new(&archive, &folder()?.join("prefix"), &private, &[])?;
+    let installed = Installed::new(
+        &archive,
+        &Place::at(&folder()?.join("prefix")),
+        &private,
+        &[],
+    )?;
     jobs::run(installed.jobs()?)
 }
 
@@ -75,8 +80,20 @@ pub fn install(prefix: &str) -> Result<String, String> {
     process::run(cargo("build --locked --release --package luxor-c"))?;
     let archive = process::beside_this_program("../release/libluxor_c.a")?;
     let prefix = path::absolute(prefix).map_err(|e| format!("{prefix}: {e}"))?;
-    let installed = Installed::new(&archive, &prefix, PRIVATE, &["-Wl,--strip-debug"])?;
-    Ok(format!("installed in {}", installed.prefix.display()))
+    install_into(&archive, &Place::at(&prefix), false)?;
+    Ok(format!("installed in {}", prefix.display()))
+}
+
+/// Installs the library from the static library `archive`, for users.
+pub fn install_into(archive: &Path, place: &Place, has_fpga: bool) -> Result<(), String> {
+    let options = ["-Wl,--strip-debug"];
+    Installed::new(archive, place, &private(has_fpga), &options)?;
+    Ok(())
+}
+
+/// Returns the libraries that the library needs. The simulated core of the engine `fpga` is C++.
+fn private(has_fpga: bool) -> String {
+    format!("{PRIVATE}{}", if has_fpga { " -lstdc++" } else { "" })
 }
 
 /// Writes the committed header and the description of the ABI.
@@ -88,7 +105,12 @@ pub fn write(steps: &mut Steps) {
         process::run(header.env("LUXOR_WRITE_HEADER", "1"))?;
         process::run(process::cargo_packages("build", "luxor-c").args(["--lib", "--tests"]))?;
         let archive = process::beside_this_program("libluxor_c.a")?;
-        let installed = Installed::new(&archive, &folder()?.join("prefix"), PRIVATE, &[])?;
+        let installed = Installed::new(
+            &archive,
+            &Place::at(&folder()?.join("prefix")),
+            PRIVATE,
+            &[],
+        )?;
         let mut describe = command("abidw");
         describe.args("--no-show-locs --no-comp-dir-path --no-corpus-path".split(' '));
         describe.args("--no-elf-needed --type-id-style hash".split(' '));
@@ -114,17 +136,37 @@ fn without_empty_units(abi: &str) -> String {
     kept.join("\n") + "\n"
 }
 
+/// Where the library is installed.
+pub struct Place<'a> {
+    /// The folder that the files are written into.
+    pub folder: &'a Path,
+    /// That folder in the description for `pkg-config`, which can follow a folder that is moved.
+    pub prefix: &'a str,
+    /// The folder of the libraries in it.
+    pub lib: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn at(folder: &'a Path) -> Self {
+        Self {
+            folder,
+            prefix: "${pcfiledir}/../..",
+            lib: "lib",
+        }
+    }
+}
+
 /// An installed library.
 struct Installed {
-    prefix: PathBuf,
+    lib: PathBuf,
 }
 
 impl Installed {
-    /// Installs the library from the static library `archive` into the folder `prefix`. `private`
-    /// names the libraries that it needs, and `options` are for the linker.
-    fn new(archive: &Path, prefix: &Path, private: &str, options: &[&str]) -> Result<Self, String> {
-        let fail = |error: io::Error| format!("{}: {error}", prefix.display());
-        let (include, lib) = (prefix.join("include"), prefix.join("lib"));
+    /// Installs the library from the static library `archive`. `private` names the libraries that
+    /// it needs, and `options` are for the linker.
+    fn new(archive: &Path, place: &Place, private: &str, options: &[&str]) -> Result<Self, String> {
+        let fail = |error: io::Error| format!("{}: {error}", place.folder.display());
+        let (include, lib) = (place.folder.join("include"), place.folder.join(place.lib));
         for folder in [&include, &lib.join("pkgconfig")] {
             fs::create_dir_all(folder).map_err(fail)?;
         }
@@ -135,6 +177,8 @@ impl Installed {
         let version = env!("CARGO_PKG_VERSION");
         let template = fs::read_to_string(source.join("luxor.pc.in")).map_err(fail)?;
         let description = template
+            .replace("@prefix@", place.prefix)
+            .replace("@lib@", place.lib)
             .replace("@version@", version)
             .replace("@private@", private);
         write_file(&lib.join("pkgconfig/luxor.pc"), description)?;
@@ -156,13 +200,11 @@ impl Installed {
                 _ => symlink(target, &name).map_err(fail)?,
             }
         }
-        Ok(Self {
-            prefix: prefix.to_owned(),
-        })
+        Ok(Self { lib })
     }
 
     fn library(&self) -> PathBuf {
-        self.prefix.join("lib").join(SONAME)
+        self.lib.join(SONAME)
     }
 
     /// Returns a command that compiles `source` to `output`. `packages` is for `pkg-config`.
@@ -176,7 +218,7 @@ impl Installed {
     ) -> Result<Command, String> {
         let mut ask = command("pkg-config");
         ask.args(["--cflags", "--libs"]).args(packages.split(' '));
-        ask.env("PKG_CONFIG_PATH", self.prefix.join("lib/pkgconfig"));
+        ask.env("PKG_CONFIG_PATH", self.lib.join("pkgconfig"));
         let flags = process::output(ask)?;
         let mut compile = command(compiler);
         compile
@@ -189,7 +231,7 @@ impl Installed {
             "-lluxor" if packages.contains("--static") => "-l:libluxor.a",
             _ => flag,
         }));
-        compile.arg(format!("-Wl,-rpath,{}", self.prefix.join("lib").display()));
+        compile.arg(format!("-Wl,-rpath,{}", self.lib.display()));
         Ok(compile)
     }
 

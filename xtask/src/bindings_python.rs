@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    go,
+    dist, go,
     process::{self, command},
     setup,
 };
@@ -78,9 +78,9 @@ const WHEELS: [(&str, &str); 4] = [
 /// free-threaded build, which has no stable ABI in this version.
 const INTERPRETERS: [&str; 2] = ["python3.11", "python3.14t"];
 
-/// Builds the wheels for all systems into `target/dist`. Zig links for those that this one is not.
-pub fn dist() -> Result<String, String> {
-    let folder = crate::folder("target", "dist")?;
+/// Builds the wheels for all systems into `folder`. Zig links for those that this one is not.
+/// `time` is that of the files in them.
+pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
     let requirements = process::root().join(FOLDER).join("dist-requirements.txt");
     let python = setup::ensure_python(
         &process::root().join("target/bindings-python/dist"),
@@ -88,12 +88,14 @@ pub fn dist() -> Result<String, String> {
     )?;
     for (target, system) in WHEELS {
         setup::ensure_target(target)?;
-        let mut build = maturin(&python, &folder);
+        let mut build = maturin(&python, folder);
         build.args(["--zig", "--target", target, "--compatibility", system]);
+        build.args(["--target-dir", dist::BUILD]);
+        build.env("CARGO_ENCODED_RUSTFLAGS", dist::without_paths());
+        build.env("SOURCE_DATE_EPOCH", time);
         process::run(build.arg("--interpreter").args(INTERPRETERS))?;
     }
-    let count = WHEELS.len() * INTERPRETERS.len();
-    Ok(format!("{count} wheels in {}", folder.display()))
+    Ok(String::new())
 }
 
 /// Returns a command that builds a wheel into `folder`.

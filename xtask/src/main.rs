@@ -8,12 +8,15 @@
 mod bindings_c;
 mod bindings_python;
 mod checks;
+mod debian;
+mod dist;
 mod emulate;
 mod engines;
 mod go;
 mod guard;
 mod jobs;
 mod kernels;
+mod oci;
 mod oclgrind;
 mod page;
 mod plots;
@@ -51,7 +54,9 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask kernels --write  regenerate the committed PTX of the GPU kernels
        cargo xtask c --install DIR  build libluxor, the library for C, and install it into DIR
        cargo xtask c --write        regenerate the committed header and ABI of libluxor
-       cargo xtask dist             build the wheels of the Python module, for four systems
+       cargo xtask dist             make what users install, in target/dist: wheels for four systems,
+                                    static programs, Debian packages and an image for containers
+       cargo xtask dist --check     make the Debian packages only; install, use and remove them
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
@@ -86,6 +91,7 @@ const UNOPTIMISED: [&str; 4] = [
 
 const LIBRARY_FOR_C: &str = "library for C";
 const PYTHON_MODULE: &str = "Python module";
+const DEBIAN_PACKAGES: &str = "Debian packages";
 
 /// How long a fuzz target runs. In CI that is enough for the committed inputs and a few more.
 const FUZZ_SECONDS: u32 = 60;
@@ -113,7 +119,10 @@ fn main() -> ExitCode {
         ["c", "--install", prefix] => {
             report(|| bindings_c::install(prefix).inspect(|said| println!("{said}")))
         }
-        ["dist"] => report(|| bindings_python::dist().inspect(|said| println!("{said}"))),
+        ["dist"] => report(|| dist::make().inspect(|said| println!("{said}"))),
+        ["dist", "--check"] => part("dist", &Need::for_packages(), |s| {
+            s.run(DEBIAN_PACKAGES, dist::check);
+        }),
         ["test", area] if packages(area).is_some() => part("test", &Need::for_tests(), |s| {
             rust_tests(s, packages(area));
         }),
@@ -199,6 +208,7 @@ fn ci(steps: &mut Steps) {
     });
     if is_built {
         engines_as_built(steps);
+        steps.run(DEBIAN_PACKAGES, dist::check);
     }
     steps.run("plots of the documents", plots::check);
     steps.run("README's commands", readme::follow);

@@ -24,8 +24,9 @@ pub fn is_long() -> bool {
 
 /// Returns a program that runs in the root of the repository, without standard input.
 ///
-/// Removes two inherited variables: `RUSTFLAGS` would change what the compiler makes, and
-/// `LUXOR_REQUIRE_ENGINES` what the tests require.
+/// Removes inherited variables: `RUSTFLAGS` would change what the compiler makes, and
+/// `LUXOR_REQUIRE_ENGINES` what the tests require. Cargo sets those about the package xtask, for
+/// which the crate `ring` and all that use it would be built again after a build without xtask.
 pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     command
@@ -34,7 +35,8 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
         .env("PATH", search_path());
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
-        if text.ends_with("RUSTFLAGS") || text == "LUXOR_REQUIRE_ENGINES" {
+        let is_of_xtask = text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_");
+        if text.ends_with("RUSTFLAGS") || text == "LUXOR_REQUIRE_ENGINES" || is_of_xtask {
             command.env_remove(&name);
         }
     }

@@ -188,6 +188,34 @@ impl Need {
         ]
     }
 
+    /// Returns what `cargo xtask dist` needs.
+    pub fn for_dist() -> Vec<Self> {
+        let programs = [
+            Self::programs(
+                &["musl-gcc"],
+                Packages::same("musl-gcc").debian("musl-tools").arch("musl"),
+            ),
+            Self::programs(&["gzip"], Packages::same("gzip")),
+            Self::programs(&["tar"], Packages::same("tar")),
+        ];
+        programs.into_iter().chain(Self::for_packages()).collect()
+    }
+
+    /// Returns what makes and checks the Debian packages.
+    pub fn for_packages() -> Vec<Self> {
+        vec![
+            Self::programs(&["cc", "strip"], Packages::same("gcc")),
+            Self::programs(
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+            Self::programs(&["dh", "dpkg-buildpackage"], Packages::same("debhelper")),
+            Self::programs(&["git"], Packages::same("git")),
+            Self::programs(&["lintian"], Packages::same("lintian")),
+            Self::programs(&["pkg-config"], Packages::same("pkgconf")),
+        ]
+    }
+
     /// Returns what `cargo xtask emulate` needs: the emulator, and the tools that make an image for
     /// it. The paths are Debian's.
     pub fn for_emulate() -> Vec<Self> {
@@ -239,6 +267,7 @@ impl Need {
         let mut needs = Self::for_tests();
         needs.extend(Self::for_page());
         needs.push(Self::programs(&["git"], Packages::same("git")));
+        needs.extend(Self::for_packages());
         needs.extend(Self::for_guard());
         needs.extend(Self::for_fuzz());
         needs
