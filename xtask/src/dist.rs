@@ -41,7 +41,6 @@ pub fn make() -> Result<String, String> {
     setup::ensure(&Need::for_dist())?;
     let time = commit_time()?;
     let folder = empty("target/dist")?;
-    bindings_python::dist(&folder, &time)?;
     let programs = build()?;
     debian::packages(&programs, &folder, &time, Kind::ToInstall)?;
     debian::lint(&folder, Kind::ToInstall)?;
@@ -49,6 +48,7 @@ pub fn make() -> Result<String, String> {
     tarball(&programs, &folder, &time)?;
     oci::image(&programs, &folder, &time)?;
     bill_of_materials(&folder, &time)?;
+    bindings_python::dist(&folder, &time)?;
 
     let names = list(&folder)?;
     let names = names.iter().filter_map(|file| file.file_name());
