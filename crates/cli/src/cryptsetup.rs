@@ -526,12 +526,16 @@ impl Line {
     }
 
     fn add_key(&self) -> Result<Vec<OsString>> {
-        let ours = Ours::new(self, "key add")
-            .volume_key()
-            .key(KEY)
-            .same(PBKDF)
-            .hash()?
-            .new_key();
+        let mut ours = Ours::new(self, "key add").volume_key().same(PBKDF).same(&[
+            "key-size",
+            "token-id",
+            "token-only",
+            "unbound",
+        ]);
+        if !self.has("token-only") && !self.has("unbound") {
+            ours = ours.key(KEY);
+        }
+        let ours = ours.hash()?.new_key();
         // In older versions, `--key-slot` alone is the keyslot of the new key.
         if self.has("new-key-slot") {
             ours.same(&["key-slot", "new-key-slot"])

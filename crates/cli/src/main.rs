@@ -12,6 +12,7 @@ mod context;
 mod cryptsetup;
 mod error;
 mod export;
+mod keyring;
 mod listen;
 mod log;
 mod new_volume;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use luxor::{KeyFile, NewFiles};
 use luxor_engine::KeySize;
-use luxor_files::Needed;
+use luxor_files::{Needed, path_name};
 use luxor_luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey};
 use luxor_sector::SectorSize;
 
@@ -31,7 +31,7 @@ pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolu
             .transpose()
             .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,
         key_size: key_size(args)?,
-        volume_key: volume_key(args, context)?,
+        volume_key: key_of_volume(args, context)?,
         hash: args.hash,
         pbkdf: args.pbkdf.options(version.default_pbkdf())?,
         keyslot: args.key_slot,
@@ -68,30 +68,38 @@ fn key_size(args: &NewVolumeArgs) -> Result<KeySize> {
     }
 }
 
-/// Reads the volume key, if the options name one.
-fn volume_key(args: &NewVolumeArgs, context: &Context) -> Result<Option<VolumeKey>> {
+/// Reads the volume key of a new volume, if the options name one.
+fn key_of_volume(args: &NewVolumeArgs, context: &Context) -> Result<Option<VolumeKey>> {
     let Some(path) = &context.options.volume_key_file else {
         return Ok(None);
     };
     process::harden(context.console);
+    let key = volume_key(path)?;
+    let (found, needed) = (8 * key.expose().len(), args.key_size as usize);
+    if found == needed {
+        return Ok(Some(key));
+    }
+    let message = format!(
+        "the volume key in {} has {found} bits, and --key-size is {needed}",
+        path_name(path)
+    );
+    Err(Error::failure(message).hint(format!("Use --key-size {found}.")))
+}
+
+/// Reads a volume key of 256 or 512 bits.
+///
+/// # Errors
+/// Fails when the file cannot be read, and when it has no such key.
+pub(crate) fn volume_key(path: &Path) -> Result<VolumeKey> {
     let file = KeyFile::whole(path);
     let key = file.read()?;
-    let (found, needed) = (8 * key.len(), args.key_size as usize);
-    if found != needed {
-        let hint = format!("Use --key-size {found}.");
-        let error = Error::failure(format!(
-            "the volume key in {} has {found} bits, and --key-size is {needed}",
-            file.name()
-        ));
-        return Err(if matches!(found, 256 | 512) {
-            error.hint(hint)
-        } else {
-            error
-        });
+    let failed = |text: String| Error::failure(format!("the volume key in {}{text}", file.name()));
+    let bits = 8 * key.len();
+    if !matches!(bits, 256 | 512) {
+        return Err(failed(format!(" has {bits} bits: it must have 256 or 512")));
     }
     let key = VolumeKey::new(key, Encryption::AesXtsPlain64, false);
-    let failed = |error| Error::failure(format!("the volume key in {}: {error}", file.name()));
-    Ok(Some(key.map_err(failed)?))
+    key.map_err(|error| failed(format!(": {error}")))
 }
 
 /// The files that the outputs must not overwrite.

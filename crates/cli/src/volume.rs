@@ -145,7 +145,7 @@ impl Secrets for Asking<'_> {
             if terminal().is_err() {
                 return Err(Error::failure(message).hint(commands));
             }
-            say(&format!("luxor: {message}\n  {commands}"));
+            complain(&format!("{message}\n  {commands}"));
         }
         self.source.existing(volume)
     }

@@ -7,7 +7,8 @@
 
 use luxor_engine::{Mode, SecretBytes};
 use luxor_luks::{
-    ConfirmedKey, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions, UnlockOptions,
+    ConfirmedKey, Luks2Header, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions,
+    UnlockOptions, VolumeKey,
 };
 
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
@@ -66,6 +67,41 @@ impl Volume {
         };
         let key = ConfirmedKey { digest, volume_key };
         let new = self.new_keyslot(key, &new_secret()?, &pbkdf, &engine, context)?;
+        self.change(context, |header, storage| {
+            header.add_keyslot(storage, &new, number)
+        })
+    }
+
+    /// Adds a keyslot with a key that encrypts no data, in keyslot `number` or the first free one.
+    /// Returns its number.
+    ///
+    /// # Errors
+    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
+    /// `new_secret`. Also fails for LUKS1, when there is no free keyslot, and when the metadata have
+    /// changed since they were read or cannot be locked or written.
+    pub fn add_unbound_key(
+        &mut self,
+        number: Option<u32>,
+        key: &VolumeKey,
+        new_secret: impl FnOnce() -> Result<SecretBytes>,
+        options: &KeyOptions,
+        context: &Context,
+    ) -> Result<u32> {
+        if self.header.version() == LuksVersion::Luks1 {
+            let message = format!("{}: LUKS1 has no unbound keyslots; LUKS2 has", self.name());
+            return Err(Error::failure(message));
+        }
+        if let Some(number) = number {
+            self.check_new_keyslot(number)?;
+        }
+        let pbkdf = options.pbkdf(self.header.version())?;
+        let engine = Engine::select(context, Mode::Xts)?;
+        let secret = new_secret()?;
+        let step = context.events.step("Making the keyslot");
+        let (secret, backend) = (secret.expose(), &*engine.backend);
+        let new = Luks2Header::new_unbound_keyslot(key, secret, &pbkdf, backend)?;
+        drop(step);
+        context.check_cancelled()?;
         self.change(context, |header, storage| {
             header.add_keyslot(storage, &new, number)
         })

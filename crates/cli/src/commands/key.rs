@@ -6,7 +6,7 @@ use std::path::Path;
 use luxor::{Engine, KeyOptions, Secrets, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Escaped, Role};
-use luxor_luks::{Luks2Header, Priority};
+use luxor_luks::{Encryption, Luks2Header, Priority, VolumeKey};
 
 use crate::{
     args::{
@@ -16,7 +16,9 @@ use crate::{
     commands::{dump::kdf_text, inputs},
     console,
     context::Context,
-    error::Result,
+    error::{Error, Result},
+    keyring,
+    new_volume::volume_key,
     secrets::SecretSource,
     volume::{Asking, limited, open_metadata, test_unlock, unlock_options},
 };
@@ -82,17 +84,41 @@ fn priority_name(priority: Priority) -> &'static str {
 
 fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
-    let options = options(&volume, &args.unlock, &args.pbkdf)?;
-    if let Some(number) = args.new_key_slot {
+    let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
+    let wanted = args.new_key_slot;
+    if let Some(number) = wanted {
         volume.check_new_keyslot(number)?;
     }
     let (existing, new) = both(&args.volume, &args.new, context)?;
-    let secrets = Asking::new(&existing, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let new = || new.new_one(&args.volume);
-    let number = volume.add_key(args.new_key_slot, &secrets, new, &options, &context.library)?;
+    let number = if args.unbound {
+        let key = unbound_key(args, context)?;
+        volume.add_unbound_key(wanted, &key, new, &options, &context.library)?
+    } else if args.token_only {
+        let (secret, keyslots) = keyring::passphrase(&volume, args.token_id)?;
+        options.unlock.keyslots = keyslots;
+        volume.add_key(wanted, &secret, new, &options, &context.library)?
+    } else {
+        let secrets = Asking::new(&existing, &args.unlock.limits);
+        let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+        volume.add_key(wanted, &secrets, new, &options, &context.library)?
+    };
     context.console.tell(format!("keyslot {number} added"));
     Ok(())
+}
+
+/// Returns the key for `--unbound`.
+fn unbound_key(args: &KeyAddArgs, context: &Context) -> Result<VolumeKey> {
+    if let Some(path) = &context.options.volume_key_file {
+        return volume_key(path);
+    }
+    match args.key_size {
+        bits @ (256 | 512) => VolumeKey::random(bits as usize / 8, Encryption::AesXtsPlain64)
+            .map_err(|error| Error::failure(error.to_string())),
+        bits => Err(Error::failure(format!(
+            "--key-size is {bits} bits: it must be 256 or 512"
+        ))),
+    }
 }
 
 fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {

@@ -70,6 +70,14 @@ fn actions_become_commands() {
              --new-keyfile-size=8 -- v",
         ),
         (
+            "luxor luksAddKey --unbound -s 256 -S 3 v new",
+            "luxor key add --key-size=256 --unbound --new-key-file=new --new-key-slot=3 -- v",
+        ),
+        (
+            "luxor luksAddKey --token-only --token-id 2 v new",
+            "luxor key add --token-id=2 --token-only --new-key-file=new -- v",
+        ),
+        (
             "luxor luksAddKey v a --new-keyfile b",
             "luxor key add --new-key-file=b -- v",
         ),
@@ -239,7 +247,6 @@ fn unsupported_actions_and_options_are_refused() {
         ("luxor tcryptDump v", "luxor decrypt"),
         ("luxor bitlkDump v", "does not know this format"),
         ("luxor luksOpen v name", "creates no devices"),
-        ("luxor luksAddKey --unbound v", "--unbound"),
         ("luxor luksAddKey --timeout 5 v", "--timeout"),
         ("luxor luksAddKey --hash sha1 v", "sha1"),
         ("luxor luksAddKey --nonsense v", "--nonsense"),

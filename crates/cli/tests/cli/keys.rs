@@ -10,9 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use linux_keyutils::{KeyRing, KeyRingIdentifier};
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, Outcome, as_nobody, luxor, terminal, terminal_shell, tool};
+use crate::support::{
+    FAST, Folder, Outcome, as_nobody, bytes, luxor, shell_without_terminal, terminal,
+    terminal_shell, tool,
+};
 
 /// A folder with a small LUKS2 volume in which the file `key` opens keyslot 0.
 pub fn prepared() -> Folder {
@@ -596,4 +600,94 @@ fn all_keyslots_can_be_full() {
         .current_dir(folder.path())
         .fails(1, "all 32 keyslots are in use");
     assert_eq!(keyslots(&folder).len(), 32);
+}
+
+/// cryptsetup keeps a key in such a keyslot, for a re-encryption or for another program.
+#[test]
+fn an_unbound_keyslot_opens_no_data() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("new", b"another secret");
+    folder.write("vk", bytes(32, 9));
+    luxor("format --size 1M --key-file key v")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let fast = FAST.join(" ");
+    for line in [
+        "\"$luxor\" key add --unbound --new-key-file new --new-key-slot 4",
+        "\"$luxor\" luksAddKey --unbound --key-size 256 --new-key-slot 5 -q v new",
+        "\"$luxor\" key add --unbound --volume-key-file vk --new-key-file new",
+        "cryptsetup luksAddKey --unbound --key-size 256 -S 6 -q v new",
+    ] {
+        let volume = if line.contains(" v ") { "" } else { "v" };
+        let line = format!("{line} {fast} {volume}");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+    }
+    let dump = tool(
+        "cryptsetup",
+        ["luksDump".as_ref(), folder.join("v").as_os_str()],
+    );
+    for (keyslot, bits) in [(1, 256), (4, 512), (5, 256), (6, 256)] {
+        let line = format!("  {keyslot}: luks2 (unbound)\n\tKey:        {bits} bits");
+        assert!(dump.text().contains(&line), "{}", dump.text());
+    }
+    // It can be read again, and is the key that was given.
+    let line = "cryptsetup luksDump --unbound --dump-volume-key --volume-key-file out -q -S 1 \
+                --key-file new v && cmp out vk";
+    shell_without_terminal(line, folder.path()).assert_code(0);
+    for (key, code) in [("key", 0), ("new", 2)] {
+        let line = format!("key test --key-file {key} v");
+        luxor(&line)
+            .current_dir(folder.path())
+            .run()
+            .assert_code(code);
+    }
+    let remove = luxor("key remove --key-file key --key-slot 1 v").current_dir(folder.path());
+    remove.ok();
+    let add = |line: &str| luxor(line).args(FAST).current_dir(folder.path());
+    add("key add --unbound --key-size 128 --new-key-file new v").fails(1, "256 or 512");
+    add("key add --unbound --volume-key-file key --new-key-file new v").fails(1, "has 104 bits");
+}
+
+#[test]
+fn a_token_names_a_passphrase_in_the_keyring() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("new", b"another secret");
+    luxor("format --size 1M --key-file key v")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    let name = format!("luxor-test-{}", std::process::id());
+    let add = |line: &str| {
+        let line = format!("{line} --new-key-file new v {}", FAST.join(" "));
+        shell_without_terminal(&format!("\"$luxor\" {line}"), folder.path())
+    };
+    let outcome = add("key add --token-only");
+    assert!(outcome.stderr.contains("no such token"), "{outcome:#?}");
+    let line = format!("cryptsetup token add --key-description {name} v");
+    shell_without_terminal(&line, folder.path()).assert_code(0);
+    let outcome = add("key add --token-only");
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains(&format!(
+            "names the key {name} in the keyring: it has no such"
+        )),
+        "{outcome:#?}"
+    );
+
+    let session = KeyRing::from_special_id(KeyRingIdentifier::Session, false).unwrap();
+    let key = session.add_key(&name, b"correct horse").unwrap();
+    for line in [
+        "key add --token-only",
+        "luksAddKey --token-only --token-id 0",
+    ] {
+        add(line).assert_code(0);
+    }
+    let outcome = add("key add --token-only --token-id 1");
+    assert!(outcome.stderr.contains("no such token"), "{outcome:#?}");
+    key.invalidate().unwrap();
+    let test = luxor("key test --key-file new --key-slot 2 v").current_dir(folder.path());
+    test.ok();
 }

@@ -29,7 +29,7 @@ use super::{
 use crate::luks2::{
     binary_header::{self, CopyKind},
     edit::{ChangeError, durable, free_number},
-    new_keyslot::{NewKeyslot, NewKeyslotError},
+    new_keyslot::{KeyDigest, NewKeyslot, NewKeyslotError},
     unlock::ConfirmedKey,
 };
 
@@ -69,7 +69,7 @@ impl Luks1Header {
         let area = (self.segment.encryption, self.key_len);
         let new = NewKeyslot::make(key, secret, pbkdf, self.hash, area, backend)?;
         Ok(NewKeyslot {
-            digest: Some((digest, self.digest.value.clone())),
+            digest: KeyDigest::Present(digest, self.digest.value.clone()),
             ..new
         })
     }
@@ -256,8 +256,7 @@ impl Luks1Header {
     }
 
     fn check_key(&self, new: &NewKeyslot) -> Result<(), ChangeError> {
-        let mine = Some((0, &self.digest.value));
-        if new.digest.as_ref().map(|(number, value)| (*number, value)) == mine {
+        if matches!(&new.digest, KeyDigest::Present(0, value) if *value == self.digest.value) {
             Ok(())
         } else {
             Err(ChangeError::OtherKey)

@@ -13,18 +13,17 @@
 
 use std::io;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, KeyError, KeySize, with_key_stack};
 use luxor_sector::{Geometry, SectorSize, Storage};
 use luxor_volume::{
-    DrawError, Encryption, HashAlgorithm, PbkdfOptions, PbkdfOptionsError, SALT_BYTES, VolumeKey,
-    rng,
+    DrawError, Encryption, HashAlgorithm, PbkdfOptions, PbkdfOptionsError, VolumeKey, rng,
 };
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{
     binary_header::{BinaryHeader, CopyKind, TextField, json_size},
+    digest::NewDigest,
     header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError},
     label::Label,
     new_keyslot::{NewKeyslot, NewKeyslotError, area_size},
@@ -121,34 +120,6 @@ pub struct NewLuks2Volume {
     digest: NewDigest,
     file_length: Option<u64>,
     trailer: bool,
-}
-
-#[derive(Debug)]
-struct NewDigest {
-    iterations: u32,
-    salt: Vec<u8>,
-    value: Vec<u8>,
-}
-
-impl NewDigest {
-    fn make(
-        volume_key: &VolumeKey,
-        hash: HashAlgorithm,
-        pbkdf: &PbkdfOptions,
-    ) -> Result<Self, getrandom::Error> {
-        let mut digest = Self {
-            iterations: pbkdf.digest_iterations(hash),
-            salt: rng::random(SALT_BYTES)?,
-            value: vec![0; hash.output_len()],
-        };
-        hash.pbkdf2(
-            volume_key.expose(),
-            &digest.salt,
-            digest.iterations,
-            &mut digest.value,
-        );
-        Ok(digest)
-    }
 }
 
 impl NewLuks2Volume {
@@ -351,15 +322,7 @@ impl NewLuks2Volume {
                 "encryption": self.segment.encryption.name(),
                 "sector_size": self.segment.geometry.sector_size.bytes(),
             }},
-            "digests": { "0": {
-                "type": "pbkdf2",
-                "keyslots": [number],
-                "segments": ["0"],
-                "hash": self.keyslot.af_hash.name(),
-                "iterations": self.digest.iterations,
-                "salt": BASE64_STANDARD.encode(&self.digest.salt),
-                "digest": BASE64_STANDARD.encode(&self.digest.value),
-            }},
+            "digests": { "0": self.digest.json(&[&number], &["0"]) },
             "config": {
                 "json_size": json_size(self.sizes.metadata()).to_string(),
                 "keyslots_size": self.sizes.keyslots().to_string(),

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Digests, which identify the right volume key (LUKS2 specification, section 3.4).
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::SecretBytes;
-use luxor_volume::{DigestWork, HashAlgorithm, brief};
+use luxor_volume::{DigestWork, HashAlgorithm, PbkdfOptions, SALT_BYTES, VolumeKey, brief, rng};
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 use super::{field::Object, kdf::SALT_LEN, metadata_error::MetadataError};
@@ -69,5 +71,50 @@ impl Digest {
         let mut value = SecretBytes::zeroed(self.value.len());
         hash.pbkdf2(key, &self.salt, self.iterations, value.expose_mut());
         Some(value.expose().ct_eq(&self.value).into())
+    }
+}
+
+/// The digest of a key for which there is none yet.
+#[derive(Debug)]
+pub(crate) struct NewDigest {
+    hash: HashAlgorithm,
+    iterations: u32,
+    salt: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl NewDigest {
+    /// Draws a salt and makes the digest.
+    pub(crate) fn make(
+        volume_key: &VolumeKey,
+        hash: HashAlgorithm,
+        pbkdf: &PbkdfOptions,
+    ) -> Result<Self, getrandom::Error> {
+        let mut digest = Self {
+            hash,
+            iterations: pbkdf.digest_iterations(hash),
+            salt: rng::random(SALT_BYTES)?,
+            value: vec![0; hash.output_len()],
+        };
+        hash.pbkdf2(
+            volume_key.expose(),
+            &digest.salt,
+            digest.iterations,
+            &mut digest.value,
+        );
+        Ok(digest)
+    }
+
+    /// Returns the digest object, with keys in cryptsetup's order.
+    pub(crate) fn json(&self, keyslots: &[&str], segments: &[&str]) -> Value {
+        json!({
+            "type": "pbkdf2",
+            "keyslots": keyslots,
+            "segments": segments,
+            "hash": self.hash.name(),
+            "iterations": self.iterations,
+            "salt": BASE64_STANDARD.encode(&self.salt),
+            "digest": BASE64_STANDARD.encode(&self.value),
+        })
     }
 }

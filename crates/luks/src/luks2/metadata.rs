@@ -23,7 +23,7 @@ use super::{
 /// The greatest number of keyslots, of segments, and of tokens.
 const MAX_OBJECTS: usize = 32;
 /// The greatest number of digests.
-const MAX_DIGESTS: usize = 8;
+pub(crate) const MAX_DIGESTS: u32 = 8;
 
 /// The metadata of a volume.
 #[derive(Clone, Debug)]
@@ -115,7 +115,7 @@ impl Metadata {
             |name: &str, head: &str, max: usize| root.required(name)?.object()?.numbered(head, max);
         let keyslots = objects("keyslots", "keyslot", MAX_OBJECTS)?;
         let tokens = objects("tokens", "token", MAX_OBJECTS)?;
-        let digests = objects("digests", "digest", MAX_DIGESTS)?;
+        let digests = objects("digests", "digest", MAX_DIGESTS as usize)?;
         let segments = objects("segments", "segment", MAX_OBJECTS)?;
 
         let mut metadata = Self {

@@ -8,7 +8,7 @@ use luxor_volume::{
 };
 use serde_json::{Value, json};
 
-use super::kdf;
+use super::{digest::NewDigest, kdf};
 use crate::{
     af::{STRIPES, af_split},
     area::{AreaError, crypt_area},
@@ -18,6 +18,17 @@ use crate::{
 /// cryptsetup allocates them.
 pub(crate) fn area_size(key_len: usize) -> u64 {
     (key_len as u64 * u64::from(STRIPES)).next_multiple_of(4096)
+}
+
+/// The digest of the volume key in a new keyslot.
+#[derive(Debug)]
+pub(crate) enum KeyDigest {
+    /// That of a volume that does not exist yet.
+    OfNewVolume,
+    /// The number and value of the digest that confirmed the key.
+    Present(u32, Vec<u8>),
+    /// A key that encrypts no data.
+    Unbound(NewDigest),
 }
 
 /// A volume key that was split and encrypted under a secret. Nothing has been written yet.
@@ -32,9 +43,7 @@ pub struct NewKeyslot {
     pub(crate) encryption: Encryption,
     /// The contents of the area, in whole 512-byte units.
     pub(crate) encrypted: Vec<u8>,
-    /// The number and value of the digest that confirmed the volume key. `None` for a volume that
-    /// does not exist yet.
-    pub(crate) digest: Option<(u32, Vec<u8>)>,
+    pub(crate) digest: KeyDigest,
 }
 
 impl NewKeyslot {
@@ -71,7 +80,7 @@ impl NewKeyslot {
             af_hash,
             encryption,
             encrypted: stripes.expose().to_vec(),
-            digest: None,
+            digest: KeyDigest::OfNewVolume,
         })
     }
 

@@ -15,9 +15,11 @@ use super::{
     numbers::{MAX_NUMBERS, free_number},
 };
 use crate::luks2::{
+    digest::NewDigest,
     header::Luks2Header,
     keyslot::Priority,
-    new_keyslot::{NewKeyslot, NewKeyslotError},
+    metadata::MAX_DIGESTS,
+    new_keyslot::{KeyDigest, NewKeyslot, NewKeyslotError},
     unlock::ConfirmedKey,
 };
 
@@ -25,6 +27,7 @@ use crate::luks2::{
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;
 /// The hash for the anti-forensic splitter of new keyslots.
 const HASH: HashAlgorithm = HashAlgorithm::Sha256;
+
 impl Luks2Header {
     /// Encrypts the volume key under `secret`: the slow part of adding or changing a keyslot. The
     /// time that this takes is set by the costs of the key derivation; measuring them takes several
@@ -55,7 +58,26 @@ impl Luks2Header {
         }
         let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
-            digest: Some((number, digest.value.clone())),
+            digest: KeyDigest::Present(number, digest.value.clone()),
+            ..new
+        })
+    }
+
+    /// As [`Luks2Header::new_keyslot`], for a key that encrypts no data.
+    ///
+    /// # Errors
+    /// [`NewKeyslotError`]: the options are out of bounds, memory is short, or the system returned
+    /// no random bytes.
+    pub fn new_unbound_keyslot(
+        key: &VolumeKey,
+        secret: &[u8],
+        pbkdf: &PbkdfOptions,
+        backend: &dyn Backend,
+    ) -> Result<NewKeyslot, NewKeyslotError> {
+        pbkdf.check()?;
+        let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
+        Ok(NewKeyslot {
+            digest: KeyDigest::Unbound(NewDigest::make(key, HASH, pbkdf)?),
             ..new
         })
     }
@@ -77,25 +99,31 @@ impl Luks2Header {
         number: Option<u32>,
     ) -> Result<u32, ChangeError> {
         let mut draft = self.begin(storage)?;
-        let digest = self.digest_of(new)?;
         // Keyslots of types that this version does not support count too.
         let taken = &self.metadata().areas;
         let number = free_number("keyslot", number, MAX_NUMBERS, |number| {
             taken.contains_key(&number)
         })?;
-        let offset = self.write_area(storage, new)?;
-
         let name = number.to_string();
+        if let KeyDigest::Unbound(digest) = &new.digest {
+            let taken = &self.metadata().bindings;
+            let is_taken = |number| taken.contains_key(&number);
+            let number = free_number("digest", None, MAX_DIGESTS, is_taken)?;
+            draft.root.edit(&["digests"], |digests| {
+                digests.set(&number.to_string(), &digest.json(&[&name], &[]));
+            });
+        } else {
+            let path = ["digests", &self.digest_of(new)?.to_string()];
+            draft.root.edit(&path, |digest| {
+                let mut references = digest.references("keyslots");
+                references.push(name.clone());
+                digest.set("keyslots", &references);
+            });
+        }
+        let offset = self.write_area(storage, new)?;
         draft.root.edit(&["keyslots"], |keyslots| {
             keyslots.set(&name, &new.json(offset));
         });
-        draft
-            .root
-            .edit(&["digests", &digest.to_string()], |digest| {
-                let mut references = digest.references("keyslots");
-                references.push(name);
-                digest.set("keyslots", &references);
-            });
         self.commit(storage, draft)?;
         let checked = durable::check_area(storage, &new.encrypted, offset);
         checked.map_err(|error| match error {
@@ -228,7 +256,9 @@ impl Luks2Header {
 
     /// Returns the digest of the key in `new`, if it is a key of this volume.
     fn digest_of(&self, new: &NewKeyslot) -> Result<u32, ChangeError> {
-        let (number, value) = new.digest.as_ref().ok_or(ChangeError::OtherKey)?;
+        let KeyDigest::Present(number, value) = &new.digest else {
+            return Err(ChangeError::OtherKey);
+        };
         match self.metadata().digests.get(number) {
             Some(digest) if digest.value == *value => Ok(*number),
             _ => Err(ChangeError::OtherKey),
