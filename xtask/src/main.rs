@@ -77,7 +77,10 @@ const AREAS: [(&str, &str); 4] = [
          luxor-engine-opencl luxor-engine-fpga luxor-ptx",
     ),
     ("luks", "luxor-volume luxor-luks"),
-    ("serve", "luxor-sector luxor-uring luxor-serve"),
+    (
+        "serve",
+        "luxor-sector luxor-uring luxor-tls-psk luxor-serve",
+    ),
     ("cli", "luxor-files luxor luxor-cli"),
 ];
 

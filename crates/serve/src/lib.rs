@@ -12,7 +12,7 @@
 //! | mount a disk as a file | [`fuse::Mounted`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
-//! | do that inside mutual TLS | [`TlsServer::accept`] |
+//! | do that inside mutual TLS, with certificates or pre-shared keys | [`TlsServer::accept`] |
 //! | limit how long a handshake may take | [`Timed`] |
 //!
 //! All input from a client is untrusted until it has been parsed.

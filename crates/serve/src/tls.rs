@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mutual TLS: the server accepts a client with a certificate from its certification authority, and
-//! shows its own certificate.
+//! shows its own certificate. Or both sides have a key before they connect.
 //!
 //! The receiving and the sending thread share the connection's state only while they encrypt or
 //! decrypt bytes, never while they wait for the other end:
@@ -14,9 +14,11 @@
 //! to sending. The lock order is incoming, outgoing, state.
 
 mod pem;
+mod psk;
+mod session;
 
 use std::{
-    io::{self, IoSlice, Read, Write},
+    io::{self, IoSlice},
     mem,
     path::{Path, PathBuf},
     sync::{
@@ -27,8 +29,9 @@ use std::{
 };
 
 use luxor_engine::SecretBytes;
+use luxor_tls_psk::{PskError, PskServer};
 use rustls::{
-    Connection, RootCertStore, ServerConfig, ServerConnection,
+    RootCertStore, ServerConfig, ServerConnection,
     crypto::ring,
     pki_types::{
         CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
@@ -38,14 +41,26 @@ use rustls::{
 };
 use thiserror::Error;
 
-use self::pem::PemError;
+use self::{
+    pem::PemError,
+    psk::{Keys, LineError},
+    session::Session,
+};
 use crate::channel::{Channel, Timed, send_all};
 
-/// The configuration of a server for mutual TLS 1.3 or 1.2, for any number of connections. A client
-/// must show a certificate that one of the authorities has signed.
+/// The configuration of a server for mutual TLS, for any number of connections. A client must show a
+/// certificate that one of the authorities has signed, or have one of the pre-shared keys.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
-    config: Arc<ServerConfig>,
+    config: Config,
+}
+
+#[derive(Clone, Debug)]
+enum Config {
+    /// TLS 1.3 or 1.2, by rustls.
+    Certificates(Arc<ServerConfig>),
+    /// TLS 1.3, by OpenSSL: rustls has no pre-shared keys.
+    PreShared(Arc<PskServer>),
 }
 
 /// Why a server's TLS configuration is invalid.
@@ -98,6 +113,28 @@ pub enum TlsConfigError {
         /// The reason.
         reason: String,
     },
+    /// A line of the file of pre-shared keys is wrong.
+    #[error("line {line} of {} is not NAME:KEY: {reason}", path.display())]
+    PreSharedLine {
+        /// The path of the file.
+        path: PathBuf,
+        /// The number of the line, from 1 on.
+        line: usize,
+        /// What is wrong with it. Contains nothing of the key.
+        reason: String,
+    },
+    /// The file of pre-shared keys has no key.
+    #[error("{} has no pre-shared key: psktool -u NAME -p FILE makes one", path.display())]
+    NoPreSharedKey {
+        /// The path of the file.
+        path: PathBuf,
+    },
+    /// The library for pre-shared keys cannot be used.
+    #[error("TLS with pre-shared keys: {source}")]
+    PreShared {
+        /// The reason.
+        source: PskError,
+    },
 }
 
 impl TlsServer {
@@ -148,7 +185,33 @@ impl TlsServer {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self {
-            config: Arc::new(config),
+            config: Config::Certificates(Arc::new(config)),
+        })
+    }
+
+    /// Loads the pre-shared keys of clients from a file with lines `NAME:KEY`, as `psktool`
+    /// writes it. Needs OpenSSL 3, which is loaded now. An unknown name is refused as a wrong key is.
+    ///
+    /// # Errors
+    /// Returns [`TlsConfigError`], which names the file and what is wrong with it.
+    pub fn from_psk_file(path: &Path) -> Result<Self, TlsConfigError> {
+        let keys = Keys::parse(read(path)?.expose());
+        let keys =
+            keys.map_err(
+                |(line, reason): (usize, LineError)| TlsConfigError::PreSharedLine {
+                    path: path.to_owned(),
+                    line,
+                    reason: reason.to_string(),
+                },
+            )?;
+        if keys.is_empty() {
+            let path = path.to_owned();
+            return Err(TlsConfigError::NoPreSharedKey { path });
+        }
+        let server = PskServer::new(Arc::new(keys));
+        let server = server.map_err(|source| TlsConfigError::PreShared { source })?;
+        Ok(Self {
+            config: Config::PreShared(Arc::new(server)),
         })
     }
 
@@ -157,11 +220,19 @@ impl TlsServer {
     ///
     /// # Errors
     /// [`io::ErrorKind::TimedOut`]; [`io::ErrorKind::InvalidData`] if the client does not speak TLS
-    /// or has no valid certificate; otherwise those of `socket`. `socket` can then only be shut
+    /// or has no valid certificate or key; otherwise those of `socket`. `socket` can then only be shut
     /// down.
     pub fn accept(&self, socket: Arc<dyn Channel>, until: Instant) -> io::Result<TlsChannel> {
-        let state = ServerConnection::new(Arc::clone(&self.config)).map_err(io::Error::other)?;
-        TlsChannel::handshake(state.into(), socket, until)
+        match &self.config {
+            Config::Certificates(config) => {
+                let state = ServerConnection::new(Arc::clone(config)).map_err(io::Error::other)?;
+                TlsChannel::handshake(rustls::Connection::from(state), socket, until)
+            }
+            Config::PreShared(server) => {
+                let state = server.session().map_err(io::Error::other)?;
+                TlsChannel::handshake(state, socket, until)
+            }
+        }
     }
 }
 
@@ -235,7 +306,8 @@ pub struct TlsChannel {
     incoming: Mutex<Incoming>,
     /// Bytes that were encrypted and are not yet sent. Empty whenever the lock is free.
     outgoing: Mutex<Vec<u8>>,
-    state: Mutex<Connection>,
+    state: Mutex<Box<dyn Session>>,
+    identity: Option<String>,
     /// Set by `stop_receiving`: the end of the received bytes is then not an error.
     stopped: AtomicBool,
 }
@@ -251,12 +323,13 @@ const INCOMING: usize = 64 << 10;
 
 impl TlsChannel {
     fn handshake(
-        mut state: Connection,
+        mut state: impl Session + 'static,
         socket: Arc<dyn Channel>,
         until: Instant,
     ) -> io::Result<Self> {
-        state.complete_io(&mut Timed::new(&*socket, until))?;
+        state.handshake(&mut Timed::new(&*socket, until))?;
         Ok(Self {
+            identity: state.identity(),
             socket,
             incoming: Mutex::new(Incoming {
                 bytes: vec![0; INCOMING].into(),
@@ -264,9 +337,15 @@ impl TlsChannel {
                 end: 0,
             }),
             outgoing: Mutex::default(),
-            state: Mutex::new(state),
+            state: Mutex::new(Box::new(state)),
             stopped: AtomicBool::new(false),
         })
+    }
+
+    /// Returns the name of the client's pre-shared key, if it has one.
+    #[must_use]
+    pub fn identity(&self) -> Option<&str> {
+        self.identity.as_deref()
     }
 
     /// Decrypts the received bytes and returns how many bytes of `buf` it filled, or
@@ -277,7 +356,7 @@ impl TlsChannel {
         let mut done = 0;
         let mut failure = None;
         let result = loop {
-            match state.reader().read(&mut buf[done..]) {
+            match state.read(&mut buf[done..]) {
                 Ok(0) => break Ok(done),
                 Ok(len) => done += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -291,24 +370,17 @@ impl TlsChannel {
             if let Some(error) = failure {
                 break if done > 0 { Ok(done) } else { Err(error) };
             }
-            let mut rest = &incoming.bytes[incoming.start..incoming.end];
+            let rest = &incoming.bytes[incoming.start..incoming.end];
             let is_all = rest.is_empty();
-            if !is_all {
-                match state.read_tls(&mut rest) {
-                    // Bytes after the end of the TLS stream are dropped.
-                    Ok(0) => incoming.start = incoming.end,
-                    Ok(len) => incoming.start += len,
-                    Err(error) => {
-                        failure = Some(error);
-                        continue;
-                    }
-                }
+            match state.feed(rest) {
+                Ok(len) => incoming.start += len,
+                Err(error) => failure = Some(error),
             }
-            match state.process_new_packets() {
-                Err(error) => failure = Some(io::Error::new(io::ErrorKind::InvalidData, error)),
-                Ok(_) if !is_all => {}
-                Ok(_) if done > 0 => break Ok(done),
-                Ok(_) => break Err(io::ErrorKind::WouldBlock.into()),
+            if is_all && failure.is_none() {
+                break match done {
+                    0 => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(done),
+                };
             }
         };
         (result, state.wants_write())
@@ -317,7 +389,7 @@ impl TlsChannel {
     /// Sends what TLS itself needs to send.
     fn flush(&self) -> io::Result<()> {
         let mut outgoing = lock(&self.outgoing);
-        take_encrypted(&mut lock(&self.state), &mut outgoing)?;
+        lock(&self.state).take(&mut outgoing)?;
         self.send_encrypted(&mut outgoing)
     }
 
@@ -358,8 +430,8 @@ impl Channel for TlsChannel {
                 if self.stopped.load(Ordering::Relaxed) {
                     return Ok(0);
                 }
-                // Tells rustls that no bytes follow, so that it reports how the connection ended.
-                lock(&self.state).read_tls(&mut io::empty())?;
+                // TLS learns that no bytes follow, and reports how the connection ended.
+                lock(&self.state).end()?;
             }
         }
     }
@@ -368,9 +440,8 @@ impl Channel for TlsChannel {
         let mut outgoing = lock(&self.outgoing);
         send_all(bufs, |bufs| {
             let mut state = lock(&self.state);
-            // At most as many bytes as fit into rustls's buffer: 64 KiB.
-            let len = state.writer().write_vectored(bufs)?;
-            take_encrypted(&mut state, &mut outgoing)?;
+            let len = state.write(bufs)?;
+            state.take(&mut outgoing)?;
             drop(state);
             self.send_encrypted(&mut outgoing)?;
             Ok(len)
@@ -387,8 +458,8 @@ impl Channel for TlsChannel {
         };
         if let Some(mut outgoing) = outgoing {
             let mut state = lock(&self.state);
-            state.send_close_notify();
-            let taken = take_encrypted(&mut state, &mut outgoing);
+            state.close();
+            let taken = state.take(&mut outgoing);
             drop(state);
             if taken.is_ok() && self.socket.set_timeout(Some(LAST_WORD)).is_ok() {
                 // The other end may have closed the connection.
@@ -410,13 +481,6 @@ impl Channel for TlsChannel {
 
 /// Enough time to send a few bytes if the socket has room for them.
 const LAST_WORD: Duration = Duration::from_millis(1);
-
-fn take_encrypted(state: &mut Connection, outgoing: &mut Vec<u8>) -> io::Result<()> {
-    while state.wants_write() {
-        state.write_tls(outgoing)?;
-    }
-    Ok(())
-}
 
 /// After a panic the value is still consistent, because no code here panics between two changes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

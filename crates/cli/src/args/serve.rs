@@ -38,7 +38,8 @@ pub(crate) struct ServeArgs {
 
     /// Listen on a TCP address: `127.0.0.1`, `[::1]:10809`, `name:port` (default port: 10809)
     ///
-    /// Needs --tls-cert, --tls-key and --tls-ca, or --insecure. May be combined with --socket.
+    /// Needs --tls-cert, --tls-key and --tls-ca, or --tls-psk, or --insecure. May be combined with
+    /// --socket.
     #[arg(long, value_name = "ADDRESS", help_heading = "Clients")]
     pub listen: Option<String>,
 
@@ -59,8 +60,15 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Clients", requires_all = ["tls_cert", "tls_key"])]
     pub tls_ca: Option<PathBuf>,
 
+    /// TLS over TCP with pre-shared keys: a file with a line NAME:KEY for each client
+    ///
+    /// KEY has hexadecimal digits, as `psktool` writes it. Needs OpenSSL 3 (libssl.so.3).
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(help_heading = "Clients", conflicts_with = "tls_cert")]
+    pub tls_psk: Option<PathBuf>,
+
     /// Serve over TCP without TLS: any program that reaches the address can read and write
-    #[arg(long, help_heading = "Clients", conflicts_with = "tls_cert")]
+    #[arg(long, help_heading = "Clients", conflicts_with_all = ["tls_cert", "tls_psk"])]
     pub insecure: bool,
 
     /// A name for the export, which clients may use instead of the empty name

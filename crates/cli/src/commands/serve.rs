@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor serve`.
 
-use std::{path::Path, sync::Arc};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
 use luxor_files::path_name;
 use luxor_serve::{
@@ -33,7 +33,8 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     let console = context.console;
     log::begin(&context.options);
     let tls = tls(args, console)?;
-    let places = Places::of(args, tls.is_some())?;
+    let has_tls = tls.is_some();
+    let places = Places::of(args, has_tls)?;
     let name: Text = args
         .export_name
         .parse()
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     };
     let uris = listeners
         .iter()
-        .map(|listener| listen::uri(listener, &args.export_name, args.tls_cert.is_some()));
+        .map(|listener| listen::uri(listener, &args.export_name, has_tls));
     let uris: Vec<_> = uris.collect();
     for uri in &uris {
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));
@@ -94,23 +95,38 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     served
 }
 
-/// Loads the certificates for TCP clients. The parser requires all three files or none.
+/// Loads the certificates or the pre-shared keys for TCP clients. The parser requires all three files
+/// of certificates or none.
 fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
-    let (Some(certificate), Some(key), Some(authorities)) =
-        (&args.tls_cert, &args.tls_key, &args.tls_ca)
-    else {
-        return Ok(None);
-    };
-    // The private key is the first secret to be read.
-    process::harden(console);
-    TlsServer::from_pem_files(certificate, key, authorities)
-        .map(Some)
-        .map_err(|error| match error {
-            TlsConfigError::Read { path, source } => {
-                Error::io(format!("cannot read {}", path_name(&path)), &source)
+    let server = match (&args.tls_cert, &args.tls_key, &args.tls_ca, &args.tls_psk) {
+        (Some(certificate), Some(key), Some(authorities), _) => {
+            // The private key is the first secret to be read.
+            process::harden(console);
+            TlsServer::from_pem_files(certificate, key, authorities)
+        }
+        (_, _, _, Some(keys)) => {
+            process::harden(console);
+            if is_public(keys) {
+                let name = path_name(keys);
+                console.warn(format!(
+                    "all users can read the keys in {name}: chmod 600 {name}"
+                ));
             }
-            error => Error::failure(error.to_string()),
-        })
+            TlsServer::from_psk_file(keys)
+        }
+        _ => return Ok(None),
+    };
+    server.map(Some).map_err(|error| match error {
+        TlsConfigError::Read { path, source } => {
+            Error::io(format!("cannot read {}", path_name(&path)), &source)
+        }
+        error => Error::failure(error.to_string()),
+    })
+}
+
+/// Whether users other than the owner and its group can read the file.
+fn is_public(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
 }
 
 /// Where clients connect.
@@ -147,7 +163,7 @@ impl<'a> Places<'a> {
         let over_tcp = address.is_some() || inherited.iter().any(is_tcp);
         if tls && !over_tcp {
             return Err(Error::failure(
-                "--tls-cert, --tls-key and --tls-ca are for TCP: a Unix socket has no TLS",
+                "--tls-cert, --tls-key, --tls-ca and --tls-psk are for TCP: a Unix socket has no TLS",
             ));
         }
         if over_tcp && !tls && !args.insecure {
@@ -156,8 +172,8 @@ impl<'a> Places<'a> {
                  plaintext",
             )
             .hint(
-                "Use --tls-cert, --tls-key and --tls-ca, or --socket; --insecure serves without \
-                 TLS.",
+                "Use --tls-cert, --tls-key and --tls-ca, or --tls-psk, or --socket; --insecure \
+                 serves without TLS.",
             ));
         }
         Ok(Self {

@@ -155,3 +155,175 @@ fn clients_without_mutual_tls_are_refused() {
     assert_same(&fs::read(volume.path("copy")).unwrap(), &plain);
     server.stop();
 }
+
+/// Names and keys as `psktool` writes them.
+const KEYS: &str = "alice:2d6d0a5f9e2b8cf1a39ad21f6f2b0c3ed5a2c9c0f0aa64c14f5b7a1d8f9f1c22\n\
+                    bob:00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n";
+
+fn serve_with_keys(volume: &Volume) -> Server {
+    volume.write("keys.psk", KEYS);
+    volume.run("chmod 600 keys.psk", &[]);
+    Server::start(volume.serving("--listen 127.0.0.1:0 --tls-psk keys.psk"))
+}
+
+/// Returns the URI for libnbd's programs, with a user and a file of keys.
+fn psk_uri(volume: &Volume, server: &Server, user: &str, keys: &str) -> String {
+    let server = server.uri.replace("nbds://", &format!("nbds://{user}@"));
+    format!("{server}?tls-psk-file={}", volume.path(keys).display())
+}
+
+/// Runs `qemu-img` with a pre-shared key from `keys.psk` in `folder`.
+fn qemu_psk(volume: &Volume, server: &Server, folder: &str, arguments: &[&str]) -> Output {
+    let object = format!("tls-creds-psk,id=tls,endpoint=client,dir={folder},username=bob");
+    let port = port(server);
+    let image = format!("driver=nbd,host=127.0.0.1,port={port},tls-creds=tls");
+    let mut qemu = volume.command("qemu-img", &arguments[..1]);
+    qemu.args(["--object", &object, "--image-opts", &image]);
+    output(qemu.args(&arguments[1..]))
+}
+
+#[test]
+fn clients_with_a_shared_key_read_and_write() {
+    let plain = bytes(LEN, 2);
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = serve_with_keys(&volume);
+    assert!(
+        server.uri.starts_with("nbds://127.0.0.1:"),
+        "{}",
+        server.uri
+    );
+    assert_eq!(server.said, "");
+    let uri = psk_uri(&volume, &server, "alice", "keys.psk");
+    let info = volume.run("nbdinfo --json", &[&uri]);
+    let info: serde_json::Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["TLS"], true);
+    assert_eq!(info["exports"][0]["export-size"], LEN);
+    let line = server.log.recv_timeout(FOR_EVER).unwrap();
+    assert!(line.ends_with(r#" tls=true identity="alice""#), "{line}");
+
+    volume.run("nbdcopy", &[&uri, "copy"]);
+    assert_same(&fs::read(volume.path("copy")).unwrap(), &plain);
+    let converted = qemu_psk(&volume, &server, ".", &["convert", "-O", "raw", "copy"]);
+    assert!(converted.status.success(), "{converted:?}");
+    assert_same(&fs::read(volume.path("copy")).unwrap()[..LEN], &plain);
+    let new = bytes(LEN, 3);
+    volume.write("new", &new);
+    volume.run("nbdcopy --connections=4 new", &[&uri]);
+    server.stop();
+    assert_same(&volume.decrypted(), &new);
+}
+
+/// Clients with a wrong key, with a name that the server does not know, and without TLS.
+#[test]
+fn clients_without_the_shared_key_are_refused_alike() {
+    let volume = Volume::new(Kind::EXAMPLE, &bytes(LEN, 2));
+    let server = serve_with_keys(&volume);
+    fs::create_dir(volume.path("wrong")).unwrap();
+    let wrong = KEYS
+        .replace("alice:2d", "alice:2e")
+        .replace("bob:00", "bob:01");
+    volume.write("wrong/keys.psk", format!("{wrong}eve:{}\n", &KEYS[6..70]));
+    let refused = |user: &str| {
+        let uri = psk_uri(&volume, &server, user, "wrong/keys.psk");
+        let refused = output(&mut volume.command("nbdinfo", [uri]));
+        assert!(!refused.status.success(), "{user}: {refused:?}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        let line = server.log.recv_timeout(FOR_EVER).unwrap();
+        let (_, reason) = line.split_once("reason=").unwrap();
+        // Both without what names the server.
+        (
+            said.rsplit(": ").next().unwrap().to_owned(),
+            reason.to_owned(),
+        )
+    };
+    let (by_key, by_name) = (refused("alice"), refused("eve"));
+    assert!(
+        by_key
+            .1
+            .contains("the TLS handshake with the client failed"),
+        "{by_key:?}"
+    );
+    assert_eq!(by_key, by_name);
+    let refused = qemu_psk(&volume, &server, "wrong", &["info"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    let refused = output(&mut volume.command("nbdinfo", [server.uri.replace("nbds:", "nbd:")]));
+    assert!(!refused.status.success(), "{refused:?}");
+    // Certificates do not help a client that has no key.
+    let certificates = format!(
+        "{}?tls-certificates={}",
+        server.uri,
+        volume.path("").display()
+    );
+    let refused = output(&mut volume.command("nbdinfo", [certificates]));
+    assert!(!refused.status.success(), "{refused:?}");
+    let uri = psk_uri(&volume, &server, "alice", "keys.psk");
+    assert_eq!(
+        volume.run("nbdinfo --size", &[&uri]).trim(),
+        LEN.to_string()
+    );
+    server.stop();
+}
+
+#[test]
+fn a_file_of_keys_that_is_wrong_is_refused() {
+    let volume = Volume::new(Kind::EXAMPLE, b"attack at dawn");
+    let key = &KEYS[6..70];
+    let refused = |arguments: &str, words: &str| {
+        let refused = output(&mut volume.serving(&format!("{arguments} --tls-psk keys.psk")));
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(1), "{said}");
+        assert!(said.contains(words), "{said}");
+        assert!(!said.contains(&key[..8]), "{said}");
+    };
+    let tcp = "--listen 127.0.0.1:0";
+    refused(tcp, "cannot read keys.psk: No such file");
+    for (text, words) in [
+        (String::new(), "keys.psk has no pre-shared key"),
+        (
+            format!("alice:{key}\nbob {key}\n"),
+            "line 2 of keys.psk is not NAME:KEY: it has no colon",
+        ),
+        (
+            format!("alice:{key}x\n"),
+            "line 1 of keys.psk is not NAME:KEY: the key is not",
+        ),
+        ("alice:00\n".to_owned(), "the key is shorter than 16 bytes"),
+    ] {
+        volume.write("keys.psk", text);
+        refused(tcp, words);
+    }
+    volume.write("keys.psk", KEYS);
+    refused("--socket socket", "a Unix socket has no TLS");
+    refused("--listen 127.0.0.1:0 --insecure", "cannot be used with");
+    // Keys that all users can read are served, with a warning.
+    volume.run("chmod 644 keys.psk", &[]);
+    let server = Server::start(volume.serving("--listen 127.0.0.1:0 --tls-psk keys.psk"));
+    let warning = "luxor: warning: all users can read the keys in keys.psk";
+    assert!(server.said.starts_with(warning), "{}", server.said);
+    server.stop();
+}
+
+/// The system's library is loaded only when it is needed.
+#[test]
+fn a_missing_library_is_named_with_its_package() {
+    let volume = Volume::new(Kind::EXAMPLE, b"attack at dawn");
+    volume.write("keys.psk", KEYS);
+    volume.write("libssl.so.3", "not a library");
+    let mut luxor = volume.serving("--listen 127.0.0.1:0 --tls-psk keys.psk");
+    let refused = output(luxor.env("LD_LIBRARY_PATH", volume.path("")));
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    for words in [
+        "OpenSSL 3 cannot be loaded",
+        "libssl.so.3",
+        "package libssl3",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
+    let mut luxor = volume.serving("--socket socket");
+    Server::start({
+        luxor.env("LD_LIBRARY_PATH", volume.path(""));
+        luxor
+    })
+    .stop();
+}

@@ -280,8 +280,8 @@ impl Server {
         let begun = Instant::now();
         let shaken = self.shake_hands(channel, tls, begun + HANDSHAKE);
         match self.admit(id, peer, shaken) {
-            Ok(connection) => {
-                info!(%peer, tls = tls.is_some(), "client connected");
+            Ok((connection, identity)) => {
+                info!(%peer, tls = tls.is_some(), identity, "client connected");
                 connection.serve();
                 log_end(peer, begun, &connection);
             }
@@ -297,7 +297,7 @@ impl Server {
         id: u64,
         peer: Peer,
         shaken: Result<Option<Welcomed>, NegotiateError>,
-    ) -> Result<Arc<Connection>, Parted> {
+    ) -> Result<(Arc<Connection>, Option<String>), Parted> {
         let mut clients = self.lock();
         if clients.closed {
             return Err(Parted::Stopped);
@@ -310,12 +310,12 @@ impl Server {
             NegotiateError::Io(error) if is_gone(&error) => Parted::Left,
             error => Parted::Refused(error.to_string()),
         })?;
-        let (channel, agreed) = shaken.ok_or(Parted::Left)?;
+        let (channel, agreed, identity) = shaken.ok_or(Parted::Left)?;
         let connection = Connection::new(channel, peer, agreed, Arc::clone(&self.service));
         clients.any = true;
         let client = Client::Served(Arc::clone(&connection), peer);
         clients.present.insert(id, client);
-        Ok(connection)
+        Ok((connection, identity))
     }
 
     fn shake_hands(
@@ -337,19 +337,20 @@ impl Server {
             },
         };
         let outcome = Handshake::new(&offer).run(&mut Timed::new(&*channel, until))?;
-        let (channel, outcome) = match (outcome, tls) {
+        let (channel, outcome, identity) = match (outcome, tls) {
             (Outcome::StartTls(handshake), Some(tls)) => {
                 let channel = tls
                     .accept(channel, until)
                     .map_err(|source| NegotiateError::Tls { source })?;
+                let identity = channel.identity().map(str::to_owned);
                 let channel: Arc<dyn Channel> = Arc::new(channel);
                 let outcome = handshake.run(&mut Timed::new(&*channel, until))?;
-                (channel, outcome)
+                (channel, outcome, identity)
             }
-            (outcome, _) => (channel, outcome),
+            (outcome, _) => (channel, outcome, None),
         };
         match outcome {
-            Outcome::Agreed(agreed) => Ok(Some((channel, agreed))),
+            Outcome::Agreed(agreed) => Ok(Some((channel, agreed, identity))),
             Outcome::Ended(refused) => {
                 channel.shutdown();
                 refused.map_or(Ok(None), Err)
@@ -410,8 +411,9 @@ impl Server {
     }
 }
 
-/// The channel of a client that chose the export, and what was agreed with it.
-type Welcomed = (Arc<dyn Channel>, Agreed);
+/// The channel of a client that chose the export, what was agreed with it, and the name of its
+/// pre-shared key.
+type Welcomed = (Arc<dyn Channel>, Agreed, Option<String>);
 
 /// Removes a client when it leaves, for whatever reason.
 struct Leave<'a> {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 use std::{
+    any::Any,
     collections::HashMap,
     fs,
-    io::Write,
+    io::{Read, Write},
     os::unix::net::UnixStream,
     sync::OnceLock,
     thread::{self, JoinHandle},
@@ -117,7 +118,11 @@ fn pair(version: &'static SupportedProtocolVersion) -> (TlsChannel, TlsChannel) 
     let (ours, theirs) = sockets();
     let ours = accept(ours);
     let until = Instant::now() + LONG;
-    let theirs = TlsChannel::handshake(good_client(version).into(), Arc::new(theirs), until);
+    let theirs = TlsChannel::handshake(
+        rustls::Connection::from(good_client(version)),
+        Arc::new(theirs),
+        until,
+    );
     let theirs = theirs.expect("the server is accepted");
     (
         ours.join()
@@ -214,9 +219,10 @@ fn both_directions_are_busy_at_once() {
                 let bufs = [IoSlice::new(head), IoSlice::new(tail)];
                 channel.send(&bufs).expect("sent");
                 if version == &TLS13 {
-                    lock(&channel.state)
-                        .refresh_traffic_keys()
-                        .expect("they change");
+                    let mut state = lock(&channel.state);
+                    let state: &mut dyn Any = &mut **state;
+                    let state: &mut rustls::Connection = state.downcast_mut().expect("rustls");
+                    state.refresh_traffic_keys().expect("they change");
                 }
             }
         };
