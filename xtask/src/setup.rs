@@ -67,6 +67,10 @@ impl Need {
             Self::fio(),
             Self::programs(&["fusermount3"], Packages::same("fuse3")),
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
+            Self::programs(
+                &["systemd-analyze", "systemd-socket-activate"],
+                Packages::same("systemd"),
+            ),
             Self::programs(&["bash"], Packages::same("bash")),
             Self::programs(&["strace"], Packages::same("strace")),
             Self::opencl(),

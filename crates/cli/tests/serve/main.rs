@@ -12,4 +12,5 @@ mod memory;
 mod raw;
 mod stamps;
 mod support;
+mod systemd;
 mod tls;
