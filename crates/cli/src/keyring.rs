@@ -58,7 +58,7 @@ pub(crate) fn passphrase(
 /// Reads a key of the type `user`.
 fn key(description: &str) -> std::result::Result<SecretBytes, KeyError> {
     let session = KeyRing::from_special_id(KeyRingIdentifier::Session, false)?;
-    let key = session.request_key(description, None)?;
+    let key = session.request_key(description, None::<&str>)?;
     let mut buffer = SecretBytes::zeroed(MAX);
     let len = key.read(&mut buffer.expose_mut())?;
     let mut secret = SecretBytes::zeroed(len.min(MAX));

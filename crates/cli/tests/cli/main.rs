@@ -3,6 +3,7 @@
 
 mod calibration;
 mod console;
+mod documents;
 mod format;
 mod header;
 mod header_sizes;

@@ -316,6 +316,26 @@ pub fn answered_when<'a>(
     mut answers: impl Iterator<Item = &'a str>,
     dir: &Path,
 ) -> (i32, String) {
+    let answer = |screen: &str| {
+        let answer = || answers.next().map(str::to_owned);
+        let answer = asks(screen).then(answer)?;
+        Some(answer.unwrap_or_else(|| panic!("no answer to {screen:?}")))
+    };
+    let (code, screen) = typed(shell, answer, dir);
+    assert!(
+        answers.next().is_none(),
+        "not asked for everything: {screen}"
+    );
+    (code, screen)
+}
+
+/// The same. `answer` is called with the contents of the screen whenever they end like a prompt, and
+/// returns what to type, if it is one.
+pub fn typed(
+    shell: &str,
+    mut answer: impl FnMut(&str) -> Option<String>,
+    dir: &Path,
+) -> (i32, String) {
     let mut script = Command::new("script");
     script
         .args(["--quiet", "--return", "--command", shell, "/dev/null"])
@@ -339,20 +359,15 @@ pub fn answered_when<'a>(
             break;
         }
         screen.extend_from_slice(&buf[..count]);
-        if screen.len() > seen && screen.ends_with(b": ") && asks(&show(&screen)) {
+        if screen.len() > seen
+            && screen.ends_with(b": ")
+            && let Some(answer) = answer(&show(&screen))
+        {
             seen = screen.len();
-            let answer = answers
-                .next()
-                .unwrap_or_else(|| panic!("no answer to {:?}", show(&screen)));
             keyboard.write_all(answer.as_bytes()).unwrap();
         }
     }
     let status = script.wait().unwrap();
-    assert!(
-        answers.next().is_none(),
-        "not asked for everything: {}",
-        show(&screen)
-    );
     (status.code().unwrap(), show(&screen))
 }
 
