@@ -85,12 +85,13 @@ fn clients_are_logged_with_their_peer_and_their_end() {
     }
     assert_eq!(read, LEN);
 
-    // A client that is still there when the server stops.
+    // A client that is still there when the server stops. Connections of nbdcopy that have read
+    // nothing may end meanwhile.
     let _client = Client::new(&volume);
-    assert_eq!(next(&server), connected);
+    while next(&server) != connected {}
     server.signal(nix::sys::signal::Signal::SIGTERM);
     let expected = format!("INFO {disconnected}\"server stopped\" read=0 written=0");
-    assert_eq!(next(&server), expected);
+    while next(&server) != expected {}
 }
 
 #[test]
