@@ -92,10 +92,10 @@ fn a_volume_with_tokens_only_names_the_command_for_its_secret() {
     // It has no token yet, so its secret may be known.
     assert!(refused("decrypt volume other-out").contains("there is no terminal"));
     assert!(refused("decrypt --key-slot 0 volume other-out").contains(line));
-    add("systemd-tpm2", 1);
+    add("some-vault", 1);
     let said = refused("decrypt volume other-out");
     assert!(said.contains(line), "{said}");
-    let line = "keyslot 1, token 2 (systemd-tpm2): cryptsetup luksAddKey --token-id 2 volume";
+    let line = "keyslot 1, token 2 (some-vault): cryptsetup luksAddKey --token-id 2 volume";
     assert!(said.contains(line), "{said}");
 }
 
