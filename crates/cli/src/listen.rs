@@ -9,14 +9,14 @@ mod inherited;
 
 use std::{
     fmt::Write as _,
-    fs::{self, File, Metadata, OpenOptions, TryLockError},
+    fs::{self, File, Metadata, TryLockError},
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::{
             ffi::OsStrExt,
-            fs::{FileTypeExt, MetadataExt, OpenOptionsExt},
+            fs::{FileTypeExt, MetadataExt},
             net::UnixListener,
         },
     },
@@ -28,7 +28,7 @@ use std::{
 use luxor_serve::nbd::Listener;
 use nix::{
     errno::Errno,
-    libc,
+    fcntl::{OFlag, open},
     sys::{
         socket::{
             AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
@@ -125,13 +125,12 @@ impl SocketFile {
             }
             bound => bound.map_err(failed)?,
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
-            .open(path);
+        // Not by `OpenOptions`, which ignores `O_PATH` if the C library is musl.
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let file = open(path, flags, Mode::empty()).map_err(failed)?;
         let file = Self {
             path: path.to_owned(),
-            file: file.map_err(|error| cannot(path, &error))?,
+            file: file.into(),
             _temporary: Temporary::new(path.to_owned()),
         };
         listen(&fd, Backlog::MAXCONN).map_err(failed)?;

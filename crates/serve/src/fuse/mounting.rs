@@ -10,11 +10,7 @@ use std::{
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::{
-            ffi::OsStringExt,
-            fs::{MetadataExt, OpenOptionsExt},
-            net::UnixStream,
-        },
+        unix::{ffi::OsStringExt, fs::MetadataExt, net::UnixStream},
     },
     path::{Path, PathBuf},
     process::Command,
@@ -23,14 +19,14 @@ use std::{
 
 use nix::{
     errno::Errno,
-    libc::{O_PATH, STATX_MNT_ID_UNIQUE},
+    libc::STATX_MNT_ID_UNIQUE,
     mount::{MntFlags, MsFlags, umount2},
     poll::{PollFd, PollFlags, PollTimeout, poll},
     unistd::{getgid, getuid},
 };
 use rustix::{
     cmsg_space,
-    fs::{AtFlags, StatxFlags, statx},
+    fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
@@ -318,7 +314,9 @@ fn is_dead(place: &File) -> bool {
 
 /// Opens a folder, or the root of the mount on it, without asking the file system.
 pub fn open_place(folder: &Path) -> io::Result<File> {
-    File::options().read(true).custom_flags(O_PATH).open(folder)
+    // Not by `OpenOptions`, which ignores `O_PATH` if the C library is musl.
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    Ok(open(folder, flags, Mode::empty())?.into())
 }
 
 /// Returns the current path of a folder.
