@@ -89,6 +89,9 @@ impl Calls {
     }
 
     fn load() -> Result<Self, PskError> {
+        if cfg!(target_feature = "crt-static") {
+            return Err(PskError::Static);
+        }
         // SAFETY: the initialization of OpenSSL has no conditions.
         let library = unsafe { libloading::Library::new("libssl.so.3") };
         let library = library.map_err(|error| PskError::NoLibrary {

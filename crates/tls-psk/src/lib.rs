@@ -36,6 +36,9 @@ pub enum PskError {
         /// The words of the dynamic linker.
         message: String,
     },
+    /// The program is linked statically.
+    #[error("not in the static program, which cannot load libraries: use certificates instead")]
+    Static,
     /// The library lacks a function.
     #[error("the library libssl.so.3 has no function {name}")]
     NoFunction {
@@ -75,7 +78,7 @@ impl PskServer {
     /// Loads OpenSSL, and makes a server that accepts clients with one of `keys`.
     ///
     /// # Errors
-    /// [`PskError::NoLibrary`], [`PskError::NoFunction`], and those of OpenSSL.
+    /// [`PskError::NoLibrary`], [`PskError::Static`], [`PskError::NoFunction`], and those of OpenSSL.
     pub fn new(keys: Arc<dyn PskKeys>) -> Result<Self, PskError> {
         let calls = Calls::get()?;
         // SAFETY: the method is a static object.
