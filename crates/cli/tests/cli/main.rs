@@ -19,6 +19,7 @@ mod resize;
 mod roundtrip;
 mod secrets;
 mod serve;
+mod service_manager;
 mod signals;
 mod stats;
 mod streams;
