@@ -44,12 +44,8 @@ pub fn packages(programs: &Path, folder: &Path, time: &str, kind: Kind) -> Resul
     let archive = programs.join("libluxor_c.a");
     bindings_c::install_into(&archive, &place, kind == Kind::OfTests)?;
     let units = usr.join("lib/systemd/system");
-    dist::make_folder(&units)?;
-    let folder_of_units = root().join("systemd");
-    if folder_of_units.is_dir() {
-        for unit in files_with(&["service", "socket"], &folder_of_units)? {
-            dist::copy(&unit, &units.join(unit.file_name().unwrap_or_default()))?;
-        }
+    for unit in files_with(&["service", "socket"], &root().join("systemd"))? {
+        dist::copy(&unit, &units.join(unit.file_name().unwrap_or_default()))?;
     }
 
     let mut build = command("dpkg-buildpackage");
