@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Counter mode (SP 800-38A, 6.5; the counter is all 128 bits, big-endian, appendix B.1) on many
 // messages, called units as in XTS. Units have `len` bytes each and lie `pitch` blocks apart. The
-// pieces' numbers are their first counters. One warp processes a stretch.
+// pieces' numbers are their first counters. One warp processes a stretch; it is not divided, because
+// NVIDIA's assembler then adds an instruction to every look-up.
 
 INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GLOBAL Block *out,
                 GLOBAL const Piece *pieces, u32 piece_count, u32 units, u32 len, u32 pitch,
@@ -10,12 +11,10 @@ INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GL
     CONSTANT const u32 *key = keys + DATA_ENCRYPTION;
     u32 lane = THREAD % WARP;
     u32 replica = REPLICA;
-    u32 warp = GROUP * (THREADS / WARP) + THREAD / WARP;
-    u32 warps = GROUPS * (THREADS / WARP);
-    u32 unit = warp / spu, stretch = warp % spu;
-    u32 unit_step = warps / spu, stretch_step = warps % spu;
     u32 whole = len / 16, tail = len % 16;
     u32 blocks = whole + (tail != 0);
+    u32 unit = WARP_NUMBER / spu, stretch = WARP_NUMBER % spu;
+    u32 unit_step = WARPS / spu, stretch_step = WARPS % spu;
     while (unit < units) {
         u32 counter[4];
         u32 end = (stretch + 1) * STRETCH;

@@ -120,6 +120,17 @@ inline thread_local HostThread host_thread;
 
 #endif
 
+// The threads that process a stretch together. On an NVIDIA GPU they are a warp of the hardware.
+#define WARP 32
+
+// The number of this warp in the launch, and of this thread. Consecutive warps are in different
+// groups, so that a launch with little work uses many multiprocessors.
+#define WARP_NUMBER (THREAD / WARP * GROUPS + GROUP)
+#define THREAD_NUMBER (WARP_NUMBER * WARP + THREAD % WARP)
+// How many there are of both.
+#define WARPS (GROUPS * (THREADS / WARP))
+#define ALL_THREADS (GROUPS * THREADS)
+
 // A block: its 16 bytes as four little-endian words.
 typedef uint4 Block;
 

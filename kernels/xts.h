@@ -11,21 +11,50 @@
 //
 // So a warp reads and writes 512 bytes at once, no tweak crosses lanes, and the host provides no
 // table of tweaks. units * spu is less than 2^31.
+//
+// A launch with fewer stretches than half its warps divides each stretch into 2, 4 or 8 parts, one
+// for each warp. A part that does not begin at the stretch's first block multiplies its tweak by
+// α^32 once for every 32 blocks before it.
 
 #define STRETCH 256
-#define WARP 32
 
 // The schedules in a key's words (192 words in all; the rest are 0).
 #define DATA_ENCRYPTION 0
 #define DATA_DECRYPTION 60
 #define TWEAK_ENCRYPTION 120
 
+// What a warp processes: the blocks from `begin` to `end` of each stretch whose number in the launch
+// is `index` plus a multiple of `step`.
+typedef struct {
+    u32 index, step;
+    u32 begin, end;
+} Share;
+
+// Finds the share of this warp. With parts, `step` is at least the number of stretches, so each
+// warp has at most one stretch.
+INLINE void share_of(Share *share, u32 units, u32 blocks, u32 spu)
+{
+    u32 length = STRETCH, parts = 1;
+    // The only stretch of a short unit has fewer blocks to divide.
+    while (length > WARP && length / 2 >= blocks) {
+        length /= 2;
+    }
+    while (length > WARP && units * spu * parts * 2 <= WARPS) {
+        length /= 2;
+        parts *= 2;
+    }
+    share->index = WARP_NUMBER / parts;
+    share->step = WARPS / parts;
+    share->begin = WARP_NUMBER % parts * length;
+    share->end = share->begin + length;
+}
+
 // Writes tweaks[unit * spu + stretch], one thread per tweak.
 INLINE void xts_tweaks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Piece *pieces,
                        u32 piece_count, u32 units, u32 spu, GLOBAL Block *tweaks,
                        LOCAL const u32 *tables)
 {
-    for (u32 i = GROUP * THREADS + THREAD; i < units * spu; i += GROUPS * THREADS) {
+    for (u32 i = THREAD_NUMBER; i < units * spu; i += ALL_THREADS) {
         u32 t[4];
         number_of(t, pieces, piece_count, i / spu);
         aes(ENCRYPT, rounds, tables, REPLICA, keys + TWEAK_ENCRYPTION, t);
@@ -43,18 +72,22 @@ INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
     CONSTANT const u32 *key = keys + (direction == ENCRYPT ? DATA_ENCRYPTION : DATA_DECRYPTION);
     u32 lane = THREAD % WARP;
     u32 replica = REPLICA;
-    u32 warp = GROUP * (THREADS / WARP) + THREAD / WARP;
-    u32 warps = GROUPS * (THREADS / WARP);
+    Share share;
+    share_of(&share, units, blocks, spu);
     // Stepped, because a division in each iteration would cost as much as two rounds.
-    u32 unit = warp / spu, stretch = warp % spu;
-    u32 unit_step = warps / spu, stretch_step = warps % spu;
+    u32 unit = share.index / spu, stretch = share.index % spu;
+    u32 unit_step = share.step / spu, stretch_step = share.step % spu;
     while (unit < units) {
         u32 t[4];
         unpack(t, tweaks[(u64)unit * spu + stretch]);
         times_alpha(t, lane);
-        u32 end = (stretch + 1) * STRETCH;
+        NO_UNROLL
+        for (u32 j = 0; j < share.begin; j += WARP) {
+            times_alpha32(t);
+        }
+        u32 end = stretch * STRETCH + share.end;
         end = end < blocks ? end : blocks;
-        u32 i = stretch * STRETCH + lane;
+        u32 i = stretch * STRETCH + share.begin + lane;
         u64 at = (u64)unit * pitch + i;
         NO_UNROLL
         for (; i < end; i += WARP) {
@@ -91,7 +124,7 @@ INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
                       LOCAL const u32 *tables)
 {
     CONSTANT const u32 *key = keys + (direction == ENCRYPT ? DATA_ENCRYPTION : DATA_DECRYPTION);
-    for (u32 unit = GROUP * THREADS + THREAD; unit < units; unit += GROUPS * THREADS) {
+    for (u32 unit = THREAD_NUMBER; unit < units; unit += ALL_THREADS) {
         u64 at = (u64)unit * pitch + blocks;
         GLOBAL const u8 *tail_in = (GLOBAL const u8 *)(in + at + 1);
         GLOBAL u8 *tail_out = (GLOBAL u8 *)(out + at + 1);

@@ -147,10 +147,9 @@ impl Shared {
         let kernel = self.program(size)?.kernels[launch.kernel(size)];
         let slot = u32::try_from(slot).unwrap_or(u32::MAX);
         let arguments = places.arguments(slot, launch);
-        let blocks = launch.threads().div_ceil(kernels::THREADS.into());
         let start = Start {
             function: kernel.function,
-            grid: u32::try_from(blocks).map_or(kernel.most_blocks, |b| b.min(kernel.most_blocks)),
+            grid: launch.groups(kernel.most_blocks),
             threads: kernels::THREADS,
             shared: kernels::SHARED,
             stream,

@@ -7,7 +7,7 @@ use luxor_engine::Direction;
 use crate::{
     error::DeviceError,
     keys::AesSize,
-    layout::{BLOCK, Piece, STRETCH},
+    layout::{BLOCK, Piece, STRETCH, WARP},
 };
 
 /// One launch of a kernel. Offsets (`…_at`) count bytes from the beginning of their memory; they
@@ -197,17 +197,20 @@ impl Launch {
         }
     }
 
-    /// Returns the number of threads with work to do: one for each tweak or tail, a warp of 32 for
-    /// each stretch.
+    /// Returns the number of groups to run, at most `most`: one for each warp with work to do. A warp
+    /// of 32 threads computes 32 tweaks or tails, or processes one stretch. The kernels give the
+    /// warps of a group work only after each group has some, so that little work is spread over the
+    /// whole device.
     #[must_use]
-    pub fn threads(&self) -> u64 {
-        match *self {
-            Self::Tweaks { units, spu, .. } => u64::from(units) * u64::from(spu),
-            Self::Tails { units, .. } => units.into(),
+    pub fn groups(&self, most: u32) -> u32 {
+        let warps = match *self {
+            Self::Tweaks { units, spu, .. } => (u64::from(units) * u64::from(spu)).div_ceil(WARP),
+            Self::Tails { units, .. } => u64::from(units).div_ceil(WARP),
             Self::Xts { units, spu, .. } | Self::Ctr { units, spu, .. } => {
-                u64::from(units) * u64::from(spu) * 32
+                u64::from(units) * u64::from(spu)
             }
-        }
+        };
+        u32::try_from(warps).map_or(most, |warps| warps.min(most))
     }
 
     /// Checks that the launch stays within memories of the sizes in `bounds`, that its offsets are
@@ -410,7 +413,7 @@ mod tests {
         let name = |launch: Launch| launch.kernel(AesSize::Aes192);
         assert_eq!(name(tails(Direction::Encrypt)), "xts_tails_encrypt_192");
         assert_eq!(name(tails(Direction::Decrypt)), "xts_tails_decrypt_192");
-        assert_eq!(tails(Direction::Encrypt).threads(), 3);
+        assert_eq!(tails(Direction::Encrypt).groups(9), 1);
         let ctr = Launch::Ctr {
             input_at: 0,
             output_at: 0,
@@ -422,7 +425,7 @@ mod tests {
             spu: 3,
         };
         assert_eq!(ctr.kernel(AesSize::Aes256), "ctr_256");
-        assert_eq!(ctr.threads(), 9 * 32);
+        assert_eq!((ctr.groups(8), ctr.groups(10)), (8, 9));
     }
 
     #[test]

@@ -8,6 +8,9 @@
 
 use luxor_engine::{DataUnitLen, DataUnitNumber};
 
+/// Threads that process a stretch together.
+pub(crate) const WARP: u64 = 32;
+
 /// Bytes of a block.
 pub const BLOCK: usize = 16;
 

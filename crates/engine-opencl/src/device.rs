@@ -24,7 +24,7 @@ pub const NAME: &str = "opencl";
 /// and would fill their tables for less work.
 const THREADS_OF_UNIT: usize = 2048;
 /// Work-groups for each core of a CPU. More than one, so that no core is idle at the end.
-const GROUPS_OF_CORE: usize = 4;
+const GROUPS_OF_CORE: u32 = 4;
 
 /// An OpenCL device that is ready to run the kernels.
 pub struct OpenCl(Arc<Shared>);
@@ -70,7 +70,7 @@ impl OpenCl {
         let groups_of_unit = if found.facts.is_cpu {
             GROUPS_OF_CORE
         } else {
-            (THREADS_OF_UNIT / layout.threads).max(1)
+            u32::try_from(THREADS_OF_UNIT / layout.threads).map_or(1, |groups| groups.max(1))
         };
         let units = found.compute_units;
         let description = format!(
@@ -80,7 +80,7 @@ impl OpenCl {
         Ok(Self(Arc::new(Shared {
             service: Arc::new(Service::new(&context)?),
             programs,
-            most_groups: (units as usize).max(1) * groups_of_unit,
+            most_groups: units.max(1).saturating_mul(groups_of_unit),
             description,
             found: found.clone(),
         })))

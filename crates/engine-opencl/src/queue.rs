@@ -164,12 +164,10 @@ fn begin(
     let kernel = kernels.get_mut(name).expect("it was inserted above");
     let layout = key.device.programs.layout();
     let arguments = memories.arguments(&key.memory.buffer, launch, layout.local_memory())?;
-    let groups = launch.threads().div_ceil(layout.threads as u64);
-    let most = key.device.most_groups;
-    let groups = usize::try_from(groups).map_or(most, |groups| groups.min(most));
+    let groups = launch.groups(key.device.most_groups);
     // SAFETY: the arguments match the kernel's parameters, whose number and lengths the library
     // checks, and `check` bounded all offsets by the buffers' lengths.
-    let event = unsafe { queue.launch(kernel, &arguments, groups, layout.threads) }?;
+    let event = unsafe { queue.launch(kernel, &arguments, groups as usize, layout.threads) }?;
     // The kernel is a batch's first command that takes long. The copies before it are flushed with
     // it.
     queue.flush()?;

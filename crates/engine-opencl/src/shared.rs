@@ -18,7 +18,7 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     pub(crate) programs: Programs,
     /// The most work-groups of a launch.
-    pub(crate) most_groups: usize,
+    pub(crate) most_groups: u32,
     pub(crate) description: String,
     pub(crate) found: Found,
 }

@@ -304,7 +304,7 @@ impl Driver for Double {
         let state = self.call("cuDeviceGetAttribute")?;
         let properties = state.devices[device as usize];
         Ok(match attribute {
-            Attribute::Multiprocessors => 3,
+            Attribute::Multiprocessors => 2,
             Attribute::ComputeCapabilityMajor => properties.capability.0,
             Attribute::ComputeCapabilityMinor => properties.capability.1,
             Attribute::SharedMemoryPerBlock => properties.shared,
@@ -373,7 +373,7 @@ impl Driver for Double {
 
     fn resident_blocks(&self, _: Function, _: u32, _: u32) -> Result<u32, Failure> {
         drop(self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor")?);
-        Ok(2)
+        Ok(1)
     }
 
     fn alloc(&self, len: usize) -> Result<Address, Failure> {
