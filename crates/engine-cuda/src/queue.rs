@@ -181,6 +181,12 @@ impl Queue for CudaQueue {
     type Key = CudaKey;
     type Memory = CudaMemory;
 
+    fn resize_tweaks(&mut self, len: usize) -> Result<(), DeviceError> {
+        let memory = CudaMemory::zeroed(&self.device.service, len);
+        self.tweaks = memory.map_err(|failure| device_error(&failure))?;
+        Ok(())
+    }
+
     fn staging(&mut self) -> &mut [u8] {
         self.settle();
         &mut self.staging

@@ -136,6 +136,14 @@ pub trait Queue: Send {
     /// The same as [`Device::Memory`].
     type Memory;
 
+    /// Replaces the memory for tweaks, which no command under way may use, by zeros of this length,
+    /// a multiple of 16.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] if there is too little memory. The queue then keeps what it has.
+    /// Otherwise the error of the failed call.
+    fn resize_tweaks(&mut self, len: usize) -> Result<(), DeviceError>;
+
     /// Returns the staging memory for data, [`QueueSizes::data`] bytes. Waits first if anything is
     /// under way.
     fn staging(&mut self) -> &mut [u8];

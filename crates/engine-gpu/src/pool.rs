@@ -361,9 +361,8 @@ fn choose<Q: Queue>(state: &mut State<Q>, need: usize, only: Option<usize>) -> C
     Choice::Make(index, device.batch.max(need.next_multiple_of(BLOCK)), short)
 }
 
-/// Returns the sizes of a queue with `data` bytes. The tweaks are enough for data units of 32
-/// bytes, and for twice as many units when the data are elsewhere on the device. The pieces are
-/// enough for runs of 512 bytes.
+/// Returns the sizes of a queue with `data` bytes. The tweaks are enough for data units of 32 bytes.
+/// The pieces are enough for runs of 512 bytes.
 fn sizes(data: usize) -> QueueSizes {
     let piece = size_of::<Piece>();
     QueueSizes {
@@ -400,6 +399,26 @@ impl<D: Device> Lease<'_, D> {
 
     pub(crate) fn sizes(&self) -> QueueSizes {
         self.held().sizes
+    }
+
+    /// Makes room for `len` bytes of tweaks, a multiple of 16. With too little memory on the device,
+    /// the room stays as it is.
+    pub(crate) fn reserve_tweaks(&mut self, len: usize) -> Result<(), DeviceError> {
+        let held = self
+            .held
+            .as_mut()
+            .expect("a lease holds its queue until it is dropped");
+        if len <= held.sizes.tweaks {
+            return Ok(());
+        }
+        match held.queue.resize_tweaks(len) {
+            Ok(()) => {
+                held.sizes.tweaks = len;
+                Ok(())
+            }
+            Err(DeviceError::OutOfMemory { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Returns the queue, and records that at most `uses` of its memory will be written to.

@@ -32,6 +32,13 @@ pub struct ResidentRun {
     pub output_at: usize,
 }
 
+impl ResidentRun {
+    /// Returns the bytes of its units' tweaks.
+    fn tweaks(&self) -> usize {
+        self.units * UnitLayout::new(self.unit_len).stretches * BLOCK
+    }
+}
+
 /// An error of [`GpuKey::crypt_resident`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -127,6 +134,14 @@ fn crypt<D: Device>(
         .iter()
         .map(|run| UnitLayout::new(run.unit_len).padded());
     let mut lease = key.pool().take(most.max().unwrap_or(0), Some(device))?;
+    if key.has_tweaks() {
+        let most = runs.iter().map(ResidentRun::tweaks).max().unwrap_or(0);
+        let limit = key.pool().tuning().resident_tweaks / BLOCK * BLOCK;
+        if let Err(error) = lease.reserve_tweaks(most.next_power_of_two().min(limit)) {
+            lease.fail(&error);
+            return Err(error.into());
+        }
+    }
     let sizes = lease.sizes();
     let parts: Vec<_> = runs.iter().flat_map(|run| parts(run, sizes)).collect();
     for wave in parts.chunks(sizes.pieces / size_of::<Piece>()) {

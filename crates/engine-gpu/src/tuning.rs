@@ -15,6 +15,10 @@ pub struct Tuning {
     pub least_batch: usize,
     /// Queues of each device: 4 by default. This many batches are copied and encrypted at a time.
     pub queues: usize,
+    /// The most bytes of tweaks of a launch on data in device memory: 64 MiB by default, enough for
+    /// 2 GiB of data units of 512 bytes. A queue takes this memory on the device when a call first
+    /// needs it. Each launch ends with a part of the device idle, so few long launches are faster.
+    pub resident_tweaks: usize,
     /// Runs in pinned memory of at least this many bytes are not staged: 64 KiB by default. A
     /// shorter run is copied to staging memory faster than a transfer of its own starts.
     pub direct: usize,
@@ -29,6 +33,7 @@ impl Default for Tuning {
             batch: 8 << 20,
             least_batch: 1 << 20,
             queues: 4,
+            resident_tweaks: 64 << 20,
             direct: 64 << 10,
             min_batch: 0,
         }

@@ -30,6 +30,7 @@ fn tuning(batch: usize, queues: usize) -> Tuning {
     tuning.least_batch = batch.min(4096);
     tuning.queues = queues;
     tuning.direct = 1024;
+    tuning.resident_tweaks = 0;
     tuning
 }
 
@@ -408,6 +409,51 @@ fn resident_data_stay_on_the_device() {
         Op::DownloadStaging,
     ];
     assert_eq!(nothing.map(|op| doubles[1].calls(op)), [0; 4]);
+}
+
+/// 5000 data units need 80,000 bytes of tweaks. A queue begins with 8 KiB.
+#[test]
+fn a_long_call_on_a_device_takes_more_memory_for_tweaks() {
+    let (unit_len, units) = (16, 5000);
+    let queue = (16 << 10) + (8 << 10) + (1 << 10);
+    for (limit, memory, launches, bytes) in [
+        // One launch for the tweaks and one for the data, each time that the memory is full.
+        (0, usize::MAX, 2 * 10, queue),
+        (1 << 20, usize::MAX, 2, queue + (120 << 10)),
+        (40 << 10, usize::MAX, 2 * 2, queue + (32 << 10)),
+        (1 << 20, queue + (100 << 10), 2 * 10, queue),
+    ] {
+        let double = Double::with(Options {
+            memory,
+            ..Options::default()
+        });
+        let mut tuning = tuning(16 << 10, 1);
+        tuning.resident_tweaks = limit;
+        let backend = GpuBackend::new(vec![double.clone()], tuning);
+        let key = backend.load(&xts()).unwrap();
+        let mut memory = backend.devices()[0].memory(units * unit_len).unwrap();
+        let run = ResidentRun {
+            first: 7_u64.into(),
+            stride: 3,
+            unit_len: unit(unit_len),
+            units,
+            input_at: 0,
+            output_at: 0,
+        };
+        for direction in [Direction::Encrypt, Direction::Decrypt] {
+            let data = Resident::InPlace(&mut memory);
+            key.crypt_resident(0, direction, &[run], data).unwrap();
+        }
+        let mut found = vec![1; units * unit_len];
+        backend.devices()[0].read(&memory, 0, &mut found).unwrap();
+        assert!(found.iter().all(|&byte| byte == 0));
+        let record = double.record();
+        assert_eq!((record.launches.len(), record.bytes), (2 * launches, bytes));
+        drop(record);
+        drop((key, backend));
+        let record = double.record();
+        assert_eq!((record.bytes, record.dirty), (0, 0));
+    }
 }
 
 #[test]

@@ -188,6 +188,11 @@ impl Queue for OpenClQueue {
     type Key = OpenClKey;
     type Memory = OpenClMemory;
 
+    fn resize_tweaks(&mut self, len: usize) -> Result<(), DeviceError> {
+        self.tweaks = OpenClMemory::zeroed(&self.device.service, Kind::Device, len)?;
+        Ok(())
+    }
+
     fn staging(&mut self) -> &mut [u8] {
         self.settle();
         &mut self.staging

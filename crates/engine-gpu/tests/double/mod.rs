@@ -29,6 +29,7 @@ use luxor_reference::{
 pub enum Op {
     LoadKey,
     MakeQueue,
+    ResizeTweaks,
     Pin,
     Memory,
     UploadStaging,
@@ -106,6 +107,19 @@ pub struct Record {
     gate: Option<Arc<Barrier>>,
     /// Whether the fault has happened.
     pub failed: bool,
+}
+
+impl Record {
+    /// Takes memory for a queue.
+    fn take(&mut self, options: &Options, bytes: usize) -> Result<(), DeviceError> {
+        if bytes > options.memory - self.bytes.min(options.memory) {
+            let message = format!("{bytes} bytes");
+            return Err(DeviceError::OutOfMemory { message });
+        }
+        self.bytes += bytes;
+        self.most_bytes = self.most_bytes.max(self.bytes);
+        Ok(())
+    }
 }
 
 #[derive(Clone)]
@@ -232,16 +246,11 @@ impl Device for Double {
         assert!(sizes.pieces.is_multiple_of(32) && sizes.pieces > 0);
         let bytes = sizes.data + sizes.tweaks + sizes.pieces;
         let mut record = self.record();
-        if bytes > self.options.memory - record.bytes.min(self.options.memory) {
-            let message = format!("{bytes} bytes");
-            return Err(DeviceError::OutOfMemory { message });
-        }
+        record.take(&self.options, bytes)?;
         record.queues += 1;
-        record.bytes += bytes;
         record.most_queues = record.most_queues.max(record.queues);
-        record.most_bytes = record.most_bytes.max(record.bytes);
         Ok(DoubleQueue {
-            late: self.options.late,
+            options: self.options.clone(),
             bytes,
             staging: vec![0; sizes.data],
             staged_pieces: vec![Piece::default(); sizes.pieces / 32],
@@ -450,7 +459,7 @@ struct Host(*mut u8, usize);
 unsafe impl Send for Host {}
 
 pub struct DoubleQueue {
-    late: bool,
+    options: Options,
     bytes: usize,
     staging: Vec<u8>,
     staged_pieces: Vec<Piece>,
@@ -465,7 +474,7 @@ pub struct DoubleQueue {
 impl DoubleQueue {
     fn begin(&mut self, op: Op, command: Command) -> Result<(), DeviceError> {
         call(&self.record, op)?;
-        if self.late {
+        if self.options.late {
             self.under_way.push(command);
             Ok(())
         } else {
@@ -558,6 +567,17 @@ impl DoubleQueue {
 impl Queue for DoubleQueue {
     type Key = DoubleKey;
     type Memory = DoubleMemory;
+
+    fn resize_tweaks(&mut self, len: usize) -> Result<(), DeviceError> {
+        call(&self.record, Op::ResizeTweaks)?;
+        assert!(self.under_way.is_empty() && len.is_multiple_of(16));
+        let mut record = lock(&self.record);
+        record.take(&self.options, len)?;
+        record.bytes -= self.tweaks.len();
+        self.bytes += len - self.tweaks.len();
+        self.tweaks = vec![0; len];
+        Ok(())
+    }
 
     fn staging(&mut self) -> &mut [u8] {
         self.settled();
