@@ -486,7 +486,9 @@ int main(int argc, char **argv)
             std::size_t len;
         } shapes[] = {{1, 16},  {300, 16}, {70, 17},  {9, 31},   {5, 32},   {9, 33},
                       {9, 512}, {9, 520},  {9, 533},  {3, 4080}, {3, 4095}, {3, 4096},
-                      {3, 4097}, {2, 4111}, {2, 4112}, {2, 4113}, {2, 8192}, {3, 20500}};
+                      {3, 4097}, {2, 4111}, {2, 4112}, {2, 4113}, {2, 8192}, {3, 20500},
+                      // Fewer stretches than half the warps, so they are divided.
+                      {1, 1008}, {1, 4096}};
         bool in_place = false;
         u32 gap = 0;
         for (const auto &shape : shapes) {
