@@ -212,7 +212,9 @@ pub trait Driver: Send + Sync + 'static {
     unsafe fn free(&self, memory: Address);
 
     /// Allocates `len` bytes of pinned host memory with undefined contents, usable in all contexts.
-    /// The memory is page-aligned and cached, so the CPU may read it at full speed.
+    /// The memory is cached, so the CPU may read it at full speed. It is page-aligned if the length
+    /// of all pinned memory is a multiple of a page; otherwise the driver puts several short ones
+    /// into a page, and longer ones after them.
     ///
     /// # Errors
     /// The driver's error.

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use luxor_engine::PAGE;
 use luxor_engine_gpu::{DeviceError, DeviceMemory, HostMemory, Ranges};
 
 use crate::{
@@ -253,8 +254,8 @@ impl Gpu {
     /// Allocates `len` zero bytes of pinned memory.
     pub(crate) fn pinned(self: &Arc<Self>, len: usize) -> Result<Pinned, Failure> {
         self.enter()?;
-        // The driver refuses to allocate zero bytes.
-        let start = self.driver.alloc_host(len.max(1))?;
+        // At least a page, because the driver refuses to allocate zero bytes.
+        let start = self.driver.alloc_host(len.max(1).next_multiple_of(PAGE))?;
         let gpu = Arc::clone(self);
         // SAFETY: `alloc_host` returned `len` bytes, which are valid until `PinnedOwner` frees
         // them.

@@ -398,6 +398,10 @@ impl Driver for Double {
 
     fn alloc_host(&self, len: usize) -> Result<NonNull<u8>, Failure> {
         let mut state = self.call("cuMemHostAlloc")?;
+        assert!(
+            len.is_multiple_of(PAGE),
+            "the next memory would not be aligned"
+        );
         let layout = Layout::from_size_align(len, PAGE).unwrap();
         // SAFETY: `layout` has at least one byte, since callers never ask for zero bytes.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).unwrap();
