@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Counter mode (SP 800-38A, 6.5; the counter is all 128 bits, big-endian, appendix B.1) on many
 // messages, called units as in XTS. Units have `len` bytes each and lie `pitch` blocks apart. The
-// pieces' numbers are their first counters. One warp processes a stretch; it is not divided, because
-// NVIDIA's assembler then adds an instruction to every look-up.
+// pieces' numbers are their first counters. One warp processes a stretch. Stretches are not divided
+// as in XTS, because NVIDIA's assembler then adds an instruction to every look-up.
 
 INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GLOBAL Block *out,
                 GLOBAL const Piece *pieces, u32 piece_count, u32 units, u32 len, u32 pitch,

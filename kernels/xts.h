@@ -23,8 +23,8 @@
 #define DATA_DECRYPTION 60
 #define TWEAK_ENCRYPTION 120
 
-// What a warp processes: the blocks from `begin` to `end` of each stretch whose number in the launch
-// is `index` plus a multiple of `step`.
+// What a warp processes: the blocks from `begin` to `end` of each stretch whose number in the
+// launch is `index` plus a multiple of `step`.
 typedef struct {
     u32 index, step;
     u32 begin, end;
