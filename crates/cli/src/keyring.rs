@@ -27,7 +27,9 @@ pub(crate) fn passphrase(
     let header = volume.header.luks2().map(Luks2Header::describe);
     let tokens = header.iter().flat_map(|header| header.tokens);
     let tokens = tokens.filter(|(number, token)| {
-        token.kind == "luks2-keyring" && token_id.is_none_or(|id| id == **number)
+        token.kind == "luks2-keyring"
+            && !token.keyslots.is_empty()
+            && token_id.is_none_or(|id| id == **number)
     });
     let mut missing = None;
     for (&number, token) in tokens {
@@ -45,9 +47,9 @@ pub(crate) fn passphrase(
                 let message = format!(
                     "{name}: token {number} names the key {description} in the keyring: {why}"
                 );
-                missing.get_or_insert(Error::failure(message).hint(format!(
-                    "Put it there: keyctl padd user '{description}' @u < KEYFILE."
-                )));
+                missing.get_or_insert(
+                    Error::failure(message).hint("`keyctl padd user` puts a passphrase there."),
+                );
             }
         }
     }

@@ -9,7 +9,7 @@
 //! Each of the two is durable before the next begins, so that the data are never shorter than the
 //! metadata say.
 
-use std::path::Path;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 use luxor_files::{DataFile, Role, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
@@ -44,6 +44,13 @@ pub fn resize(
     let name = path_name(volume);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data = DataFile::open(volume, Access::Write)?;
+    if let Some(header) = header
+        && let (Ok(a), Ok(b)) = (fs::metadata(header), fs::metadata(volume))
+        && (a.dev(), a.ino(), a.rdev()) == (b.dev(), b.ino(), b.rdev())
+    {
+        let text = "this is the header: name the file with the data";
+        return Err(refused(text.to_owned()));
+    }
     let mut opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
     if header.is_some() {
         opened = opened.with_data(data.input()?);
@@ -101,9 +108,16 @@ pub fn resize(
         return Err(refused(text).hint("--shrink makes the file shorter nevertheless."));
     }
 
+    if shrink && end > storage_len {
+        let text = "it would become longer, and --shrink was given";
+        return Err(refused(text.to_owned()));
+    }
+
     let new_size = match old_size {
         SegmentSize::Dynamic if is_file || end == storage_len => SegmentSize::Dynamic,
-        SegmentSize::Fixed(_) if size.is_none() && !is_file => SegmentSize::Dynamic,
+        SegmentSize::Fixed(_) if size.is_none() && !is_file && end == storage_len => {
+            SegmentSize::Dynamic
+        }
         _ => SegmentSize::Fixed(payload),
     };
     let failed = |error| Error::io(format!("{name}: cannot change its length"), &error);

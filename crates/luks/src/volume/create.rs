@@ -154,8 +154,8 @@ impl NewVolumeOptions {
         keyslots: Option<u64>,
         data_offset: Option<u64>,
     ) -> Result<(), Luks2HeaderSizesError> {
-        let header_end =
-            data_offset.filter(|_| self.version == LuksVersion::Luks2 && !self.detached);
+        let header_end = data_offset
+            .filter(|&offset| self.version == LuksVersion::Luks2 && (offset > 0 || !self.detached));
         if metadata.is_some() || keyslots.is_some() || header_end.is_some() {
             let sizes = Luks2HeaderSizes::new(metadata, keyslots, header_end, self.key_size)?;
             self.header_sizes = Some(sizes);
@@ -177,11 +177,13 @@ impl NewVolumeOptions {
         if let Some(offset) = self.data_offset {
             let first = match (version, self.detached) {
                 (LuksVersion::Luks1, _) => self.luks1().areas_end(),
-                (LuksVersion::Luks2, true) => 0,
-                (LuksVersion::Luks2, false) => self.luks2().header_sizes.header_len(),
+                (LuksVersion::Luks2, _) => self.luks2().header_sizes.header_len(),
             };
             // LUKS1 counts units of 512 bytes in 32 bits.
-            let is_too_far = version == LuksVersion::Luks1 && offset >= 512 << 32;
+            let is_too_far = match version {
+                LuksVersion::Luks1 => offset >= 512 << 32,
+                LuksVersion::Luks2 => i64::try_from(offset).is_err(),
+            };
             let is_zero = self.detached && offset == 0;
             if !offset.is_multiple_of(4096) || (offset < first && !is_zero) || is_too_far {
                 return Err(NewVolumeError::DataOffset { offset, first });
