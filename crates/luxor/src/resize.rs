@@ -9,9 +9,9 @@
 //! Each of the two is durable before the next begins, so that the data are never shorter than the
 //! metadata say.
 
-use std::{fs, os::unix::fs::MetadataExt, path::Path};
+use std::path::Path;
 
-use luxor_files::{DataFile, Role, locks::Access, path_name};
+use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
 
 use crate::{Context, Error, Result, Volume};
@@ -44,10 +44,7 @@ pub fn resize(
     let name = path_name(volume);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data = DataFile::open(volume, Access::Write)?;
-    if let Some(header) = header
-        && let (Ok(a), Ok(b)) = (fs::metadata(header), fs::metadata(volume))
-        && (a.dev(), a.ino(), a.rdev()) == (b.dev(), b.ino(), b.rdev())
-    {
+    if header.is_some_and(|header| is_same_file(volume, header)) {
         let text = "this is the header: name the file with the data";
         return Err(refused(text.to_owned()));
     }
@@ -107,7 +104,6 @@ pub fn resize(
         let text = format!("the file has {rest} bytes after the new end, which would be lost");
         return Err(refused(text).hint("--shrink makes the file shorter nevertheless."));
     }
-
     if shrink && end > storage_len {
         let text = "it would become longer, and --shrink was given";
         return Err(refused(text.to_owned()));
