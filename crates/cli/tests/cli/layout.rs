@@ -102,6 +102,22 @@ fn data_that_begin_later_come_back() {
     }
 }
 
+/// Before the end of the keyslots area nothing would open the volume: the area becomes shorter.
+#[test]
+fn data_with_a_detached_header_begin_after_the_keyslots_area() {
+    let folder = Folder::new();
+    folder.write("key", KEY);
+    let line = |offset: &str| {
+        let line = luxor("format --key-file key --header h --size 1M v").args(FAST);
+        line.args(["--offset", offset]).current_dir(folder.path())
+    };
+    line("64").fails(1, "a keyslot of this volume needs 258048");
+    line("8192").ok();
+    assert!(dumped(&folder, "h").contains("Keyslots area: \t4161536 [bytes]"));
+    let check = "check --key-file key --header h v";
+    luxor(check).current_dir(folder.path()).ok();
+}
+
 #[test]
 fn luks_format_asks_on_a_terminal_before_it_replaces_a_file() {
     let folder = Folder::new();

@@ -109,6 +109,12 @@ fn a_detached_header_has_the_length_of_its_data() {
     let now = decrypted(&folder, "--header h v");
     assert_eq!((now.len(), &now[..5000]), (20_000, &plain[..]));
     at(&folder, "resize h").fails(1, "detached header");
+    // The header is not its own data.
+    let before = fs::read(folder.join("h")).unwrap();
+    for line in ["--size 4096 --shrink h", "--size 30M h"] {
+        at(&folder, &format!("resize --header h {line}")).fails(1, "this is the header");
+    }
+    assert!(fs::read(folder.join("h")).unwrap() == before);
 }
 
 #[test]
@@ -146,6 +152,7 @@ fn what_cannot_be_resized_stays_as_it_is() {
     let copy = |from: &str, to: &str| tool("cp", [folder.join(from), folder.join(to)]);
     let before = fs::read(folder.join("v")).unwrap();
     for (options, words) in [
+        ("--size 2M --shrink", "it would become longer"),
         (
             "--size 5000",
             "a multiple of the sector size (4096), and not 0",
