@@ -106,8 +106,8 @@ const OPTIONS: &[Known] = &[
 ];
 
 /// Options for what Luxor does in any case: random numbers come from the system, new passphrases
-/// are typed twice and not checked for quality, keys never go to the kernel, and tokens are not
-/// used.
+/// are typed twice and not checked for quality, keys never go to the kernel, and of the tokens only
+/// those of the kernel's keyring are used, when a line asks for them.
 const SO_ANYWAY: &[&str] = &[
     "disable-external-tokens",
     "disable-keyring",

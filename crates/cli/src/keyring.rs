@@ -2,8 +2,10 @@
 //! Passphrases in the kernel's keyring, which tokens of the type `luks2-keyring` name (LUKS2
 //! specification, section 3.5.1).
 
+use std::{cell::RefCell, collections::VecDeque, path::Path};
+
 use linux_keyutils::{KeyError, KeyRing, KeyRingIdentifier};
-use luxor::Volume;
+use luxor::{Secrets, Volume};
 use luxor_engine::SecretBytes;
 use luxor_files::Escaped;
 use luxor_luks::Luks2Header;
@@ -14,47 +16,75 @@ use crate::error::{Error, Result};
 /// The most bytes of a key in the keyring: the kernel's limit for keys of the type `user`.
 const MAX: usize = 32767;
 
-/// Returns the passphrase of a token, and the keyslots for which the token has it. Of several tokens
-/// the first one counts whose passphrase is in the keyring. With `token_id` only that token counts.
-///
-/// # Errors
-/// Fails when there is no such token, and when the keyring does not have the key of one.
-pub(crate) fn passphrase(
-    volume: &Volume,
-    token_id: Option<u32>,
-) -> Result<(SecretBytes, Vec<u32>)> {
-    let name = volume.name();
-    let header = volume.header.luks2().map(Luks2Header::describe);
-    let tokens = header.iter().flat_map(|header| header.tokens);
-    let tokens = tokens.filter(|(number, token)| {
-        token.kind == "luks2-keyring"
-            && !token.keyslots.is_empty()
-            && token_id.is_none_or(|id| id == **number)
-    });
-    let mut missing = None;
-    for (&number, token) in tokens {
-        let json = volume.header.token_json(number).unwrap_or_default();
-        let json: Value = serde_json::from_str(&json).unwrap_or_default();
-        let description = json["key_description"].as_str().unwrap_or_default();
-        match key(description) {
-            Ok(secret) => return Ok((secret, token.keyslots.clone())),
-            Err(error) => {
-                let description = Escaped(description);
-                let why = match error {
-                    KeyError::KeyDoesNotExist => "it has no such key".to_owned(),
-                    error => error.to_string(),
-                };
-                let message = format!(
-                    "{name}: token {number} names the key {description} in the keyring: {why}"
-                );
-                missing.get_or_insert(
-                    Error::failure(message).hint("`keyctl padd user` puts a passphrase there."),
-                );
+/// The passphrases of a volume's tokens, one after the other.
+pub(crate) struct TokenPassphrases {
+    passphrases: RefCell<VecDeque<SecretBytes>>,
+    /// The keyslots that they are for.
+    pub keyslots: Vec<u32>,
+}
+
+impl TokenPassphrases {
+    /// Reads the passphrases of all tokens, or only that of `token_id`. A token whose passphrase is
+    /// not in the keyring counts only if no other is.
+    ///
+    /// # Errors
+    /// Fails when there is no such token, and when the keyring has none of the keys.
+    pub(crate) fn of(volume: &Volume, token_id: Option<u32>) -> Result<Self> {
+        let name = volume.name();
+        let header = volume.header.luks2().map(Luks2Header::describe);
+        let tokens = header.iter().flat_map(|header| header.tokens);
+        let tokens = tokens.filter(|(number, token)| {
+            token.kind == "luks2-keyring"
+                && !token.keyslots.is_empty()
+                && token_id.is_none_or(|id| id == **number)
+        });
+        let (mut passphrases, mut keyslots) = (VecDeque::new(), Vec::new());
+        let none = Error::failure(format!("{name}: no such token of the type luks2-keyring"));
+        let mut missing = None;
+        for (&number, token) in tokens {
+            let json = volume.header.token_json(number).unwrap_or_default();
+            let json: Value = serde_json::from_str(&json).unwrap_or_default();
+            let description = json["key_description"].as_str().unwrap_or_default();
+            match key(description) {
+                Ok(secret) => {
+                    passphrases.push_back(secret);
+                    keyslots.extend(&token.keyslots);
+                }
+                Err(error) => {
+                    missing.get_or_insert_with(|| no_key(&name, number, description, error));
+                }
             }
         }
+        if passphrases.is_empty() {
+            return Err(missing.unwrap_or(none));
+        }
+        Ok(Self {
+            passphrases: passphrases.into(),
+            keyslots,
+        })
     }
-    let none = || Error::failure(format!("{name}: no such token of the type luks2-keyring"));
-    Err(missing.unwrap_or_else(none))
+}
+
+impl Secrets for TokenPassphrases {
+    fn secret(&self, _: &Path) -> Result<SecretBytes> {
+        let next = self.passphrases.borrow_mut().pop_front();
+        Ok(next.expect("asked again only if there are more"))
+    }
+
+    fn ask_again(&self, _: &Error) -> bool {
+        !self.passphrases.borrow().is_empty()
+    }
+}
+
+fn no_key(volume: &str, token: u32, description: &str, error: KeyError) -> Error {
+    let description = Escaped(description);
+    let why = match error {
+        KeyError::KeyDoesNotExist => "it has no such key".to_owned(),
+        error => error.to_string(),
+    };
+    let message =
+        format!("{volume}: token {token} names the key {description} in the keyring: {why}");
+    Error::failure(message).hint("`keyctl padd user` puts a passphrase there.")
 }
 
 /// Reads a key of the type `user`.

@@ -388,7 +388,8 @@ impl VolumeHeader {
         };
         let header = header.describe();
         let used = header.keyslots.keys().copied();
-        let wanted = used.filter(|number| numbers.is_empty() || numbers.contains(number));
+        let of_data = used.filter(|&number| !header.is_unbound(number));
+        let wanted = of_data.filter(|number| numbers.is_empty() || numbers.contains(number));
         token_keyslots(header.tokens, wanted)
     }
 

@@ -64,23 +64,24 @@ pub(crate) struct KeyAddArgs {
     pub new_key_slot: Option<u32>,
 
     /// Open the volume by a token: its passphrase is in the kernel's keyring
-    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "volume_key_file"])]
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "volume_key_file", "key_slot"])]
     pub token_only: bool,
 
     /// With --token-only: use only this token
     #[arg(long, value_name = "N", requires = "token_only")]
+    #[arg(conflicts_with_all = ["key_file", "passphrase_fd", "volume_key_file"])]
     pub token_id: Option<u32>,
 
     /// Add a keyslot whose key encrypts no data: a random one, or that of --volume-key-file
     ///
     /// No other secret is needed. For programs that keep a key of their own in the volume.
-    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "token_only"])]
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd", "token_only", "key_slot"])]
     pub unbound: bool,
 
-    /// With --unbound: the length of the random key in bits, 256 or 512
-    #[arg(long, value_name = "BITS", requires = "unbound", default_value_t = 512)]
-    #[arg(conflicts_with = "volume_key_file", hide_default_value = true)]
-    pub key_size: u32,
+    /// With --unbound: the length of the random key in bits, 256 or 512 (default: 512)
+    #[arg(long, value_name = "BITS", requires = "unbound")]
+    #[arg(conflicts_with_all = ["key_file", "passphrase_fd", "token_only", "volume_key_file"])]
+    pub key_size: Option<u32>,
 
     /// The new key.
     #[command(flatten)]

@@ -171,6 +171,9 @@ fn text(name: &str, volume: &Description<'_>) -> String {
 
     for (number, keyslot) in volume.keyslots {
         text.keyslot(*number, keyslot);
+        if volume.is_unbound(*number) {
+            text.line("Encrypts", "no data (unbound)");
+        }
     }
     if let Some((number, keyslot)) = volume.reencrypt {
         text.reencrypt(*number, keyslot);

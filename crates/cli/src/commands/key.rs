@@ -17,7 +17,7 @@ use crate::{
     console,
     context::Context,
     error::{Error, Result},
-    keyring,
+    keyring::TokenPassphrases,
     new_volume::volume_key,
     secrets::SecretSource,
     volume::{Asking, limited, open_metadata, test_unlock, unlock_options},
@@ -44,15 +44,20 @@ fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
     let volume = open_metadata(&args.volume, Role::Metadata, context)?;
     let luks2 = volume.header.luks2().map(Luks2Header::describe);
     let mut rows = vec![["keyslot", "key derivation", "priority", "tokens"].map(String::from)];
+    let of_data = volume.header.data_keyslots();
     for (number, keyslot) in volume.header.keyslots() {
         let tokens = luks2.iter().flat_map(|header| header.tokens);
         let tokens = tokens.filter(|(_, token)| token.keyslots.contains(number));
         let tokens: Vec<_> = tokens
             .map(|(token, found)| format!("{token} ({})", Escaped(&found.kind)))
             .collect();
+        let mut kdf = kdf_text(&keyslot.kdf);
+        if !of_data.contains(number) {
+            kdf += ", unbound";
+        }
         rows.push([
             number.to_string(),
-            kdf_text(&keyslot.kdf),
+            kdf,
             priority_name(keyslot.priority).to_owned(),
             tokens.join(", "),
         ]);
@@ -95,9 +100,9 @@ fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
         let key = unbound_key(args, context)?;
         volume.add_unbound_key(wanted, &key, new, &options, &context.library)?
     } else if args.token_only {
-        let (secret, keyslots) = keyring::passphrase(&volume, args.token_id)?;
-        options.unlock.keyslots = keyslots;
-        volume.add_key(wanted, &secret, new, &options, &context.library)?
+        let secrets = TokenPassphrases::of(&volume, args.token_id)?;
+        options.unlock.keyslots.clone_from(&secrets.keyslots);
+        volume.add_key(wanted, &secrets, new, &options, &context.library)?
     } else {
         let secrets = Asking::new(&existing, &args.unlock.limits);
         let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
@@ -112,7 +117,7 @@ fn unbound_key(args: &KeyAddArgs, context: &Context) -> Result<VolumeKey> {
     if let Some(path) = &context.options.volume_key_file {
         return volume_key(path);
     }
-    match args.key_size {
+    match args.key_size.unwrap_or(512) {
         bits @ (256 | 512) => VolumeKey::random(bits as usize / 8, Encryption::AesXtsPlain64)
             .map_err(|error| Error::failure(error.to_string())),
         bits => Err(Error::failure(format!(

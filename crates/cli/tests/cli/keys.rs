@@ -609,7 +609,7 @@ fn an_unbound_keyslot_opens_no_data() {
     folder.write("key", b"correct horse");
     folder.write("new", b"another secret");
     folder.write("vk", bytes(32, 9));
-    luxor("format --size 1M --key-file key v")
+    luxor("format --size 1M --sector-size 512 --key-file key v")
         .args(FAST)
         .current_dir(folder.path())
         .ok();
@@ -632,6 +632,17 @@ fn an_unbound_keyslot_opens_no_data() {
         let line = format!("  {keyslot}: luks2 (unbound)\n\tKey:        {bits} bits");
         assert!(dump.text().contains(&line), "{}", dump.text());
     }
+    let at = |line: &str| luxor(line).current_dir(folder.path());
+    let listed = at("key list v").ok();
+    let unbound = listed
+        .text()
+        .lines()
+        .filter(|line| line.contains(", unbound"));
+    assert_eq!(unbound.count(), 4, "{}", listed.text());
+    let dumped = at("dump v").ok();
+    assert_eq!(dumped.text().matches("no data (unbound)").count(), 4);
+    // It is the only thing about the volume that LUKS1 cannot store.
+    at("convert --batch-mode --type luks1 v").fails(1, "does not decrypt the data");
     // It can be read again, and is the key that was given.
     let line = "cryptsetup luksDump --unbound --volume-key-file out -q -S 1 \
                 --key-file new v && cmp out vk";
@@ -648,6 +659,23 @@ fn an_unbound_keyslot_opens_no_data() {
     let add = |line: &str| luxor(line).args(FAST).current_dir(folder.path());
     add("key add --unbound --key-size 128 --new-key-file new v").fails(1, "256 or 512");
     add("key add --unbound --volume-key-file key --new-key-file new v").fails(1, "has 104 bits");
+    for line in [
+        "--key-size 256 --key-file key",
+        "--token-id 0 --key-file key",
+        "--unbound --key-slot 0",
+        "--token-only --key-slot 0",
+    ] {
+        let outcome = add(&format!("key add {line} --new-key-file new v")).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("the argument"), "{outcome:#?}");
+    }
+    // The digests of the other keys go with the keyslots.
+    at("erase --force v").ok();
+    let digests = at("dump --json v").ok();
+    let digests: Value = serde_json::from_str(digests.text()).unwrap();
+    assert_eq!(digests["digests"].as_object().unwrap().len(), 1);
+    let line = "cryptsetup luksDump v";
+    shell_without_terminal(line, folder.path()).assert_code(0);
 }
 
 #[test]
@@ -687,7 +715,25 @@ fn a_token_names_a_passphrase_in_the_keyring() {
     }
     let outcome = add("key add --token-only --token-id 1");
     assert!(outcome.stderr.contains("no such token"), "{outcome:#?}");
-    key.invalidate().unwrap();
+
+    // Of several tokens, any whose passphrase opens a keyslot.
+    let wrong = session.add_key(&format!("{name}-wrong"), b"wrong").unwrap();
+    for line in [
+        format!("token add --key-description {name} --token-id 7 v"),
+        format!("token add --key-description {name}-wrong --token-id 0 --token-replace v"),
+        format!("token add --key-description {name} --token-id 1 --unbound v"),
+    ] {
+        let line = format!("cryptsetup {line}");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+    }
+    add("key add --token-only").assert_code(0);
+    let outcome = add("key add --token-only --token-id 0");
+    outcome.assert_code(2);
+    let outcome = add("key add --token-only --token-id 1");
+    assert!(outcome.stderr.contains("no such token"), "{outcome:#?}");
+    for key in [key, wrong] {
+        key.invalidate().unwrap();
+    }
     let test = luxor("key test --key-file new --key-slot 2 v").current_dir(folder.path());
     test.ok();
 }

@@ -318,6 +318,18 @@ pub struct Description<'a> {
     pub copies: &'a [CopyStatus; 2],
 }
 
+impl Description<'_> {
+    /// Whether keyslot `number` holds a key that encrypts no segment.
+    #[must_use]
+    pub fn is_unbound(&self, number: u32) -> bool {
+        let mut of_data = self
+            .digests
+            .values()
+            .filter(|digest| !digest.segments.is_empty());
+        !of_data.any(|digest| digest.keyslots.contains(&number))
+    }
+}
+
 fn seqid(copy: &Result<HeaderCopy, CopyError>) -> Option<u64> {
     copy.as_ref().ok().map(|copy| copy.binary.seqid)
 }
