@@ -44,10 +44,7 @@ pub fn resize(
     let name = path_name(volume);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data = DataFile::open(volume, Access::Write)?;
-    if header.is_some_and(|header| is_same_file(volume, header)) {
-        let text = "this is the header: name the file with the data";
-        return Err(refused(text.to_owned()));
-    }
+    let header = header.filter(|header| !is_same_file(volume, header));
     let mut opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
     if header.is_some() {
         opened = opened.with_data(data.input()?);
@@ -57,7 +54,15 @@ pub fn resize(
     }
     let _no_reencryption = opened.keep_reencryptions_out()?;
     let storage_len = data.len()?;
-    let before = opened.plaintext_len()?.unwrap_or(storage_len);
+    let before = opened.plaintext_len().map_err(|error| {
+        opened.accept_cut_off();
+        if opened.plaintext_len().is_ok() {
+            error.hint("--shrink makes the volume as long as what is left of it.")
+        } else {
+            error
+        }
+    });
+    let before = before?.unwrap_or(storage_len);
     let Some(segment) = opened.header.segment() else {
         return Err(refused("its data consist of several parts".to_owned()));
     };

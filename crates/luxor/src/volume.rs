@@ -11,7 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
-    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, lock_to_read,
+    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, is_same_file,
+    lock_to_read,
     locks::{Lock, LockError, ReencryptionLock},
     path_name,
 };
@@ -66,8 +67,8 @@ impl Volume {
         Self::open_with_header(input, None, context)
     }
 
-    /// As [`Volume::open`]. With a `header`, the metadata are read from there, and `input` has only
-    /// the data.
+    /// As [`Volume::open`]. With a `header` in another file, the metadata are read from there, and
+    /// `input` has only the data.
     ///
     /// # Errors
     /// Those of [`Volume::open`].
@@ -95,8 +96,10 @@ impl Volume {
         context: &Context,
     ) -> Result<Self> {
         match header {
-            Some(header) => Ok(Self::read(header, context)?.with_data(input)),
-            None => Self::read(input, context),
+            Some(header) if !is_same_file(input.path(), header.path()) => {
+                Ok(Self::read(header, context)?.with_data(input))
+            }
+            _ => Self::read(input, context),
         }
     }
 

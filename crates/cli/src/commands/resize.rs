@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor resize`.
 
-use luxor::Resized;
-use luxor_files::path_name;
+use std::error::Error as _;
 
-use crate::{args::ResizeArgs, context::Context, error::Result};
+use luxor::{Resized, VolumeError};
+use luxor_files::{DataFileError, path_name};
+
+use crate::{
+    args::ResizeArgs,
+    context::Context,
+    error::{Error, Result},
+};
 
 /// Changes the size of a volume.
 ///
@@ -19,10 +25,29 @@ pub(crate) fn run(args: &ResizeArgs, context: &Context) -> Result<()> {
         args.shrink,
         &context.library,
     );
-    let Resized { before, after } = resized?;
+    let Resized { before, after } = resized.map_err(with_hint)?;
     let volume = path_name(&args.volume);
     context
         .console
         .tell(format!("{volume} holds {after} bytes now, {before} before"));
     Ok(())
+}
+
+/// Adds what to do when the volume cannot be opened for a change. The general hints name the option
+/// `--read-only`, which this command does not have.
+fn with_hint(error: Error) -> Error {
+    let source = error.source();
+    let volume = source.and_then(|source| source.downcast_ref());
+    let data = source.and_then(|source| source.downcast_ref());
+    let hint = match (volume, data) {
+        (Some(VolumeError::Reencrypting { .. }), _) => {
+            "Let cryptsetup finish it first: cryptsetup reencrypt."
+        }
+        (_, Some(DataFileError::InUse { .. } | DataFileError::Locked { .. })) => {
+            "Run the command again when nothing else uses the volume."
+        }
+        (_, Some(DataFileError::Open { .. })) => "A new size needs permission to write.",
+        _ => return error,
+    };
+    error.hint(hint)
 }

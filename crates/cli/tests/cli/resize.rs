@@ -94,7 +94,7 @@ fn a_disk_grows_and_shrinks() {
         // A part of a sector may be the rest of a longer volume.
         let volume = File::options().write(true).open(folder.join("v")).unwrap();
         volume.set_len(header + (1 << 20) + 100).unwrap();
-        at(&folder, "resize v").fails(1, "is the file cut off?");
+        at(&folder, "resize v").fails(1, "--shrink makes the volume");
         at(&folder, "resize --shrink v").ok();
         assert_eq!(len(&folder.join("v")), header + (1 << 20));
     }
@@ -112,8 +112,9 @@ fn a_detached_header_has_the_length_of_its_data() {
     // The header is not its own data.
     let before = fs::read(folder.join("h")).unwrap();
     for line in ["--size 4096 --shrink h", "--size 30M h"] {
-        at(&folder, &format!("resize --header h {line}")).fails(1, "this is the header");
+        at(&folder, &format!("resize --header h {line}")).fails(1, "h is a detached header");
     }
+    at(&folder, "decrypt --key-file key --header h h again").fails(1, "h is a detached header");
     assert!(fs::read(folder.join("h")).unwrap() == before);
 }
 
@@ -144,6 +145,14 @@ fn a_device_must_have_the_room() {
     resize("").ok();
     assert_eq!(size(), "dynamic");
     assert_eq!(decrypted(&folder, name).len(), 8 << 20);
+    // A part of a sector at the end stays unused.
+    let disk = File::options().write(true).open(&disk).unwrap();
+    disk.set_len(HEADER + (9 << 20) + 512).unwrap();
+    tool("losetup", ["--set-capacity", name]);
+    resize("").fails(1, "--shrink makes the volume");
+    resize("--shrink").ok();
+    assert_eq!(size(), (9 << 20).to_string());
+    opens(&folder, name);
 }
 
 #[test]
@@ -167,7 +176,8 @@ fn what_cannot_be_resized_stays_as_it_is() {
     while !folder.join("s").exists() {
         std::thread::yield_now();
     }
-    at(&folder, "resize --size 2M v").fails(5, "v is locked");
+    let outcome = at(&folder, "resize --size 2M v").fails(5, "v is locked");
+    assert!(!outcome.stderr.contains("--read-only"), "{outcome:#?}");
     nix::sys::signal::kill(
         nix::unistd::Pid::from_raw(i32::try_from(served.id()).unwrap()),
         nix::sys::signal::SIGTERM,
