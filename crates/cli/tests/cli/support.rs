@@ -341,7 +341,7 @@ pub fn typed(
         .args(["--quiet", "--return", "--command", shell, "/dev/null"])
         .current_dir(dir)
         .env("luxor", env!("CARGO_BIN_EXE_luxor"))
-        .env("SHELL", "/bin/sh")
+        .env("SHELL", "/bin/bash")
         .env("TERM", "xterm")
         .env("NO_COLOR", "1")
         .stdin(Stdio::piped())
