@@ -17,6 +17,7 @@
 //! | number the sectors of a volume | [`Geometry::runs`] |
 //! | encrypt or decrypt a file or a stream of any length | [`pipeline::run`] |
 //! | the same in a bare mode, without a volume | [`RawCipher`] |
+//! | change the encryption of data where they are | [`rewrite::Rewrite`] |
 //! | copy a file or a stream and change its bytes in any other way | [`copy::Copier`] |
 //! | recognise what a storage already contains | [`signatures`] |
 //! | test power cuts and failing disks | the module `faulty`, with the cargo feature of that name |
@@ -57,6 +58,7 @@ mod layout;
 mod memory;
 pub mod pipeline;
 mod raw_cipher;
+pub mod rewrite;
 mod signature;
 mod storage;
 

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes the encryption of data where they are: the part of a re-encryption that moves bytes.
+//!
+//! A zone is a range of the plaintext that is changed at once. Every worker takes the next piece of
+//! it, reads, decrypts, encrypts and writes it, all in a buffer that fits in its core's cache. What
+//! makes a zone survive a crash is read from it first, in a pass of its own:
+//!
+//! ```text
+//! checksums      of each block as it is stored; afterwards a block that still has its checksum is
+//!                known to be the old one
+//! a journal      the zone itself, as it is stored
+//! ```
+
+use std::{
+    io,
+    num::NonZeroUsize,
+    ops::Range,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+};
+
+use luxor_engine::{Buffer, CryptError, Direction, LoadedKey, with_key_stack};
+
+use crate::{
+    geometry::{Geometry, GeometryError},
+    storage::Storage,
+};
+
+/// The number of bytes that a worker changes at a time. Zones are divided at multiples of it, which
+/// are multiples of every sector and block.
+const PIECE_LEN: usize = 512 << 10;
+
+/// The encryption of data, and their place.
+#[derive(Clone, Copy)]
+pub struct Side<'a> {
+    /// The byte of the storage that has byte 0 of the plaintext.
+    pub offset: u64,
+    /// `None` for data that are not encrypted.
+    pub cipher: Option<(Geometry, &'a dyn LoadedKey)>,
+}
+
+/// Blocks of data and their checksums, which recognise a block that was not changed yet.
+#[derive(Clone, Copy)]
+pub struct Blocks<'a> {
+    /// The length of a block in bytes: a power of two, at most 512 KiB.
+    pub len: usize,
+    /// The length of a checksum in bytes.
+    pub checksum_len: usize,
+    /// Writes the checksum of its first argument to the second one.
+    pub checksum: &'a (dyn Fn(&[u8], &mut [u8]) + Sync),
+}
+
+impl Blocks<'_> {
+    /// Returns how many blocks come before byte `at` of a zone.
+    fn index(&self, at: u64) -> usize {
+        let index = at / self.len as u64;
+        usize::try_from(index).expect("the checksums before it are in memory")
+    }
+}
+
+/// What to do with a piece that begins at a position of the plaintext.
+type Work<'a> = dyn Fn(u64, &mut [u8]) -> Result<(), RewriteError> + Sync + 'a;
+
+/// A change of the encryption of data. Positions are those in the plaintext, in bytes, and multiples
+/// of the sectors of both sides.
+#[derive(Clone, Copy)]
+pub struct Rewrite<'a> {
+    /// The data.
+    pub storage: &'a dyn Storage,
+    /// The data as they are.
+    pub old: Side<'a>,
+    /// The data as they will be.
+    pub new: Side<'a>,
+    /// How many threads work. One of them is the calling thread.
+    pub threads: NonZeroUsize,
+}
+
+impl Rewrite<'_> {
+    /// Returns the checksums of the old blocks of `zone`, one after the other.
+    ///
+    /// # Errors
+    /// [`RewriteError`] if something cannot be read, or memory is short.
+    pub fn checksums(&self, zone: Range<u64>, blocks: Blocks<'_>) -> Result<Vec<u8>, RewriteError> {
+        let count = (zone.end - zone.start).div_ceil(blocks.len as u64);
+        let count = usize::try_from(count).map_err(|_| RewriteError::Memory)?;
+        let all = Mutex::new(vec![0; count * blocks.checksum_len]);
+        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+            let mut found = vec![0; piece.len().div_ceil(blocks.len) * blocks.checksum_len];
+            let places = found.chunks_mut(blocks.checksum_len);
+            for (block, checksum) in piece.chunks(blocks.len).zip(places) {
+                (blocks.checksum)(block, checksum);
+            }
+            let first = blocks.index(at - zone.start) * blocks.checksum_len;
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            all[first..first + found.len()].copy_from_slice(&found);
+            Ok(())
+        })?;
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Copies the old data of `zone`, as they are stored, to byte `offset` of `journal`.
+    ///
+    /// # Errors
+    /// [`RewriteError`] if something cannot be read or written, or memory is short.
+    pub fn keep(
+        &self,
+        zone: Range<u64>,
+        journal: &dyn Storage,
+        offset: u64,
+    ) -> Result<(), RewriteError> {
+        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+            write(journal, piece, offset + (at - zone.start))
+        })
+    }
+
+    /// Changes all of `zone`.
+    ///
+    /// # Errors
+    /// [`RewriteError`] if something cannot be read or written, the engine fails, or memory is short.
+    /// A part of the zone has changed then.
+    pub fn run(&self, zone: Range<u64>) -> Result<(), RewriteError> {
+        self.each_piece(zone, self.storage, self.old.offset, &|at, piece| {
+            self.change(at, piece)
+        })
+    }
+
+    /// Changes all of `zone` again, of which a part may have changed already. The old data are at
+    /// byte `offset` of `journal`.
+    ///
+    /// # Errors
+    /// Those of [`Rewrite::run`].
+    pub fn run_from(
+        &self,
+        zone: Range<u64>,
+        journal: &dyn Storage,
+        offset: u64,
+    ) -> Result<(), RewriteError> {
+        let begin = zone.start;
+        self.each_piece(
+            begin..zone.end,
+            journal,
+            offset.wrapping_sub(begin),
+            &|at, piece| self.change(at, piece),
+        )
+    }
+
+    /// Changes the blocks of `zone` that still have their old checksums, which are those that
+    /// [`Rewrite::checksums`] returned for it.
+    ///
+    /// # Errors
+    /// Those of [`Rewrite::run`].
+    ///
+    /// # Panics
+    /// If there are fewer checksums than blocks.
+    pub fn run_where_old(
+        &self,
+        zone: Range<u64>,
+        blocks: Blocks<'_>,
+        checksums: &[u8],
+    ) -> Result<(), RewriteError> {
+        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+            let first = blocks.index(at - zone.start);
+            let old = checksums.chunks(blocks.checksum_len).skip(first);
+            let mut found = vec![0; blocks.checksum_len];
+            let places = (at..).step_by(blocks.len);
+            let mut known = old.map(Some).chain(std::iter::repeat(None));
+            for (block, at) in piece.chunks_mut(blocks.len).zip(places) {
+                let old = known.next().flatten().expect("each block has a checksum");
+                (blocks.checksum)(block, &mut found);
+                if found == old {
+                    self.change(at, block)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Changes the bytes that begin at `position` of the plaintext, and writes them.
+    fn change(&self, position: u64, bytes: &mut [u8]) -> Result<(), RewriteError> {
+        crypt(self.old, Direction::Decrypt, position, bytes)?;
+        crypt(self.new, Direction::Encrypt, position, bytes)?;
+        write(self.storage, bytes, self.new.offset + position)
+    }
+
+    /// Reads `range` in pieces, from byte `offset` plus the position of each, and calls `work` with
+    /// them, from several threads and in any order.
+    fn each_piece(
+        &self,
+        range: Range<u64>,
+        storage: &dyn Storage,
+        offset: u64,
+        work: &Work<'_>,
+    ) -> Result<(), RewriteError> {
+        let next = AtomicU64::new(range.start);
+        let failure: Mutex<Option<(u64, RewriteError)>> = Mutex::new(None);
+        let fail = |at: u64, error: RewriteError| {
+            // No further pieces are taken.
+            next.store(range.end, Ordering::Relaxed);
+            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+            if failure.as_ref().is_none_or(|(first, _)| at < *first) {
+                *failure = Some((at, error));
+            }
+        };
+        let take = || {
+            let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| {
+                (at < range.end).then(|| at.saturating_add(PIECE_LEN as u64).min(range.end))
+            });
+            taken.ok()
+        };
+        let worker = || {
+            let Ok(mut buffer) = Buffer::try_zeroed(PIECE_LEN) else {
+                return fail(range.start, RewriteError::Memory);
+            };
+            while let Some(at) = take() {
+                let len = usize::try_from(range.end - at).unwrap_or(PIECE_LEN);
+                let piece = &mut buffer[..len.min(PIECE_LEN)];
+                let from = offset.wrapping_add(at);
+                let read = storage.read_exact_at(piece, from);
+                let read = read.map_err(|source| RewriteError::Read {
+                    offset: from,
+                    source,
+                });
+                if let Err(error) = read.and_then(|()| with_key_stack(|| work(at, piece))) {
+                    return fail(at, error);
+                }
+            }
+        };
+        let pieces = (range.end - range.start).div_ceil(PIECE_LEN as u64);
+        let others = (self.threads.get() as u64).min(pieces).saturating_sub(1);
+        thread::scope(|scope| {
+            for _ in 0..others {
+                let thread = thread::Builder::new().name("luxor-rewrite".into());
+                // If the system refuses more threads, continue with fewer.
+                if thread.spawn_scoped(scope, worker).is_err() {
+                    break;
+                }
+            }
+            worker();
+        });
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+fn crypt(
+    side: Side<'_>,
+    direction: Direction,
+    position: u64,
+    bytes: &mut [u8],
+) -> Result<(), RewriteError> {
+    let Some((geometry, key)) = side.cipher else {
+        return Ok(());
+    };
+    let mut runs = geometry.runs(position, bytes)?;
+    Ok(key.crypt(direction, &mut runs)?)
+}
+
+fn write(storage: &dyn Storage, bytes: &[u8], offset: u64) -> Result<(), RewriteError> {
+    let written = storage.write_all_at(bytes, offset);
+    written.map_err(|source| RewriteError::Write { offset, source })
+}
+
+/// Why a zone was not changed completely.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RewriteError {
+    /// The storage failed.
+    #[error("cannot read at byte {offset}: {source}")]
+    Read {
+        /// Where in the storage, in bytes.
+        offset: u64,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The storage failed.
+    #[error("cannot write at byte {offset}: {source}")]
+    Write {
+        /// Where in the storage, in bytes.
+        offset: u64,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The engine failed.
+    #[error("the engine failed: {0}")]
+    Crypt(#[from] CryptError),
+    /// The bytes cannot be divided into data units.
+    #[error("the sectors cannot be numbered: {0}")]
+    Geometry(#[from] GeometryError),
+    /// There is not enough memory for a buffer.
+    #[error("out of memory: {} KiB are needed", PIECE_LEN >> 10)]
+    Memory,
+}
