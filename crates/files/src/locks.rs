@@ -339,11 +339,11 @@ const MOMENT: Wait<'static> = Wait {
     cancel: None,
 };
 
-/// cryptsetup's lock on the re-encryption of a volume, shared with other readers and held until
-/// dropped. cryptsetup holds it exclusively while it re-encrypts, and does not wait for it.
+/// cryptsetup's lock on the re-encryption of a volume, held until dropped. Readers share it. Who
+/// re-encrypts holds it alone. cryptsetup does not wait for it.
 #[derive(Debug)]
 pub struct ReencryptionLock {
-    _held: Option<OfProcess<NamedLock>>,
+    held: Option<OfProcess<NamedLock>>,
 }
 
 impl ReencryptionLock {
@@ -351,20 +351,30 @@ impl ReencryptionLock {
     /// than root, because they cannot take the lock, and for a text that is no UUID.
     ///
     /// # Errors
-    /// [`LockError::Held`] if a re-encryption holds it, or an error of the system.
-    pub fn acquire(uuid: &str) -> Result<Self, LockError> {
-        Self::within(Path::new(FOLDER), uuid)
+    /// [`LockError::Held`] if another program holds it, or an error of the system.
+    pub fn acquire(uuid: &str, access: Access) -> Result<Self, LockError> {
+        Self::within(Path::new(FOLDER), uuid, access)
     }
 
-    fn within(folder: &Path, uuid: &str) -> Result<Self, LockError> {
+    /// Whether the lock has an effect.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    fn within(folder: &Path, uuid: &str, access: Access) -> Result<Self, LockError> {
         // The UUID becomes a part of a file name.
         if !uuid.bytes().all(|b| b.is_ascii_hexdigit() || b == b'-') {
-            return Ok(Self { _held: None });
+            return Ok(Self { held: None });
         }
         let name = format!("LN_LUKS2-reencryption-{uuid}");
-        let lock = lock_stand_in(folder, &name, FlockArg::LockSharedNonblock, MOMENT);
+        let how = match access {
+            Access::Read => FlockArg::LockSharedNonblock,
+            Access::Write => FlockArg::LockExclusiveNonblock,
+        };
+        let lock = lock_stand_in(folder, &name, how, MOMENT);
         Ok(Self {
-            _held: optional(lock, || false)?,
+            held: optional(lock, || false)?,
         })
     }
 }
@@ -640,7 +650,7 @@ mod tests {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let uuid = "11111111-2222-4333-8444-555555555555";
-        let lock = || ReencryptionLock::within(folder.path(), uuid);
+        let lock = || ReencryptionLock::within(folder.path(), uuid, Access::Read);
         let path = folder.path().join(format!("LN_LUKS2-reencryption-{uuid}"));
         let file = opened_new(&path);
         let (first, second) = (lock().unwrap(), lock().unwrap());
@@ -655,7 +665,7 @@ mod tests {
         file.unlock().unwrap();
         lock().unwrap();
         // This is not the name of a file elsewhere.
-        ReencryptionLock::within(folder.path(), "../../elsewhere").unwrap();
+        ReencryptionLock::within(folder.path(), "../../elsewhere", Access::Read).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
@@ -664,7 +674,7 @@ mod tests {
     fn a_forked_child_does_not_release_the_lock_of_its_parent() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
-        let lock = ReencryptionLock::within(folder.path(), "1").unwrap();
+        let lock = ReencryptionLock::within(folder.path(), "1", Access::Read).unwrap();
         let path = folder.path().join("LN_LUKS2-reencryption-1");
         // SAFETY: the child only drops the lock, which allocates nothing, and exits.
         match unsafe { fork() }.unwrap() {
@@ -693,7 +703,7 @@ mod tests {
                 thread::sleep(MOMENT.limit / 4);
                 drop(file);
             });
-            ReencryptionLock::within(folder.path(), "1").unwrap();
+            ReencryptionLock::within(folder.path(), "1", Access::Read).unwrap();
         });
     }
 

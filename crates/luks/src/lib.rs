@@ -91,7 +91,7 @@ pub use luks2::config::{ActivationFlag, Config, UnknownFlag};
 pub use luks2::copy::{CopyError, CopyFacts, CopyStatus};
 pub use luks2::create::{CreateError, Luks2Options, NewLuks2Volume};
 pub use luks2::digest::Digest;
-pub use luks2::edit::{ChangeError, Overwrite};
+pub use luks2::edit::{ChangeError, NewVolumeKey, Overwrite};
 pub use luks2::foreign::Foreign;
 pub use luks2::header::{Description, Luks2Header, PlaintextError, ReadError, Warning};
 pub use luks2::header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError};
@@ -99,7 +99,9 @@ pub use luks2::keyslot::{Keyslot, KeyslotArea, Priority};
 pub use luks2::label::{Label, LabelError};
 pub use luks2::metadata_error::MetadataError;
 pub use luks2::new_keyslot::{NewKeyslot, NewKeyslotError};
-pub use luks2::reencrypt::ReencryptionError;
+pub use luks2::reencrypt::{
+    CarriedKeyslot, ReencryptionError, ReencryptionPlan, ReencryptionProgress, ReencryptionState,
+};
 pub use luks2::reencrypt_keyslot::{
     ReencryptDirection, ReencryptKeyslot, ReencryptMode, Resilience,
 };

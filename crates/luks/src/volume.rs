@@ -177,6 +177,14 @@ impl VolumeHeader {
         }
     }
 
+    /// The header of a LUKS2 volume, for a change.
+    pub fn luks2_mut(&mut self) -> Option<&mut Luks2Header> {
+        match self {
+            Self::Luks1(_) => None,
+            Self::Luks2(header) => Some(header),
+        }
+    }
+
     /// The version of LUKS.
     #[must_use]
     pub fn version(&self) -> LuksVersion {

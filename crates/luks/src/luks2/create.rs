@@ -157,7 +157,7 @@ impl NewLuks2Volume {
         );
         let keyslot = NewKeyslot::make(&volume_key, secret, &options.pbkdf, hash, area, backend)?;
 
-        let digest = NewDigest::make(&volume_key, hash, &options.pbkdf)?;
+        let digest = NewDigest::make(volume_key.expose(), hash, &options.pbkdf)?;
         let mut salts = [[0; 64]; 2];
         for salt in &mut salts {
             getrandom::fill(salt)?;

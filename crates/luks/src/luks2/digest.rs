@@ -3,7 +3,7 @@
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::SecretBytes;
-use luxor_volume::{DigestWork, HashAlgorithm, PbkdfOptions, SALT_BYTES, VolumeKey, brief, rng};
+use luxor_volume::{DigestWork, HashAlgorithm, PbkdfOptions, SALT_BYTES, brief, rng};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
@@ -74,8 +74,8 @@ impl Digest {
     }
 }
 
-/// The digest of a key for which there is none yet.
-#[derive(Debug)]
+/// The digest of a key, or of the state of a re-encryption, for which there is none yet.
+#[derive(Clone, Debug)]
 pub(crate) struct NewDigest {
     hash: HashAlgorithm,
     iterations: u32,
@@ -84,9 +84,9 @@ pub(crate) struct NewDigest {
 }
 
 impl NewDigest {
-    /// Draws a salt and makes the digest.
+    /// Draws a salt and makes the digest of `secret`.
     pub(crate) fn make(
-        volume_key: &VolumeKey,
+        secret: &[u8],
         hash: HashAlgorithm,
         pbkdf: &PbkdfOptions,
     ) -> Result<Self, getrandom::Error> {
@@ -96,12 +96,7 @@ impl NewDigest {
             salt: rng::random(SALT_BYTES)?,
             value: vec![0; hash.output_len()],
         };
-        hash.pbkdf2(
-            volume_key.expose(),
-            &digest.salt,
-            digest.iterations,
-            &mut digest.value,
-        );
+        hash.pbkdf2(secret, &digest.salt, digest.iterations, &mut digest.value);
         Ok(digest)
     }
 

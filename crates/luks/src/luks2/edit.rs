@@ -40,5 +40,6 @@ mod settings;
 mod tests;
 mod tokens;
 
-pub(crate) use self::numbers::free_number;
-pub use self::{error::ChangeError, overwrite::Overwrite};
+pub(crate) use self::numbers::{MAX_NUMBERS, free_number};
+pub(super) use self::{draft::MetadataDraft, members::JsonMembers};
+pub use self::{error::ChangeError, keyslots::NewVolumeKey, overwrite::Overwrite};

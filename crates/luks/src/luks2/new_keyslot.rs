@@ -27,8 +27,8 @@ pub(crate) enum KeyDigest {
     OfNewVolume,
     /// The number and value of the digest that confirmed the key.
     Present(u32, Vec<u8>),
-    /// A key that encrypts no data.
-    Unbound(NewDigest),
+    /// A key that the volume does not have yet. It encrypts no data until a re-encryption.
+    New(NewDigest),
 }
 
 /// A volume key that was split and encrypted under a secret. Nothing has been written yet.

@@ -3,11 +3,14 @@
 //! part of the data, and a digest over that state. The digest covers the volume keys too, so only a
 //! holder of the keys can change the state (CVE-2021-4122).
 
+mod change;
 mod error;
 mod parts;
 mod state;
 
+pub use change::{CarriedKeyslot, ReencryptionPlan, ReencryptionState};
 pub use error::ReencryptionError;
+pub use parts::ReencryptionProgress;
 pub(crate) use state::Reencryption;
 
 use super::metadata::Metadata;

@@ -141,7 +141,7 @@ impl Luks2Header {
 
     /// Returns the re-encryption that is under way, if any. A part of the data may be half
     /// re-encrypted.
-    fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
+    pub(in crate::luks2) fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
         let metadata = self.metadata();
         let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
         if !unknown.is_empty() {

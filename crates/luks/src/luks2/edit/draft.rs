@@ -17,9 +17,9 @@ use crate::luks2::{
 };
 
 /// The metadata as they will be. Seqid and salts are set when they are written.
-pub(super) struct MetadataDraft {
-    pub(super) binary: BinaryHeader,
-    pub(super) root: JsonMembers,
+pub(in crate::luks2) struct MetadataDraft {
+    pub(in crate::luks2) binary: BinaryHeader,
+    pub(in crate::luks2) root: JsonMembers,
 }
 
 impl Luks2Header {
@@ -27,7 +27,10 @@ impl Luks2Header {
     ///
     /// The caller holds the lock on the volume's metadata, so that they do not change until the
     /// draft is written.
-    pub(super) fn begin(&mut self, storage: &dyn Storage) -> Result<MetadataDraft, ChangeError> {
+    pub(in crate::luks2) fn begin(
+        &mut self,
+        storage: &dyn Storage,
+    ) -> Result<MetadataDraft, ChangeError> {
         self.begin_over(storage, Overwrite::Damaged)
     }
 
@@ -37,15 +40,43 @@ impl Luks2Header {
         overwrite: Overwrite,
     ) -> Result<MetadataDraft, ChangeError> {
         self.read_again(storage, overwrite)?;
-        Ok(MetadataDraft {
+        Ok(self.draft())
+    }
+
+    /// As [`Luks2Header::begin`], for the change of a re-encryption that the metadata require.
+    pub(in crate::luks2) fn begin_reencrypting(
+        &mut self,
+        storage: &dyn Storage,
+    ) -> Result<MetadataDraft, ChangeError> {
+        self.read_same(storage, Overwrite::Damaged)?;
+        Ok(self.draft())
+    }
+
+    fn draft(&self) -> MetadataDraft {
+        MetadataDraft {
             binary: self.binary().clone(),
             root: JsonMembers::parse(self.text()),
-        })
+        }
     }
 
     /// Reads the metadata again. Checks that they are those that were read before, and that this
     /// version may change them, and makes them durable.
     pub(crate) fn read_again(
+        &mut self,
+        storage: &dyn Storage,
+        overwrite: Overwrite,
+    ) -> Result<(), ChangeError> {
+        self.read_same(storage, overwrite)?;
+        let requirements = &self.metadata().config.requirements;
+        if !requirements.is_empty() {
+            let names = requirements.clone();
+            return Err(ChangeError::Requirements { names });
+        }
+        Ok(())
+    }
+
+    /// As [`Luks2Header::read_again`], whatever the metadata require.
+    fn read_same(
         &mut self,
         storage: &dyn Storage,
         overwrite: Overwrite,
@@ -57,11 +88,6 @@ impl Luks2Header {
         if now.binary() != self.binary() || now.text() != self.text() {
             return Err(ChangeError::ChangedMeanwhile);
         }
-        let requirements = &now.metadata().config.requirements;
-        if !requirements.is_empty() {
-            let names = requirements.clone();
-            return Err(ChangeError::Requirements { names });
-        }
         // The metadata may have been read from the page cache only, and could be lost after the
         // first write.
         storage
@@ -72,7 +98,7 @@ impl Luks2Header {
     }
 
     /// Validates and writes the draft, and reads it again.
-    pub(super) fn commit(
+    pub(in crate::luks2) fn commit(
         &mut self,
         storage: &dyn Storage,
         draft: MetadataDraft,

@@ -9,6 +9,7 @@ use crate::{
     luks1_error::Luks1Error,
     luks2::{
         binary_header::CopyKind, copy::CopyError, header::ReadError, metadata_error::MetadataError,
+        reencrypt::ReencryptionError,
     },
 };
 
@@ -39,13 +40,16 @@ pub enum ChangeError {
     /// The volume has requirements that this version does not support for changes.
     #[error(
         "the volume requires {}, so this version does not change it; if that is an unfinished \
-         re-encryption, let cryptsetup finish it",
+         re-encryption, finish it: luxor reencrypt",
         brief_list(names)
     )]
     Requirements {
         /// The names of the requirements.
         names: Vec<String>,
     },
+    /// The state of a re-encryption is not one that this version continues.
+    #[error("the volume is being re-encrypted: {0}")]
+    Reencryption(#[from] ReencryptionError),
     /// The new metadata would break a rule.
     #[error("the changed metadata would be invalid: {0}")]
     Invalid(#[from] MetadataError),

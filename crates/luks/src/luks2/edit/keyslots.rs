@@ -18,7 +18,7 @@ use crate::luks2::{
     digest::NewDigest,
     header::Luks2Header,
     keyslot::Priority,
-    metadata::MAX_DIGESTS,
+    metadata::{AreaRange, MAX_DIGESTS},
     new_keyslot::{KeyDigest, NewKeyslot, NewKeyslotError},
     unlock::ConfirmedKey,
 };
@@ -74,12 +74,7 @@ impl Luks2Header {
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
-        pbkdf.check()?;
-        let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
-        Ok(NewKeyslot {
-            digest: KeyDigest::Unbound(NewDigest::make(key, HASH, pbkdf)?),
-            ..new
-        })
+        NewVolumeKey::of(key.clone(), pbkdf)?.keyslot(secret, pbkdf, backend)
     }
 
     /// Adds `new` as keyslot `number`, or as the first free keyslot, and returns its number. The
@@ -105,10 +100,8 @@ impl Luks2Header {
             taken.contains_key(&number)
         })?;
         let name = number.to_string();
-        if let KeyDigest::Unbound(digest) = &new.digest {
-            let taken = &self.metadata().bindings;
-            let is_taken = |number| taken.contains_key(&number);
-            let number = free_number("digest", None, MAX_DIGESTS, is_taken)?;
+        if let KeyDigest::New(digest) = &new.digest {
+            let number = self.free_digest()?;
             draft.root.edit(&["digests"], |digests| {
                 digests.set(&number.to_string(), &digest.json(&[&name], &[]));
             });
@@ -274,42 +267,103 @@ impl Luks2Header {
         Ok(keyslot.area.offset..keyslot.area.offset + keyslot.area.size)
     }
 
+    /// Returns the first number that no digest has.
+    pub(in crate::luks2) fn free_digest(&self) -> Result<u32, ChangeError> {
+        let taken = &self.metadata().bindings;
+        let is_taken = |number| taken.contains_key(&number);
+        free_number("digest", None, MAX_DIGESTS, is_taken)
+    }
+
     /// Writes a new keyslot's area to a free place, and returns its offset. The area is durable on
     /// return.
     fn write_area(&self, storage: &dyn Storage, new: &NewKeyslot) -> Result<u64, ChangeError> {
-        let offset = self.free_area(new.area_size())?;
+        let offset = self.free_area(new.area_size(), &[])?;
         durable::write_area(storage, &new.encrypted, offset)?;
         Ok(offset)
     }
 
     /// Returns the offset of the first gap between areas that has room for `size` bytes, in whole
-    /// pages, as cryptsetup chooses it.
-    pub(super) fn free_area(&self, size: u64) -> Result<u64, ChangeError> {
-        let mut areas: Vec<_> = self
-            .metadata()
-            .areas
-            .values()
-            .map(|area| (area.offset, area.size))
-            .collect();
+    /// pages, as cryptsetup chooses it. The areas `others` are taken too.
+    pub(in crate::luks2) fn free_area(
+        &self,
+        size: u64,
+        others: &[AreaRange],
+    ) -> Result<u64, ChangeError> {
+        let mut gaps = self.gaps(others).into_iter();
+        let found = gaps.find(|gap| gap.size >= size);
+        found
+            .map(|gap| gap.offset)
+            .ok_or(ChangeError::NoArea { needed: size })
+    }
+
+    /// Returns the gaps between the areas of keyslots and `others`, each from the beginning of a
+    /// page.
+    pub(in crate::luks2) fn gaps(&self, others: &[AreaRange]) -> Vec<AreaRange> {
+        let areas = self.metadata().areas.values().chain(others);
+        let mut areas: Vec<_> = areas.map(|area| (area.offset, area.size)).collect();
         areas.sort_unstable();
+        areas.push((self.metadata_len(), 0));
+        let mut gaps = Vec::new();
         let mut offset = 2 * self.binary().size;
         for (begin, len) in areas {
-            if offset + size <= begin {
-                break;
+            if let Some(size) = begin.checked_sub(offset).filter(|&size| size > 0) {
+                gaps.push(AreaRange { offset, size });
             }
             offset = (begin + len).next_multiple_of(4096);
         }
-        if offset + size > self.metadata_len() {
-            return Err(ChangeError::NoArea { needed: size });
-        }
-        Ok(offset)
+        gaps
+    }
+}
+
+/// A key that a volume will get, and its digest.
+#[derive(Debug)]
+pub struct NewVolumeKey {
+    pub(crate) key: VolumeKey,
+    pub(crate) digest: NewDigest,
+}
+
+impl NewVolumeKey {
+    /// Makes the digest of `key`. `pbkdf` sets how long that takes.
+    ///
+    /// # Errors
+    /// [`NewKeyslotError`]: the options are out of bounds, or the system returned no random bytes.
+    pub fn of(key: VolumeKey, pbkdf: &PbkdfOptions) -> Result<Self, NewKeyslotError> {
+        pbkdf.check()?;
+        let digest = NewDigest::make(key.expose(), HASH, pbkdf)?;
+        Ok(Self { key, digest })
+    }
+
+    /// Returns the key.
+    #[must_use]
+    pub fn into_key(self) -> VolumeKey {
+        self.key
+    }
+
+    /// Encrypts the key under `secret`, as [`Luks2Header::new_keyslot`] does.
+    ///
+    /// # Errors
+    /// [`NewKeyslotError`]: the options are out of bounds, memory is short, or the system returned
+    /// no random bytes.
+    pub fn keyslot(
+        &self,
+        secret: &[u8],
+        pbkdf: &PbkdfOptions,
+        backend: &dyn Backend,
+    ) -> Result<NewKeyslot, NewKeyslotError> {
+        pbkdf.check()?;
+        let key = &self.key;
+        let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
+        Ok(NewKeyslot {
+            digest: KeyDigest::New(self.digest.clone()),
+            ..new
+        })
     }
 }
 
 impl MetadataDraft {
     /// Removes the keyslots for which `gone` returns true from tokens and digests. Also removes a
     /// digest that then has neither keyslots nor segments.
-    pub(super) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
+    pub(in crate::luks2) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
         let forget = |object: &mut JsonMembers| {
             let mut references = object.references("keyslots");
             let before = references.len();

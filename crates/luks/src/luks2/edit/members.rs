@@ -12,26 +12,26 @@ use serde_json::value::{RawValue, to_raw_value};
 
 /// The members of a JSON object, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct JsonMembers(Vec<(String, Box<RawValue>)>);
+pub(in crate::luks2) struct JsonMembers(Vec<(String, Box<RawValue>)>);
 
 impl JsonMembers {
     /// Parses a text that was parsed as metadata before, so that there is an object wherever one is
     /// expected.
-    pub(super) fn parse(text: &str) -> Self {
+    pub(in crate::luks2) fn parse(text: &str) -> Self {
         serde_json::from_str(text).expect("parsing the metadata checked that this is an object")
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(in crate::luks2) fn text(&self) -> String {
         serde_json::to_string(self).expect("valid JSON members serialise")
     }
 
-    pub(super) fn raw(&self, name: &str) -> Option<&str> {
+    pub(in crate::luks2) fn raw(&self, name: &str) -> Option<&str> {
         let (_, value) = self.0.iter().find(|(key, _)| key == name)?;
         Some(value.get())
     }
 
     /// Sets a member in place, or appends it at the end as json-c does.
-    pub(super) fn set(&mut self, name: &str, value: &impl Serialize) {
+    pub(in crate::luks2) fn set(&mut self, name: &str, value: &impl Serialize) {
         let value = to_raw_value(value).expect("the value is valid JSON");
         match self.0.iter_mut().find(|(key, _)| key == name) {
             Some((_, old)) => *old = value,
@@ -39,12 +39,12 @@ impl JsonMembers {
         }
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
+    pub(in crate::luks2) fn remove(&mut self, name: &str) {
         self.0.retain(|(key, _)| key != name);
     }
 
     /// Edits the object at `path`.
-    pub(super) fn edit(&mut self, path: &[&str], edit: impl FnOnce(&mut Self)) {
+    pub(in crate::luks2) fn edit(&mut self, path: &[&str], edit: impl FnOnce(&mut Self)) {
         let Some((first, rest)) = path.split_first() else {
             return edit(self);
         };
@@ -54,14 +54,14 @@ impl JsonMembers {
     }
 
     /// Returns the numbers in an array of references. Empty if there is no such array.
-    pub(super) fn references(&self, name: &str) -> Vec<String> {
+    pub(in crate::luks2) fn references(&self, name: &str) -> Vec<String> {
         let parse = |text| serde_json::from_str(text).expect("references are strings");
         self.raw(name).map(parse).unwrap_or_default()
     }
 
     /// Edits every member, each of which must be an object. Members for which `edit` returns false
     /// are removed.
-    pub(super) fn retain(&mut self, mut edit: impl FnMut(&mut Self) -> bool) {
+    pub(in crate::luks2) fn retain(&mut self, mut edit: impl FnMut(&mut Self) -> bool) {
         self.0.retain_mut(|(_, value)| {
             let mut object = Self::parse(value.get());
             let before = object.text();

@@ -4,7 +4,7 @@
 use super::error::ChangeError;
 
 /// The greatest number of keyslots, and of tokens.
-pub(super) const MAX_NUMBERS: u32 = 32;
+pub(crate) const MAX_NUMBERS: u32 = 32;
 
 /// Returns `wanted` if it is less than `count` and free. If it is `None`, returns the first free
 /// number.

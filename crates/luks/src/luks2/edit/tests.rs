@@ -299,7 +299,7 @@ fn keyslots_are_added_and_removed() {
             .edit(&["keyslots"], |keyslots| keyslots.remove("9"));
         draft.forget_keyslots(|number| number == "9");
     });
-    let free = |size| usize::try_from(header.free_area(size).unwrap()).unwrap();
+    let free = |size| usize::try_from(header.free_area(size, &[]).unwrap()).unwrap();
     assert_eq!(free(4096), 2 * HEADER + AREA);
     assert_eq!(free(8192), 2 * HEADER + 2 * AREA + 8192);
 }

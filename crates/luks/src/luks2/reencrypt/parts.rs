@@ -35,6 +35,16 @@ struct DataPart<'a> {
     position: u64,
 }
 
+/// How far a re-encryption has come, in bytes of the plaintext. Forward, the first `done` bytes are
+/// done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReencryptionProgress {
+    /// The number of bytes that are done.
+    pub done: u64,
+    /// The number of bytes after them, if any, on which it works.
+    pub zone: Option<u64>,
+}
+
 /// Why a part is not a stretch of a backup segment. Ordered from the worst match to the closest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StretchMisfit {
@@ -90,6 +100,30 @@ impl Reencryption<'_> {
             }
         }
         self.check_len(position, &roles)
+    }
+
+    /// Returns how far a re-encryption has come from the first byte on. The data have `data_len`
+    /// bytes, and [`Reencryption::check_parts`] has accepted them.
+    pub(super) fn progress(&self, metadata: &Metadata, data_len: u64) -> ReencryptionProgress {
+        let mut done = 0;
+        for (segment, entry) in metadata.segments.data() {
+            let len = match entry.size() {
+                SegmentSize::Fixed(size) => size,
+                SegmentSize::Dynamic => data_len.saturating_sub(done),
+            };
+            let zone = (entry.role == SegmentRole::InReencryption).then_some(len);
+            let part = DataPart {
+                segment,
+                entry,
+                digest: entry.crypt().map(|_| metadata.digest_of_segment(segment)),
+                position: done,
+            };
+            if zone.is_some() || self.misfit(&part, self.last).is_some() {
+                return ReencryptionProgress { done, zone };
+            }
+            done += len;
+        }
+        ReencryptionProgress { done, zone: None }
     }
 
     /// Returns why `part` is not a stretch of `backup`; `None` if it is.
