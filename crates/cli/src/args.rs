@@ -8,6 +8,7 @@ mod keys;
 mod metadata;
 mod mount;
 mod raw;
+mod reencrypt;
 mod serve;
 mod stats;
 mod tokens;
@@ -41,6 +42,7 @@ pub(crate) use self::{
     metadata::{CheckArgs, DumpArgs},
     mount::MountArgs,
     raw::{RawArgs, RawDirection, RawMode, RawTweaks},
+    reencrypt::{ReencryptArgs, ResilienceName},
     serve::ServeArgs,
     stats::StatsArgs,
     tokens::{
@@ -217,6 +219,7 @@ pub(crate) enum Command {
     Decrypt(DecryptArgs),
     Format(FormatArgs),
     Resize(ResizeArgs),
+    Reencrypt(ReencryptArgs),
     Dump(DumpArgs),
     Check(CheckArgs),
     Header(HeaderArgs),
@@ -298,6 +301,9 @@ impl General {
             ],
             "format" => &[
                 Key, Passphrase, VolumeKey, Header, Engine, Locks, Progress, Talk,
+            ],
+            "reencrypt" => &[
+                Key, Passphrase, Header, Policy, Engine, Threads, Locks, Progress, Talk,
             ],
             "dump" => &[Key, Passphrase, Header, Policy, Engine, Talk],
             "check" => &[Key, Passphrase, VolumeKey, Header, Policy, Engine, Talk],

@@ -30,7 +30,7 @@ impl Context {
                 threads: options.threads.and_then(|n| NonZeroUsize::new(n.into())),
                 policy: options.policy.policy(),
                 disable_locks: options.disable_locks,
-                // A signal ends the process, so the flag is not needed.
+                // Where a signal must not end the process at once, the command sets it.
                 cancel: Arc::default(),
                 events: Arc::new(Shown { console, progress }),
             },

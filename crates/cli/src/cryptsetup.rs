@@ -193,12 +193,6 @@ const OTHERS: &[Other] = &[
                   --stats and --metrics-listen.",
     },
     Other {
-        names: &["reencrypt"],
-        why: "Luxor does not change the volume key of a volume",
-        instead: "`luxor decrypt VOLUME - | luxor encrypt - NEW` makes a volume with another key. \
-                  `luxor key change` changes a passphrase.",
-    },
-    Other {
         names: &[
             "bitlkDump",
             "bitlkOpen",

@@ -64,7 +64,7 @@ fn open_plain(args: &ExportArgs, context: &Context) -> Result<Export> {
     let volume = plain_volume(&args.plain)?;
     let secret = || {
         let inputs = inputs("VOLUME", &args.volume, context);
-        SecretSource::of_key(context, volume.key_len(), &inputs)?.existing(&args.volume)
+        SecretSource::of_key(context, volume.key_len(), &inputs)?.existing(&args.volume, None)
     };
     let allow_weak_key = args.unlock.limits.allow_weak_key;
     let (options, context) = (&options(args), &context.library);

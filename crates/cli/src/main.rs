@@ -83,6 +83,7 @@ fn run(Cli { global, command }: Cli) -> Result<()> {
         Command::Decrypt(args) => commands::decrypt::run(args, context),
         Command::Format(args) => commands::format::run(args, context),
         Command::Resize(args) => commands::resize::run(args, context),
+        Command::Reencrypt(args) => commands::reencrypt::run(args, context),
         Command::Dump(args) => commands::dump::run(args, context),
         Command::Check(args) => commands::check::run(args, context),
         Command::Header(args) => commands::header::run(args, context),

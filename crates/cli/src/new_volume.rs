@@ -30,7 +30,7 @@ pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolu
         sector_size: sector_size
             .transpose()
             .map_err(|error| Error::failure(format!("--sector-size: {error}")))?,
-        key_size: key_size(args)?,
+        key_size: key_size(args.key_size)?,
         volume_key: key_of_volume(args, context)?,
         hash: args.hash,
         pbkdf: args.pbkdf.options(version.default_pbkdf())?,
@@ -58,8 +58,12 @@ pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolu
     Ok(options)
 }
 
-fn key_size(args: &NewVolumeArgs) -> Result<KeySize> {
-    match args.key_size {
+/// Returns the size of a volume key of `bits` bits.
+///
+/// # Errors
+/// Fails if it is neither 256 nor 512.
+pub(crate) fn key_size(bits: u32) -> Result<KeySize> {
+    match bits {
         256 => Ok(KeySize::Aes128),
         512 => Ok(KeySize::Aes256),
         bits => Err(Error::failure(format!(

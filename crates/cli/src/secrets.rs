@@ -247,14 +247,16 @@ impl SecretSource {
         }
     }
 
-    /// Reads the secret of an existing volume.
+    /// Reads the secret of an existing volume, or of one of its keyslots.
     ///
     /// # Errors
     /// Fails when it cannot be read, and when it must be typed and there is no terminal.
-    pub(crate) fn existing(&self, volume: &Path) -> Result<SecretBytes> {
+    pub(crate) fn existing(&self, volume: &Path, keyslot: Option<u32>) -> Result<SecretBytes> {
         let secret = match &self.from {
             SecretFrom::Prompt(names) => {
-                let question = format!("Passphrase for {}: ", shown(volume));
+                let keyslot = keyslot.map(|number| format!("keyslot {number} of "));
+                let keyslot = keyslot.unwrap_or_default();
+                let question = format!("Passphrase for {keyslot}{}: ", shown(volume));
                 prompt(&terminal_for(names)?, &question)?
             }
             SecretFrom::KeyFile(file) => file.read()?,

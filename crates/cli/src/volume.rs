@@ -109,7 +109,10 @@ pub(crate) fn limited(keyslots: Vec<u32>, limits: &LimitArgs) -> UnlockOptions {
 /// Asks for a secret up to `--tries` times if it is typed, otherwise once.
 pub(crate) struct Asking<'a> {
     source: &'a SecretSource,
+    tries: u32,
     attempts: Cell<u32>,
+    /// The keyslot whose secret was asked for last.
+    keyslot: Cell<Option<u32>>,
     /// Where other programs get the secrets of all keyslots. Shown before the first prompt.
     tokens: Cell<Option<String>>,
 }
@@ -120,7 +123,9 @@ impl<'a> Asking<'a> {
     pub(crate) fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
         Self {
             source,
+            tries: limits.tries,
             attempts: Cell::new(source.attempts(limits.tries)),
+            keyslot: Cell::default(),
             tokens: Cell::default(),
         }
     }
@@ -147,7 +152,14 @@ impl Secrets for Asking<'_> {
             }
             complain(&format!("{message}\n  {commands}"));
         }
-        self.source.existing(volume)
+        self.source.existing(volume, self.keyslot.get())
+    }
+
+    fn keyslot_secret(&self, volume: &Path, keyslot: u32) -> Result<SecretBytes> {
+        if self.keyslot.replace(Some(keyslot)) != Some(keyslot) {
+            self.attempts.set(self.source.attempts(self.tries));
+        }
+        self.secret(volume)
     }
 
     fn are_volume_keys(&self) -> bool {

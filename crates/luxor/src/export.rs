@@ -116,7 +116,7 @@ impl Export {
     /// # Errors
     /// [`VolumeError::Reencrypting`], and those of [`Volume::payload_len`] and [`Volume::unlock`].
     /// Also fails when `data` has another path, when the volume has changed since it was read, when
-    /// cryptsetup is re-encrypting it, and when the engine or the system reports an error.
+    /// another program is re-encrypting it, and when the engine or the system reports an error.
     pub fn open(
         volume: Volume,
         data: DataFile,

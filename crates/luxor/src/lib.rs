@@ -11,6 +11,7 @@
 //! | decrypt a volume into a file or a stream | [`decrypt`] |
 //! | make an empty volume | [`format`](fn@format) |
 //! | change its size | [`resize`](fn@resize) |
+//! | change its volume key in place | [`reencrypt`](fn@reencrypt) |
 //! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`], [`VolumeKeySecret`] |
 //! | use its plaintext as a disk | [`Export`] |
 //! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
@@ -88,6 +89,7 @@ mod output;
 mod plain;
 mod policy;
 mod raw;
+mod reencrypt;
 mod resize;
 mod secrets;
 mod trailer;
@@ -110,6 +112,7 @@ pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
+pub use reencrypt::{ReencryptOptions, ReencryptPart, ZoneProtection, reencrypt, reencrypt_data};
 pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume::Volume;

@@ -16,6 +16,14 @@ pub trait Secrets {
     /// Any error ends the operation, which returns that error.
     fn secret(&self, volume: &Path) -> Result<SecretBytes>;
 
+    /// As [`Secrets::secret`], for this keyslot.
+    ///
+    /// # Errors
+    /// Those of [`Secrets::secret`].
+    fn keyslot_secret(&self, volume: &Path, _keyslot: u32) -> Result<SecretBytes> {
+        self.secret(volume)
+    }
+
     /// Called with the error `wrong` when the last secret opened no keyslot. Returns whether to
     /// call [`Secrets::secret`] again; if not, `wrong` is the error of the operation.
     fn ask_again(&self, wrong: &Error) -> bool;

@@ -13,12 +13,12 @@ use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
     Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, is_same_file,
     lock_to_read,
-    locks::{Lock, LockError, ReencryptionLock},
+    locks::{Access, Lock, LockError, ReencryptionLock},
     path_name,
 };
 use luxor_luks::{
-    ChangeError, LuksVersion, TrailerKey, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
-    VolumeReadError, check_file_length,
+    ChangeError, LuksVersion, ReencryptionState, TrailerKey, UnlockError, UnlockOptions, Unlocked,
+    VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::{
     Storage,
@@ -328,7 +328,7 @@ impl Volume {
     /// them the returned lock has no effect.
     ///
     /// # Errors
-    /// [`ErrorClass::Busy`] if cryptsetup is re-encrypting the volume. Also fails when the lock
+    /// [`ErrorClass::Busy`] if another program is re-encrypting the volume. Also fails when the lock
     /// cannot be acquired for another reason.
     pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
         if self.header.is_reencrypting() {
@@ -336,6 +336,79 @@ impl Volume {
         } else {
             Ok(None)
         }
+    }
+
+    /// Keeps every other program from re-encrypting or reading the volume, until the returned lock is
+    /// dropped. `is_file` is whether the data are in a regular file.
+    ///
+    /// # Errors
+    /// [`ErrorClass::Busy`] if another program holds the lock. Also fails when the lock cannot be
+    /// acquired; for a regular file that is only a warning, because its data are locked too.
+    pub(crate) fn lock_for_reencryption(
+        &self,
+        is_file: bool,
+        context: &Context,
+    ) -> Result<ReencryptionLock> {
+        let lock = ReencryptionLock::acquire(self.header.uuid(), Access::Write);
+        let lock = lock.map_err(|error| self.no_reencryption_lock(error))?;
+        if !lock.is_held() {
+            let text = format!(
+                "{}: only root can take cryptsetup's lock on a re-encryption",
+                self.name()
+            );
+            if !is_file {
+                return Err(Error::failure(text).hint("Run the command as root."));
+            }
+            let text = format!("{text}: do not run cryptsetup on this volume meanwhile");
+            context.events.warning(&text);
+        }
+        Ok(lock)
+    }
+
+    fn no_reencryption_lock(&self, error: LockError) -> Error {
+        match error {
+            LockError::Held(_) => Error::new(
+                ErrorClass::Busy,
+                format!("{}: another program re-encrypts or reads it", self.name()),
+            ),
+            source => {
+                let path = self.path.clone();
+                NotLocked { path, source }.into()
+            }
+        }
+    }
+
+    /// Returns the re-encryption that is under way.
+    ///
+    /// # Errors
+    /// Fails when there is none, and when this version does not support its state.
+    pub(crate) fn reencryption(&self, data_len: u64) -> Result<ReencryptionState> {
+        let failed =
+            |error: &dyn std::error::Error| Error::failure(format!("{}: {error}", self.name()));
+        let state = self
+            .header
+            .luks2()
+            .map(|luks2| luks2.reencryption(data_len));
+        let state = state.transpose().map_err(|error| failed(&error))?;
+        let none = || Error::failure(format!("{}: no re-encryption is under way", self.name()));
+        state.flatten().ok_or_else(none)
+    }
+
+    /// The storage with the metadata.
+    pub(crate) fn metadata_storage(&self) -> &dyn Storage {
+        self.metadata.storage()
+    }
+
+    /// Returns the plaintext with these keys.
+    ///
+    /// # Errors
+    /// Those of [`Volume::extents`].
+    pub(crate) fn plaintext_of(&self, keys: BTreeMap<u32, VolumeKey>) -> Result<Plaintext> {
+        Ok(Plaintext {
+            extents: self.extents()?.unwrap_or_default(),
+            len: None,
+            keys,
+        })
     }
 
     /// As [`Volume::lock_reencryption`], but also keeps cryptsetup from starting a re-encryption.
@@ -347,17 +420,14 @@ impl Volume {
         if self.header.version() == LuksVersion::Luks1 {
             return Ok(None);
         }
-        match ReencryptionLock::acquire(self.header.uuid()) {
-            Ok(lock) => Ok(Some(lock)),
-            Err(LockError::Held(_)) => Err(Error::new(
+        let lock = ReencryptionLock::acquire(self.header.uuid(), Access::Read);
+        lock.map(Some).map_err(|error| match error {
+            LockError::Held(_) => Error::new(
                 ErrorClass::Busy,
-                format!("{}: cryptsetup is re-encrypting it", self.name()),
-            )),
-            Err(source) => {
-                let path = self.path.clone();
-                Err(NotLocked { path, source }.into())
-            }
-        }
+                format!("{}: another program is re-encrypting it", self.name()),
+            ),
+            error => self.no_reencryption_lock(error),
+        })
     }
 
     /// Accepts data whose end was cut off: then the plaintext is what is left of it, in whole sectors.

@@ -237,7 +237,7 @@ impl VolumeType {
 }
 
 /// `--hash`.
-fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
+pub(crate) fn hash_name() -> impl TypedValueParser<Value = HashAlgorithm> {
     PossibleValuesParser::new(HashAlgorithm::ALL.map(HashAlgorithm::name))
         .map(|name| HashAlgorithm::by_name(&name).expect("the parser accepts only these names"))
 }
@@ -253,7 +253,7 @@ pub(crate) enum Sparse {
 }
 
 /// A number of bytes, with K, M, G or T (or KiB and so on) for powers of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
         "" => Some(0),

@@ -21,6 +21,7 @@ pub(crate) mod identify;
 pub(crate) mod key;
 pub(crate) mod mount;
 pub(crate) mod raw;
+pub(crate) mod reencrypt;
 pub(crate) mod resize;
 pub(crate) mod serve;
 pub(crate) mod token;

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &RawArgs, context: &Context) -> Result<()> {
     };
     let output = create_output(&args.output, &options, &context.library)?;
     let key = || {
-        let secret = secret.existing(&args.input)?;
+        let secret = secret.existing(&args.input, None)?;
         parameters.key(&secret, context.options.key_file.as_deref())
     };
     crypt_raw(

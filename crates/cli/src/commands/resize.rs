@@ -40,9 +40,7 @@ fn with_hint(error: Error) -> Error {
     let volume = source.and_then(|source| source.downcast_ref());
     let data = source.and_then(|source| source.downcast_ref());
     let hint = match (volume, data) {
-        (Some(VolumeError::Reencrypting { .. }), _) => {
-            "Let cryptsetup finish it first: cryptsetup reencrypt."
-        }
+        (Some(VolumeError::Reencrypting { .. }), _) => "Finish it first: luxor reencrypt.",
         (_, Some(DataFileError::InUse { .. } | DataFileError::Locked { .. })) => {
             "Run the command again when nothing else uses the volume."
         }

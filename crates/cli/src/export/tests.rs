@@ -303,7 +303,7 @@ fn an_export_keeps_reencryptions_out() {
             folder,
             &line,
             ErrorClass::Busy,
-            "cryptsetup is re-encrypting it",
+            "another program is re-encrypting it",
         );
         fs::remove_file(&lock).unwrap();
     }

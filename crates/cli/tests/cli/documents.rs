@@ -35,7 +35,7 @@ const PASSPHRASE: &str = "correct horse";
 /// Adds cheap key derivation where a keyslot is made, and a PID file to a server.
 const WRAPPER: &str = r#"#!/bin/sh
 case "$1 $2" in
-    encrypt*|format*|"key add"|luksAddKey*)
+    encrypt*|format*|reencrypt*|"key add"|luksAddKey*)
         set -- "$@" --pbkdf pbkdf2 --pbkdf-force-iterations 1000 ;;
     serve*)
         case "$*" in *--pid-file*) ;; *) set -- "$@" --pid-file running.pid ;; esac ;;
@@ -141,6 +141,7 @@ fn prepared() -> Folder {
         .args(small)
         .args(FAST);
     make.current_dir(folder.path()).ok();
+    tool("cp", [folder.join("photos.luks"), folder.join("old.luks")]);
     for key in ["key.bin", "new.key"] {
         let add = luxor("key add photos.luks --key-file passphrase --new-key-file");
         add.arg(key).args(FAST).current_dir(folder.path()).ok();

@@ -15,6 +15,7 @@ mod meanwhile;
 mod mount;
 mod outputs;
 mod raw;
+mod reencrypt;
 mod resize;
 mod roundtrip;
 mod secrets;

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `reencrypt`: what Luxor begins cryptsetup finishes, and the reverse, also after a kill; what is
+//! kept, and what is refused. `crates/luxor/tests/reencrypt.rs` cuts the power.
+
+use std::{
+    fs::{self, File},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command, Stdio},
+    thread,
+    time::Duration,
+};
+
+use luxor_files::testing::Loop;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use crate::support::{
+    FAST, Folder, Luxor, bytes, is_long, luxor, shell_without_terminal, terminal_shell,
+};
+
+const LEN: usize = 12 << 20;
+
+fn at(folder: &Folder, line: &str) -> Luxor {
+    luxor(line).current_dir(folder.path())
+}
+
+/// A folder with the files `key` and `plain`, and the volume `v` of it.
+fn with(options: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", bytes(LEN, 3));
+    at(
+        &folder,
+        &format!("encrypt --key-file key {options} plain v"),
+    )
+    .args(FAST)
+    .ok();
+    folder
+}
+
+fn reencrypt(folder: &Folder, options: &str) -> Luxor {
+    at(folder, &format!("reencrypt --key-file key {options} v"))
+}
+
+fn cryptsetup_line(options: &str) -> String {
+    let fast = FAST.join(" ");
+    format!("cryptsetup reencrypt -q --force-offline-reencrypt --key-file key {fast} {options} v")
+}
+
+fn cryptsetup(folder: &Folder, options: &str) {
+    shell_without_terminal(&cryptsetup_line(options), folder.path()).assert_code(0);
+}
+
+fn json(folder: &Folder, volume: &str) -> Value {
+    let dump = at(folder, &format!("dump --json {volume}")).ok();
+    serde_json::from_str(dump.text()).unwrap()
+}
+
+fn is_under_way(folder: &Folder) -> bool {
+    json(folder, "v").pointer("/config/requirements").is_some()
+}
+
+/// The volume has the same plaintext and no trace of the re-encryption, and cryptsetup opens it.
+#[track_caller]
+fn is_done(folder: &Folder) {
+    let metadata = json(folder, "v");
+    assert!(metadata.pointer("/config/requirements").is_none());
+    let names = ["segments", "digests", "keyslots"];
+    let counts = names.map(|name| metadata[name].as_object().unwrap().len());
+    assert_eq!(counts, [1, 1, 1], "{metadata:#}");
+    is_same(folder);
+    let line = "cryptsetup open --test-passphrase --key-file key v";
+    shell_without_terminal(line, folder.path()).assert_code(0);
+}
+
+#[track_caller]
+fn is_same(folder: &Folder) {
+    at(folder, "decrypt --force --key-file key v out").ok();
+    assert!(fs::read(folder.join("out")).unwrap() == fs::read(folder.join("plain")).unwrap());
+}
+
+#[test]
+fn the_key_changes_and_the_data_stay() {
+    for (options, sector, bits) in [
+        ("", 4096, 512),
+        ("--resilience journal --hotzone-size 1M", 4096, 512),
+        ("--resilience none --threads 1", 4096, 512),
+        (
+            "--sector-size 512 --key-size 256 --resilience-hash sha512",
+            512,
+            256,
+        ),
+    ] {
+        let folder = with("");
+        let before = fs::read(folder.join("v")).unwrap();
+        let told = reencrypt(&folder, options).args(FAST).ok().stderr;
+        assert_eq!(told, "luxor: the re-encryption of v is done\n");
+        is_done(&folder);
+        let after = fs::read(folder.join("v")).unwrap();
+        assert_eq!(after.len(), before.len());
+        let data = 16 << 20;
+        let same = after[data..].chunks(16).zip(before[data..].chunks(16));
+        assert_eq!(same.filter(|(a, b)| a == b).count(), 0, "{options}");
+        let metadata = json(&folder, "v");
+        assert_eq!(metadata["segments"]["0"]["sector_size"], sector);
+        let mut keyslots = metadata["keyslots"].as_object().unwrap().values();
+        assert_eq!(keyslots.next().unwrap()["key_size"], bits / 8);
+        // The old keyslot is overwritten, and the area of the state too.
+        assert!(before[0x8000..0x8100] != after[0x8000..0x8100]);
+        at(&folder, "check --key-file key v").ok();
+    }
+}
+
+#[test]
+fn what_one_program_begins_the_other_finishes() {
+    for resilience in ["checksum", "journal", "none"] {
+        let resilience = &format!("--resilience {resilience}");
+        let begin = format!("--init-only {resilience}");
+        for theirs_begins in [true, false] {
+            let folder = with("");
+            if theirs_begins {
+                cryptsetup(&folder, &begin);
+            } else {
+                reencrypt(&folder, &begin).args(FAST).ok();
+            }
+            assert!(is_under_way(&folder));
+            is_same(&folder);
+            if theirs_begins {
+                reencrypt(&folder, "--resume-only").ok();
+            } else {
+                cryptsetup(&folder, "--resume-only");
+            }
+            is_done(&folder);
+        }
+    }
+}
+
+/// Kills the program after a while. Returns whether it was still running.
+fn killed(mut program: Child, signal: Signal, after: Duration) -> bool {
+    thread::sleep(after);
+    let _ = kill(Pid::from_raw(program.id().cast_signed()), signal);
+    let status = program.wait().unwrap();
+    status.signal().is_some() || status.code() == Some(130)
+}
+
+/// Each turn begins after another part of a second, so that kills come at any moment.
+#[test]
+fn a_killed_program_is_continued_by_the_other() {
+    let wanted = if is_long() { 200 } else { 12 };
+    for resilience in ["checksum", "journal"] {
+        let (mut kills, mut within) = (0, 0);
+        let mut folder = with("");
+        for turn in 0_u64.. {
+            if kills >= wanted {
+                break;
+            }
+            if !is_under_way(&folder) {
+                if turn > 0 {
+                    is_done(&folder);
+                    folder = with("");
+                }
+                let begin = format!("--init-only --resilience {resilience}");
+                reencrypt(&folder, &begin).args(FAST).ok();
+            }
+            let options = "--hotzone-size 64K";
+            let program = if turn.is_multiple_of(2) {
+                let quiet = |luxor: Luxor| luxor.stderr_to(Stdio::null());
+                quiet(reencrypt(&folder, options)).spawn()
+            } else {
+                let line = format!("exec {}", cryptsetup_line(options));
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &line]).current_dir(folder.path());
+                shell.stdout(Stdio::null()).stderr(Stdio::null());
+                shell.spawn().unwrap()
+            };
+            let after = Duration::from_millis(40 + turn * 37 % 90);
+            if killed(program, Signal::SIGKILL, after) {
+                kills += 1;
+                let segments = json(&folder, "v")["segments"].clone();
+                within += usize::from(segments.to_string().contains("in-reencryption"));
+            }
+        }
+        eprintln!("{resilience}: {kills} kills, {within} of them within a zone");
+        assert!(within > 0, "{resilience}: {kills} kills");
+        if is_under_way(&folder) {
+            reencrypt(&folder, "").ok();
+        }
+        is_done(&folder);
+    }
+}
+
+#[test]
+fn an_interrupted_command_says_how_to_go_on() {
+    for resilience in ["checksum", "none"] {
+        let folder = with("");
+        let begin = format!("--init-only --resilience {resilience}");
+        reencrypt(&folder, &begin).args(FAST).ok();
+        for after in (20..).step_by(15) {
+            let program = reencrypt(&folder, "--hotzone-size 16K").spawn();
+            thread::sleep(Duration::from_millis(after));
+            let _ = kill(Pid::from_raw(program.id().cast_signed()), Signal::SIGINT);
+            let output = program.wait_with_output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            match output.status.code() {
+                Some(130) => assert!(said.contains("interrupted"), "{said}"),
+                // The signal came before the handler, or the program had ended.
+                Some(0) | None => {}
+                other => panic!("{other:?}: {said}"),
+            }
+            if !is_under_way(&folder) {
+                break;
+            }
+            is_same(&folder);
+            if said.contains("the same command continues it: luxor reencrypt v") {
+                reencrypt(&folder, "").ok();
+                break;
+            }
+        }
+        is_done(&folder);
+    }
+}
+
+#[test]
+fn all_keyslots_are_kept_or_the_named_ones() {
+    let folder = with("");
+    folder.write("second", b"battery staple");
+    let fast = FAST.join(" ");
+    for line in [
+        "key add --key-file key --new-key-file second",
+        "key add --key-file key --new-key-file key",
+        "token add --key-description words --key-slot 1",
+        "config --priority prefer --key-slot 2",
+    ] {
+        let costs = if line.starts_with("key") { &fast } else { "" };
+        at(&folder, &format!("{line} {costs} v")).ok();
+    }
+    let before = fs::read(folder.join("v")).unwrap();
+    let outcome = reencrypt(&folder, "").args(FAST).fails(2, "keyslot 1");
+    assert!(outcome.stderr.contains("--key-slot"), "{outcome:#?}");
+    assert!(fs::read(folder.join("v")).unwrap() == before);
+
+    let kept = folder.path();
+    fs::copy(kept.join("v"), kept.join("w")).unwrap();
+    let outcome = reencrypt(&folder, "--key-slot 0 --key-slot 2")
+        .args(FAST)
+        .ok();
+    assert!(
+        outcome.stderr.contains("keyslot 1 will be removed"),
+        "{outcome:#?}"
+    );
+    is_same(&folder);
+    let metadata = json(&folder, "v");
+    assert_eq!(metadata["keyslots"].as_object().unwrap().len(), 2);
+    assert_eq!(
+        metadata["tokens"]["1"]["keyslots"],
+        Value::Array(Vec::new())
+    );
+
+    // At a terminal each keyslot has its own prompt.
+    let line = format!("\"$luxor\" reencrypt {fast} w");
+    let typed = ["correct horse\n", "wrong\n", "battery staple\n"];
+    let (code, screen) = terminal_shell(&line, &typed, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    for words in [
+        "Passphrase for keyslot 0 of w: ",
+        "Passphrase for keyslot 1 of w: ",
+    ] {
+        assert!(screen.contains(words), "{screen}");
+    }
+    let metadata = json(&folder, "w");
+    let keyslots = metadata["keyslots"].as_object().unwrap();
+    assert_eq!(keyslots.len(), 3, "{metadata:#}");
+    let preferred = keyslots.values().filter(|keyslot| keyslot["priority"] == 2);
+    assert_eq!(preferred.count(), 1);
+    let of_token = metadata["tokens"]["1"]["keyslots"].as_array().unwrap();
+    let of_token = of_token[0].as_str().unwrap();
+    let line = format!("key test --key-file second --key-slot {of_token} w");
+    at(&folder, &line).ok();
+}
+
+#[test]
+fn lengths_and_trailers_survive() {
+    let folder = with("");
+    for (line, len) in [("cat plain |", 100_001), ("cat plain |", 4096), ("", 7777)] {
+        folder.write("plain", bytes(len, 5));
+        let from = if line.is_empty() { "plain" } else { "-" };
+        let fast = FAST.join(" ");
+        let line = format!("rm v; {line} \"$luxor\" encrypt --key-file key {fast} {from} - > v");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+        reencrypt(&folder, "--hotzone-size 8K").args(FAST).ok();
+        is_done(&folder);
+        assert_eq!(json(&folder, "v")["tokens"]["0"]["length"], len.to_string());
+    }
+}
+
+#[test]
+fn a_detached_header_and_a_device_work_too() {
+    let folder = with("--header h --sector-size 512");
+    reencrypt(&folder, "--header h --hotzone-size 1M")
+        .args(FAST)
+        .ok();
+    at(&folder, "decrypt --key-file key --header h v out").ok();
+    assert!(fs::read(folder.join("out")).unwrap() == bytes(LEN, 3));
+
+    let folder = with("");
+    let device = Loop::over(&folder.join("v"));
+    let name = device.name();
+    let line = format!("reencrypt --key-file key {name}");
+    at(&folder, &line).args(FAST).ok();
+    drop(device);
+    is_done(&folder);
+}
+
+#[test]
+fn what_cannot_be_re_encrypted_stays_as_it_is() {
+    let folder = with("--sector-size 512");
+    let before = fs::read(folder.join("v")).unwrap();
+    let refused = |options: &str, code: i32, words: &str| {
+        let costs = if options.contains("--resume-only") {
+            &[][..]
+        } else {
+            &FAST
+        };
+        let outcome = reencrypt(&folder, options).args(costs).fails(code, words);
+        assert!(fs::read(folder.join("v")).unwrap() == before, "{options}");
+        outcome
+    };
+    folder.write("other", b"wrong");
+    refused("--resume-only", 1, "no re-encryption has begun");
+    refused("--key-slot 5", 1, "keyslot 5");
+    refused("--sector-size 1000", 1, "1000");
+    refused("--key-size 128", 1, "256");
+    at(&folder, "reencrypt --key-file other v")
+        .args(FAST)
+        .fails(2, "v");
+    at(&folder, "reencrypt --key-file key nothing").fails(4, "nothing");
+    at(&folder, "reencrypt --key-file key plain").fails(1, "plain");
+
+    // Data of 12 MiB and 512 bytes have no sectors of 4096.
+    File::options()
+        .append(true)
+        .open(folder.join("plain"))
+        .unwrap()
+        .set_len(LEN as u64 + 512)
+        .unwrap();
+    at(
+        &folder,
+        "encrypt --key-file key --sector-size 512 plain odd",
+    )
+    .args(FAST)
+    .ok();
+    at(&folder, "reencrypt --key-file key --sector-size 4096 odd")
+        .args(FAST)
+        .fails(1, "not a multiple of the new sector size");
+
+    // There is no room for a second keyslot, or none for the state.
+    for (area, words) in [
+        ("256K", "has no room for"),
+        ("504K", "has no room for 4096"),
+    ] {
+        let small = format!("format --size 1M --luks2-keyslots-size {area} --key-file key {area}");
+        at(&folder, &small).args(FAST).ok();
+        let line = format!("reencrypt --key-file key {area}");
+        at(&folder, &line).args(FAST).fails(1, words);
+    }
+
+    at(&folder, "format --type luks1 --size 1M --key-file key one")
+        .args(FAST)
+        .ok();
+    let outcome = at(&folder, "reencrypt --key-file key one").fails(1, "LUKS1");
+    assert!(
+        outcome.stderr.contains("luxor convert --type luks2"),
+        "{outcome:#?}"
+    );
+
+    let served = at(&folder, "serve --key-file key --socket s v").spawn();
+    while !folder.join("s").exists() {
+        thread::yield_now();
+    }
+    refused("", 5, "v is locked");
+    kill(Pid::from_raw(served.id().cast_signed()), Signal::SIGTERM).unwrap();
+    served.wait_with_output().unwrap();
+
+    // cryptsetup and Luxor keep each other out.
+    let uuid = at(&folder, "uuid v").ok().text().trim().to_owned();
+    let lock = format!("/run/cryptsetup/LN_LUKS2-reencryption-{uuid}");
+    fs::create_dir_all("/run/cryptsetup").unwrap();
+    let holder = File::create(&lock).unwrap();
+    holder.lock().unwrap();
+    refused("", 5, "another program re-encrypts or reads it");
+    drop(holder);
+    fs::remove_file(&lock).unwrap();
+
+    reencrypt(&folder, "--init-only").args(FAST).ok();
+    let before = fs::read(folder.join("v")).unwrap();
+    let again = reencrypt(&folder, "--init-only").args(FAST);
+    again.fails(1, "a re-encryption has begun already");
+    at(&folder, "reencrypt --key-file other v").fails(2, "v");
+    reencrypt(&folder, "--hotzone-size 256").fails(1, "a zone must have at least 512 bytes");
+    assert!(fs::read(folder.join("v")).unwrap() == before);
+}
