@@ -140,7 +140,7 @@ pub(crate) struct GlobalArgs {
     #[arg(help_heading = "Key")]
     pub volume_key_file: Option<PathBuf>,
 
-    /// Read the volume's header from FILE (a detached header)
+    /// The volume's header is in FILE, apart from the data (a detached header)
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[arg(help_heading = "General")]
     pub header: Option<PathBuf>,
@@ -335,6 +335,10 @@ fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::
     };
     let word = unknown.trim_start_matches('-').to_owned();
     let is_unknown = error.kind() == ErrorKind::UnknownArgument && unknown.starts_with("--");
+    if is_unknown {
+        // It says that `--` precedes values that begin with `-`.
+        error.remove(ContextKind::Suggested);
+    }
     if !is_unknown || word.len() < 3 || error.get(ContextKind::SuggestedArg).is_some() {
         return error;
     }
@@ -348,8 +352,6 @@ fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::
     {
         let option = ContextValue::String(format!("--{option}"));
         error.insert(ContextKind::SuggestedArg, option);
-        // It says that `--` precedes values that begin with `-`.
-        error.remove(ContextKind::Suggested);
     }
     error
 }
@@ -399,7 +401,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(args);
     let matches = matches.map_err(|error| with_suggestion(error, &definition))?;
-    if let Some((name, _)) = matches.subcommand() {
+    if let Some((name, inner)) = matches.subcommand() {
         let taken = General::taken_by(name);
         let own: Vec<_> = definition
             .find_subcommand(name)
@@ -415,6 +417,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
                 && !own.contains(&arg.get_id())
         });
         if let Some(option) = unused.and_then(Arg::get_long) {
+            let inner = inner
+                .subcommand_name()
+                .map(|inner| format!("{name} {inner}"));
+            let name = inner.as_deref().unwrap_or(name);
             let message =
                 format!("{name} has no option --{option}\n  See `luxor {name} --help`.\n");
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));

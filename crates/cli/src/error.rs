@@ -2,12 +2,12 @@
 //! Errors as the user sees them: one line, an optional hint, and an exit code. The library's errors
 //! do not mention the command line, so this adds the names of options.
 
-use std::{error::Error as _, io};
+use std::{error::Error as _, io, path::Path};
 
 use luxor::VolumeError;
 use luxor_engine::SelectError;
 use luxor_files::{
-    DataFileError, NotLocked, OutputError,
+    DataFile, DataFileError, NotLocked, OutputError,
     locks::{Access, LockError},
     path_name,
 };
@@ -135,24 +135,32 @@ fn hint(error: &Error) -> Option<String> {
         return Some("`luxor engines` lists the engines.".to_owned());
     }
     match source.downcast_ref()? {
-        DataFileError::InUse { .. }
+        DataFileError::InUse { path, .. }
         | DataFileError::Locked {
+            path,
             access: Access::Write,
-            ..
-        } => Some("--read-only allows other readers at the same time.".to_owned()),
+        } if can_be_read(path) => {
+            Some("--read-only allows other readers at the same time.".to_owned())
+        }
         DataFileError::Open {
+            path,
             access: Access::Write,
             source,
-            ..
-        } if matches!(
-            source.kind(),
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
-        ) =>
+        } if can_be_read(path)
+            && matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
         {
             Some("--read-only needs no permission to write.".to_owned())
         }
         _ => None,
     }
+}
+
+/// Whether `--read-only` would work now.
+fn can_be_read(path: &Path) -> bool {
+    DataFile::open(path, Access::Read).is_ok()
 }
 
 #[cfg(test)]

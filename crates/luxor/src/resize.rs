@@ -75,7 +75,12 @@ pub fn resize(
     let sector_size = segment.geometry.sector_size;
     let sector = sector_size.bytes() as u64;
     let is_of_file = opened.header.file_length().is_some();
-    let after = size.unwrap_or_else(|| storage_len.saturating_sub(offset) / sector * sector);
+    let after = size.unwrap_or_else(|| {
+        let room = storage_len.saturating_sub(offset) / sector * sector;
+        // A file keeps its length if only the padding of its last sector follows.
+        let fits = is_of_file && sector_size.payload_len(before) == Some(room);
+        if fits { before } else { room }
+    });
     if !is_of_file && (after == 0 || !after.is_multiple_of(sector)) {
         return Err(refused(format!(
             "it would hold {after} bytes: that must be a multiple of the sector size ({sector}), \

@@ -528,7 +528,15 @@ impl Volume {
                 Err(Error::failure(message))
             }
             Ok(extents) => Ok(Some(extents)),
-            Err(error) if error.is_cut_off() => Err(cut_off(format!("{name}: {error}"))),
+            Err(error) if error.is_cut_off() => {
+                let message = format!("{name}: {error}");
+                let whole = self.header.whole_extents(storage_len);
+                let left = whole.map(|extents| Extent::within(extents, storage_len));
+                match left {
+                    Ok(extents) if !extents.is_empty() => Err(cut_off(message)),
+                    _ => Err(Error::failure(message)),
+                }
+            }
             Err(error) => Err(Error::failure(format!("{name}: {error}"))),
         }
     }

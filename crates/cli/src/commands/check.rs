@@ -92,7 +92,12 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     }
     let damage = found.damage.join("; ");
     let name = volume.name();
-    Err(Error::failure(format!("{name} is damaged: {damage}")))
+    let error = Error::failure(format!("{name} is damaged: {damage}"));
+    if volume.header.warnings().is_empty() {
+        return Err(error);
+    }
+    let hint = "`luxor header repair` restores what can be restored with certainty.";
+    Err(error.hint(hint))
 }
 
 /// The output of `--json`. `docs/examples/check.json` is an example.
