@@ -16,6 +16,7 @@ use luxor_sector::{
     Storage,
     pipeline::{self, Job, Source},
 };
+use luxor_volume::VolumeKey;
 
 use crate::{
     Context, Engine, Error, Result, VolumeError,
@@ -288,6 +289,38 @@ pub fn new_header(
     let written = volume.write_stream(&mut bytes);
     written.map_err(|error| Error::io("cannot make the header".to_owned(), &error))?;
     Ok(NewHeader { bytes, volume_len })
+}
+
+/// Makes the detached header `header` for `data`, which exist. `prepare` changes it before it gets its
+/// name. Returns the volume key.
+///
+/// # Errors
+/// Fails when the options contradict each other or the header exists, and with the errors of `secret`
+/// and `prepare`.
+pub(crate) fn new_detached_header(
+    data: &Path,
+    header: &Path,
+    options: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    engine: &Engine,
+    context: &Context,
+    prepare: impl FnOnce(&Output, &VolumeKey) -> Result<()>,
+) -> Result<VolumeKey> {
+    let files = NewFiles {
+        volume: data,
+        header: Some(header),
+        force: false,
+        needed: &[],
+    };
+    files.check()?;
+    options.check()?;
+    let output = files.create_header(options, None, false, context)?;
+    let mut output = output.expect("there is a header");
+    let volume = make(options, secret, engine, context)?;
+    write_header(&volume, &mut output, None)?;
+    prepare(&output, volume.volume_key())?;
+    output.finish()?;
+    Ok(volume.volume_key().clone())
 }
 
 impl<'a> NewFiles<'a> {

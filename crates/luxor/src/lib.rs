@@ -112,7 +112,9 @@ pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
-pub use reencrypt::{ReencryptOptions, ReencryptPart, ZoneProtection, reencrypt, reencrypt_data};
+pub use reencrypt::{
+    ReencryptOptions, ReencryptPart, ZoneProtection, encrypt_in_place, reencrypt, reencrypt_data,
+};
 pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume::Volume;

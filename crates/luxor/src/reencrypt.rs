@@ -16,8 +16,9 @@ use std::{collections::BTreeMap, ops::Range, path::Path, sync::Arc};
 use luxor_engine::{LoadedKey, Mode, SecretBytes};
 use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
 use luxor_luks::{
-    CarriedKeyslot, ConfirmedKey, NewVolumeKey, PbkdfOptions, ReencryptDirection, ReencryptMode,
-    ReencryptionPlan, ReencryptionProgress, ReencryptionState, Resilience, UnlockOptions,
+    CarriedKeyslot, ChangeError, ConfirmedKey, DataEnd, Luks2Header, NewVolumeKey,
+    NewVolumeOptions, PbkdfOptions, ReencryptDirection, ReencryptMode, ReencryptionPlan,
+    ReencryptionProgress, ReencryptionState, Resilience, SegmentSize, UnlockOptions,
 };
 use luxor_sector::{
     SectorSize, Storage,
@@ -25,7 +26,10 @@ use luxor_sector::{
 };
 use luxor_volume::{Encryption, ExtentCipher, HashAlgorithm, VolumeKey};
 
-use crate::{Context, Engine, Error, ErrorClass, Result, Secrets, Volume, trailer::length_at_end};
+use crate::{
+    Context, Engine, Error, ErrorClass, Result, Secrets, Volume, VolumeError,
+    create::new_detached_header, trailer::length_at_end,
+};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
@@ -42,8 +46,8 @@ pub struct ReencryptOptions {
     pub sector_size: Option<SectorSize>,
     /// The PBKDF and costs of the new keyslots.
     pub pbkdf: Option<PbkdfOptions>,
-    /// How a zone survives a crash.
-    pub protection: ZoneProtection,
+    /// How a zone survives a crash. `None`: with checksums by SHA-256, or as it has begun.
+    pub protection: Option<ZoneProtection>,
     /// The longest zone in bytes. Its area in the metadata may permit less.
     pub zone: Option<u64>,
     /// Whether to begin, or to continue what has begun.
@@ -62,6 +66,20 @@ pub enum ZoneProtection {
     Journal,
     /// It does not survive, but every interruption by a signal that can be caught.
     None,
+}
+
+impl ZoneProtection {
+    /// Returns its state in the metadata. Checksums cover sectors of `unit`.
+    fn resilience(self, unit: SectorSize) -> Resilience {
+        match self {
+            Self::None => Resilience::None,
+            Self::Journal => Resilience::Journal,
+            Self::Checksum(hash) => Resilience::Checksum {
+                hash: hash.name().to_owned(),
+                sector_size: u32::try_from(unit.bytes()).expect("at most 4096"),
+            },
+        }
+    }
 }
 
 impl Default for ZoneProtection {
@@ -122,6 +140,13 @@ pub fn reencrypt_data(
     context: &Context,
 ) -> Result<()> {
     let (mut opened, name) = (volume, path_name(data.path()));
+    if opened.is_without_data() {
+        let name = opened.name();
+        return Err(VolumeError::DetachedHeader { name }.into());
+    }
+    let _alone = opened.lock_for_reencryption(data.is_regular(), context)?;
+    // Another program may have changed it until the lock was there.
+    opened.read_again(context)?;
     let Some(luks2) = opened.header.luks2() else {
         let message = format!("{name}: a LUKS1 volume cannot be re-encrypted");
         return Err(Error::failure(message).hint("Convert it first: luxor convert --type luks2."));
@@ -140,7 +165,6 @@ pub fn reencrypt_data(
         }
         _ => {}
     }
-    let _alone = opened.lock_for_reencryption(data.is_regular(), context)?;
     let engine = Engine::select(context, Mode::Xts)?;
     let (data_len, keys) = if has_begun {
         let data_len = luks2.data_len(data.len()?);
@@ -150,7 +174,10 @@ pub fn reencrypt_data(
             ..options.unlock.clone()
         };
         let keys = opened.test(secrets, &*engine.backend, &unlock, context)?;
-        (data_len, keys.into_keys())
+        let keys = keys.into_keys();
+        check_is_the_same(&opened.reencryption(data_len)?, &keys, options)
+            .map_err(|what| Error::failure(format!("{name}: it has begun with another {what}")))?;
+        (data_len, keys)
     } else {
         begin(&mut opened, &data, secrets, options, &engine, context)?
     };
@@ -170,6 +197,106 @@ pub fn reencrypt_data(
     .run(options.zone)
 }
 
+/// Checks that `options` agree with a re-encryption that has begun. Returns what does not.
+fn check_is_the_same(
+    state: &ReencryptionState,
+    keys: &BTreeMap<u32, VolumeKey>,
+    options: &ReencryptOptions,
+) -> std::result::Result<(), &'static str> {
+    let new = state.new.1;
+    let sector_size = new.map(|cipher| cipher.geometry.sector_size);
+    let key = new.and_then(|cipher| keys.get(&cipher.key));
+    let key_len = key.map(|key| key.expose().len());
+    let resilience = options.protection.map(|protection| {
+        let (_, unit) = state.resilience.checksum().unwrap_or(("", 512));
+        let unit = SectorSize::try_from(unit).unwrap_or(SectorSize::B4096);
+        protection.resilience(unit)
+    });
+    if options.sector_size.is_some() && options.sector_size != sector_size {
+        Err("sector size")
+    } else if options.key_len.is_some() && options.key_len != key_len {
+        Err("key length")
+    } else if resilience.is_some_and(|resilience| resilience != state.resilience) {
+        Err("resilience")
+    } else {
+        Ok(())
+    }
+}
+
+/// Encrypts data in place, with a new detached header. `new` are the options of the volume, of which
+/// the PBKDF and those for the layout count here; `options.unlock` and what they keep do not. Calls
+/// `secret` for the secret of the keyslot. An interruption is continued with [`reencrypt`](fn@reencrypt).
+///
+/// # Errors
+/// Fails when the header exists, when `data` are a LUKS volume or in use, when their length is no
+/// multiple of the sector size, and with the errors of [`reencrypt`](fn@reencrypt).
+pub fn encrypt_in_place(
+    data: &Path,
+    header: &Path,
+    new: &NewVolumeOptions,
+    secret: impl FnOnce() -> Result<SecretBytes>,
+    options: &ReencryptOptions,
+    context: &Context,
+) -> Result<()> {
+    let name = path_name(data);
+    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let file = DataFile::open(data, Access::Write)?;
+    if Volume::version(file.input()?, context)?.is_some() {
+        return Err(refused("it is a LUKS volume already".to_owned()));
+    }
+    let sector_size = new.sector_size();
+    let data_len = file.len()?;
+    if data_len == 0 || !data_len.is_multiple_of(sector_size.bytes() as u64) {
+        return Err(refused(format!(
+            "its length ({data_len} bytes) must be a multiple of the sector size ({sector_size}), and \
+             not 0"
+        )));
+    }
+    let engine = Engine::select(context, Mode::Xts)?;
+    let new = NewVolumeOptions {
+        detached: true,
+        ..new.clone()
+    };
+    let made = new_detached_header(
+        data,
+        header,
+        &new,
+        secret,
+        &engine,
+        context,
+        |header, key| {
+            let storage = header
+                .as_storage()
+                .ok_or_else(|| refused("the header must be a file or a device".to_owned()))?;
+            let mut luks2 =
+                Luks2Header::read(storage).map_err(|error| refused(error.to_string()))?;
+            let key = ConfirmedKey {
+                digest: 0,
+                volume_key: key,
+            };
+            let protection = options.protection.unwrap_or_default();
+            let resilience = protection.resilience(sector_size);
+            let begun = luks2.begin_encryption(storage, key, &resilience, &new.pbkdf);
+            begun.map_err(|error| refused(error.to_string()))
+        },
+    )?;
+    let volume = Volume::open_metadata(header, Role::Change, context)?.with_data(file.input()?);
+    if options.part == ReencryptPart::Begin {
+        return Ok(());
+    }
+    let _alone = volume.lock_for_reencryption(file.is_regular(), context)?;
+    Reencryption {
+        volume,
+        name,
+        data: file.into_storage(),
+        data_len,
+        keys: BTreeMap::from([(0, made)]),
+        engine,
+        context,
+    }
+    .run(options.zone)
+}
+
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
 /// digests.
 fn begin(
@@ -183,6 +310,16 @@ fn begin(
     let name = volume.data_name();
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data_len = volume.payload_len()?.unwrap_or_default();
+    // Whoever continues it counts all whole sectors.
+    let storage_len = data.len()?;
+    let whole = volume
+        .header
+        .luks2()
+        .map(|luks2| luks2.data_len(storage_len));
+    if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
+        let text = format!("it has {data_len} bytes of data, and something else after them");
+        return Err(refused(text).hint("`luxor resize --shrink` cuts that off."));
+    }
     let Some(segment) = volume.header.segment().cloned() else {
         return Err(refused("its data consist of several parts".to_owned()));
     };
@@ -228,6 +365,11 @@ fn begin(
     } else {
         None
     };
+    if segment.geometry.iv_offset != 0 || segment.size != SegmentSize::Dynamic {
+        let text = "its data have a first IV or a length in the metadata, which cryptsetup would not \
+                    keep: do not continue with cryptsetup";
+        context.events.warning(&format!("{name}: {text}"));
+    }
     let unit = segment.geometry.sector_size.max(sector_size);
     let plan = ReencryptionPlan {
         old: ConfirmedKey {
@@ -237,14 +379,7 @@ fn begin(
         new: &new,
         keyslots: &keyslots,
         sector_size,
-        resilience: match options.protection {
-            ZoneProtection::None => Resilience::None,
-            ZoneProtection::Journal => Resilience::Journal,
-            ZoneProtection::Checksum(hash) => Resilience::Checksum {
-                hash: hash.name().to_owned(),
-                sector_size: u32::try_from(unit.bytes()).expect("at most 4096"),
-            },
-        },
+        resilience: options.protection.unwrap_or_default().resilience(unit),
         pbkdf: &pbkdf,
         file_length,
     };
@@ -277,8 +412,9 @@ fn open_keyslots(
     let mut wanted = options.keyslots.clone();
     if wanted.is_empty() {
         wanted.clone_from(&of_data);
-        wanted.sort_unstable();
     }
+    wanted.sort_unstable();
+    wanted.dedup();
     let mut found: Vec<(u32, SecretBytes)> = Vec::new();
     let mut key = None;
     for number in wanted {
@@ -362,10 +498,10 @@ impl Reencryption<'_> {
     /// Does what is left, and ends it.
     fn run(mut self, zone: Option<u64>) -> Result<()> {
         let state = self.volume.reencryption(self.data_len)?;
-        let is_known = state.mode == ReencryptMode::Reencrypt
+        let is_known = state.mode != ReencryptMode::Decrypt
             && state.direction == ReencryptDirection::Forward
             && !state.has_moved;
-        if !is_known || state.resilience.shift().is_some() {
+        if !is_known || state.resilience.shift().is_some() || state.old.0 != state.new.0 {
             let text = format!(
                 "this version does not continue the mode {}",
                 state.mode.name()
@@ -373,6 +509,7 @@ impl Reencryption<'_> {
             let hint = "Let cryptsetup finish it: cryptsetup reencrypt.";
             return Err(self.failed(&text).hint(hint));
         }
+        self.data_len = self.checked_len(&state)?;
         let [old, new] = [self.load(state.old)?, self.load(state.new)?];
         let data = Arc::clone(&self.data);
         let rewrite = Rewrite {
@@ -396,7 +533,7 @@ impl Reencryption<'_> {
         bytes.at(done);
         while done < self.data_len {
             self.context.check_cancelled()?;
-            let zone = done..(done + longest).min(self.data_len);
+            let zone = done..done.saturating_add(longest).min(self.data_len);
             self.protect(&state, &rewrite, zone.clone(), blocks.as_ref())?;
             rewrite
                 .run(zone.clone())
@@ -419,6 +556,38 @@ impl Reencryption<'_> {
                 .expect("it is LUKS2")
                 .end_reencryption(storage)
         })
+    }
+
+    /// Returns the length of the data, if they end where the metadata require it and everything is in
+    /// whole sectors. Data that are too short are others, or only a part.
+    fn checked_len(&self, state: &ReencryptionState) -> Result<u64> {
+        let (data_len, progress) = (self.data_len, state.progress);
+        let done = progress.done.checked_add(progress.zone.unwrap_or(0));
+        let (is_there, end) = match state.end {
+            DataEnd::At(end) => (data_len >= end, end),
+            DataEnd::After(begin) => (data_len > begin, data_len),
+        };
+        let done = done
+            .filter(|&done| is_there && done <= end)
+            .ok_or_else(|| {
+                let text = format!("it has {data_len} bytes of data, and some are missing");
+                self.failed(&text)
+            })?;
+        let unit = longest_sector(state);
+        let mut places = [end, progress.done, done].into_iter();
+        if let Some(place) = places.find(|place| !place.is_multiple_of(unit)) {
+            let text =
+                format!("byte {place} of the data is not the end of a sector of {unit} bytes");
+            return Err(self.failed(&text));
+        }
+        match self.volume.header.file_length() {
+            Some(length) if length > end => {
+                let text =
+                    format!("it holds a file of {length} bytes, and has {end} bytes of data");
+                Err(self.failed(&text))
+            }
+            _ => Ok(end),
+        }
     }
 
     /// Writes what makes the zone survive a crash, and records that it is being re-encrypted.
@@ -447,6 +616,7 @@ impl Reencryption<'_> {
         let data_len = self.data_len;
         let kept = self.volume.change(&context, |header, storage| {
             let header = header.luks2_mut().expect("it is LUKS2");
+            header.check_unchanged(storage)?;
             if is_journal && let Err(error) = rewrite.keep(zone, storage, offset) {
                 return Ok(Err(error));
             }
@@ -459,39 +629,43 @@ impl Reencryption<'_> {
 
     /// Finishes a zone within which a re-encryption was interrupted.
     fn recover(
-        &self,
+        &mut self,
         state: &ReencryptionState,
         rewrite: &Rewrite<'_>,
         zone: Range<u64>,
         blocks: Option<&Checksums>,
     ) -> Result<()> {
         let (offset, size) = state.area;
-        let metadata = self.volume.metadata_storage();
-        let done = match (&state.resilience, blocks) {
-            (Resilience::Journal, _) if zone.end - zone.start <= size => {
-                rewrite.run_from(zone, metadata, offset)
-            }
-            (_, Some(blocks)) if blocks.area_len(&zone) <= size => {
-                let len = usize::try_from(blocks.area_len(&zone));
-                let mut checksums = vec![0; len.map_err(|_| self.failed("the zone is too long"))?];
-                metadata
-                    .read_exact_at(&mut checksums, offset)
-                    .map_err(|error| {
-                        Error::io(format!("{}: cannot read the checksums", self.name), &error)
-                    })?;
-                blocks.with(|blocks| rewrite.run_where_old(zone, blocks, &checksums))
-            }
-            _ => {
-                let text = format!(
-                    "the re-encryption was interrupted within a zone of {} bytes from byte {} of the \
-                     plaintext on, which nothing protects (resilience {})",
-                    zone.end - zone.start,
-                    zone.start,
-                    state.resilience.name(),
-                );
-                return Err(self.failed(&text));
-            }
+        let is_journal = state.resilience == Resilience::Journal;
+        let needed = match blocks {
+            Some(blocks) => blocks.area_len(&zone),
+            None if is_journal => zone.end - zone.start,
+            None => u64::MAX,
         };
+        let len = usize::try_from(needed).ok().filter(|_| needed <= size);
+        let Some(len) = len else {
+            let text = format!(
+                "the re-encryption was interrupted within a zone of {} bytes from byte {} of the \
+                 plaintext on, which nothing protects (resilience {})",
+                zone.end - zone.start,
+                zone.start,
+                state.resilience.name(),
+            );
+            return Err(self.failed(&text));
+        };
+        let context = self.until_the_end();
+        // Under the lock, so that the area is that of this zone.
+        let done = self.volume.change(&context, |header, storage| {
+            let header = header.luks2_mut().expect("it is LUKS2");
+            header.check_unchanged(storage)?;
+            let Some(blocks) = blocks else {
+                return Ok(rewrite.run_from(zone, storage, offset));
+            };
+            let mut checksums = vec![0; len];
+            let read = storage.read_exact_at(&mut checksums, offset);
+            read.map_err(|source| ChangeError::ReadArea { offset, source })?;
+            Ok(blocks.with(|blocks| rewrite.run_where_old(zone, blocks, &checksums)))
+        })?;
         done.map_err(|error| self.rewriting(&error))?;
         self.data.sync().map_err(|error| {
             Error::io(
@@ -512,10 +686,7 @@ impl Reencryption<'_> {
 
     /// The longest zone: as long as its area permits, in whole sectors of both sizes.
     fn longest_zone(&self, state: &ReencryptionState, wanted: Option<u64>) -> Result<u64> {
-        let unit = |cipher: Option<ExtentCipher>| {
-            cipher.map_or(512, |cipher| cipher.geometry.sector_size.bytes() as u64)
-        };
-        let mut unit = unit(state.old.1).max(unit(state.new.1));
+        let mut unit = longest_sector(state);
         let (_, size) = state.area;
         let fits = match (&state.resilience, state.resilience.checksum()) {
             (Resilience::Journal, _) => size,
@@ -543,6 +714,10 @@ impl Reencryption<'_> {
             ))
         })?;
         let block_len = sector_size as usize;
+        if u64::from(sector_size) < longest_sector(state) || block_len > Blocks::MAX_LEN {
+            let text = format!("its checksums cover {sector_size} bytes each");
+            return Err(self.failed(&text));
+        }
         Ok(Some(Checksums { hash, block_len }))
     }
 
@@ -568,7 +743,7 @@ impl Reencryption<'_> {
     }
 
     fn rewriting(&self, error: &RewriteError) -> Error {
-        let hint = "Run the command again to continue.";
+        let hint = "Unless --resilience is none, the same command continues.";
         self.failed(&error.to_string()).hint(hint)
     }
 }
@@ -596,6 +771,14 @@ impl Checksums {
         let blocks = (zone.end - zone.start).div_ceil(self.block_len as u64);
         blocks.saturating_mul(self.hash.output_len() as u64)
     }
+}
+
+/// Returns the longer one of the sectors before and after it, in bytes.
+fn longest_sector(state: &ReencryptionState) -> u64 {
+    let sector = |cipher: Option<ExtentCipher>| {
+        cipher.map_or(512, |cipher| cipher.geometry.sector_size.bytes() as u64)
+    };
+    sector(state.old.1).max(sector(state.new.1))
 }
 
 fn side<'a>(

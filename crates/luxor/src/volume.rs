@@ -394,9 +394,20 @@ impl Volume {
         state.flatten().ok_or_else(none)
     }
 
-    /// The storage with the metadata.
-    pub(crate) fn metadata_storage(&self) -> &dyn Storage {
-        self.metadata.storage()
+    /// Reads the metadata again.
+    ///
+    /// # Errors
+    /// Those of [`Volume::open`]. Also fails when it has another UUID.
+    pub(crate) fn read_again(&mut self, context: &Context) -> Result<()> {
+        let input = self.metadata.input();
+        let _lock = lock_to_read(input, &context.cancel)?;
+        let header = read_header(input, &self.path)?;
+        if header.uuid() != self.header.uuid() {
+            let message = format!("{}: another program replaced it", self.name());
+            return Err(Error::failure(message));
+        }
+        self.header = header;
+        Ok(())
     }
 
     /// Returns the plaintext with these keys.

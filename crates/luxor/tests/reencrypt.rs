@@ -78,7 +78,7 @@ fn open(storage: Arc<dyn Storage>) -> (Volume, DataFile) {
 fn options(protection: ZoneProtection) -> ReencryptOptions {
     ReencryptOptions {
         pbkdf: Some(cheap()),
-        protection,
+        protection: Some(protection),
         zone: Some(ZONE),
         ..ReencryptOptions::default()
     }

@@ -54,6 +54,9 @@ pub struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
+    /// The longest block in bytes.
+    pub const MAX_LEN: usize = PIECE_LEN;
+
     /// Returns how many blocks come before byte `at` of a zone.
     fn index(&self, at: u64) -> usize {
         let index = at / self.len as u64;
@@ -148,7 +151,8 @@ impl Rewrite<'_> {
     }
 
     /// Changes the blocks of `zone` that still have their old checksums, which are those that
-    /// [`Rewrite::checksums`] returned for it.
+    /// [`Rewrite::checksums`] returned for it. The others are written again, because after a failed
+    /// sync the system may show blocks that the disk does not have.
     ///
     /// # Errors
     /// Those of [`Rewrite::run`].
@@ -172,6 +176,8 @@ impl Rewrite<'_> {
                 (blocks.checksum)(block, &mut found);
                 if found == old {
                     self.change(at, block)?;
+                } else {
+                    write(self.storage, block, self.new.offset + at)?;
                 }
             }
             Ok(())

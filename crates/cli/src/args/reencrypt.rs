@@ -14,7 +14,7 @@ use super::{
 /// Change the volume key of a volume in place
 ///
 /// All data are decrypted with the old key and encrypted with a new one, where they are, and the
-/// passphrases and key files stay the same. An interruption at any moment loses nothing: Ctrl-C, a
+/// passphrases and key files stay the same. With --encrypt, plain data become a volume. An interruption at any moment loses nothing: Ctrl-C, a
 /// crash, a power cut. The same command continues; `cryptsetup reencrypt` can continue it too.
 ///
 /// Nothing else may use the volume meanwhile. Luxor asks for the passphrase of each keyslot.
@@ -23,11 +23,19 @@ use super::{
 Examples:
   luxor reencrypt disk.luks
   luxor reencrypt --key-file key.bin --key-slot 0 disk.luks     keeps only keyslot 0
-  luxor reencrypt --sector-size 4096 --resilience journal disk.luks")]
+  luxor reencrypt --sector-size 4096 --resilience journal disk.luks
+  luxor reencrypt --encrypt --header disk.header disk.img       a plain image becomes a volume")]
 pub(crate) struct ReencryptArgs {
     /// The volume: a file or a block device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
+
+    /// VOLUME is a file or disk that is not encrypted: encrypt it in place, with a new --header FILE
+    ///
+    /// Luxor asks for a new passphrase, or takes that of --key-file. The header is needed to open the
+    /// volume, and to continue an interrupted encryption, which takes no --encrypt.
+    #[arg(long, conflicts_with_all = ["resume_only", "key_slot"])]
+    pub encrypt: bool,
 
     /// Keep only this keyslot (may be repeated); the others are removed at the end
     #[arg(long, value_name = "N")]
@@ -41,14 +49,13 @@ pub(crate) struct ReencryptArgs {
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
 
-    /// What is stored before data change, so that a crash loses nothing
-    #[arg(long, value_enum, default_value_t)]
-    pub resilience: ResilienceName,
+    /// What is stored before data change, so that a crash loses nothing (default: checksum)
+    #[arg(long, value_enum)]
+    pub resilience: Option<ResilienceName>,
 
-    /// The hash of --resilience checksum
-    #[arg(long, value_name = "HASH", value_parser = hash_name(), default_value = "sha256")]
-    #[arg(hide_possible_values = true)]
-    pub resilience_hash: HashAlgorithm,
+    /// The hash of --resilience checksum (default: sha256)
+    #[arg(long, value_name = "HASH", value_parser = hash_name(), hide_possible_values = true)]
+    pub resilience_hash: Option<HashAlgorithm>,
 
     /// Change at most this many bytes at once, with K, M, G or T for powers of 1024 (default: 128M)
     ///
@@ -78,13 +85,12 @@ pub(crate) struct ReencryptArgs {
 }
 
 /// `--resilience`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ResilienceName {
     /// Checksums of all sectors: fast, for disks that write a sector whole or not at all
-    #[default]
     Checksum,
     /// A copy of the data: for any disk, slower
     Journal,
-    /// Nothing: fastest, and a crash or power cut loses data; Ctrl-C does not
+    /// Nothing: fastest, but a crash within a zone loses the whole volume
     None,
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use luxor::{ReencryptOptions, ReencryptPart, ZoneProtection};
 use luxor_files::path_name;
-use luxor_luks::PbkdfKind;
+use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind};
 use luxor_sector::SectorSize;
 
 use crate::{
@@ -34,10 +34,13 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
             .map(|size| 2 * size.bytes()),
         sector_size: sector_size.map_err(|error| Error::failure(error.to_string()))?,
         pbkdf: Some(args.pbkdf.options(PbkdfKind::Argon2id)?),
-        protection: match args.resilience {
-            ResilienceName::Checksum => ZoneProtection::Checksum(args.resilience_hash),
-            ResilienceName::Journal => ZoneProtection::Journal,
-            ResilienceName::None => ZoneProtection::None,
+        protection: match (args.resilience, args.resilience_hash) {
+            (None, None) => None,
+            (None | Some(ResilienceName::Checksum), hash) => Some(ZoneProtection::Checksum(
+                hash.unwrap_or(HashAlgorithm::Sha256),
+            )),
+            (Some(ResilienceName::Journal), _) => Some(ZoneProtection::Journal),
+            (Some(ResilienceName::None), _) => Some(ZoneProtection::None),
         },
         zone: args.hotzone_size,
         part: match (args.init_only, args.resume_only) {
@@ -47,16 +50,23 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         },
         unlock: limited(Vec::new(), &args.limits),
     };
-    let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
-    let secrets = Asking::new(&secrets, &args.limits);
     let volume = path_name(&args.volume);
     let cancel = Arc::clone(&context.library.cancel);
     let _signals = StopOnSignal::new(move || cancel.store(true, Ordering::Relaxed));
+    let done = if args.encrypt {
+        encrypt(args, &options, context)
+    } else {
+        let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
+        let secrets = Asking::new(&secrets, &args.limits);
+        let header = context.options.header.as_deref();
+        luxor::reencrypt(&args.volume, header, &secrets, &options, &context.library)
+    };
     let header = context.options.header.as_deref();
-    let done = luxor::reencrypt(&args.volume, header, &secrets, &options, &context.library);
+    let header = header.map(|header| format!(" --header {}", path_name(header)));
+    let header = header.unwrap_or_default();
     done.map_err(|error| match error.class() {
         ErrorClass::Cancelled => error.hint(format!(
-            "If the re-encryption has begun, the same command continues it: luxor reencrypt {volume}."
+            "If the re-encryption has begun, this continues it: luxor reencrypt{header} {volume}"
         )),
         _ => error,
     })?;
@@ -69,4 +79,23 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         .console
         .tell(format!("the re-encryption of {volume} {end}"));
     Ok(())
+}
+
+/// Encrypts a file or disk that is not encrypted.
+fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) -> Result<()> {
+    let header = context.options.header.as_deref().ok_or_else(|| {
+        let text = "--encrypt needs a new --header FILE: the data take all of their place";
+        Error::failure(text).hint("`luxor encrypt` makes a volume with its header in a new file.")
+    })?;
+    let default = NewVolumeOptions::new(LuksVersion::Luks2);
+    let new = NewVolumeOptions {
+        sector_size: options.sector_size,
+        key_size: args.key_size.map_or(Ok(default.key_size), key_size)?,
+        pbkdf: options.pbkdf.clone().unwrap_or_default(),
+        ..default
+    };
+    let secrets = SecretSource::secret_only(context, &inputs("VOLUME", &args.volume, context))?;
+    let secret = || secrets.new_one(&args.volume);
+    let library = &context.library;
+    luxor::encrypt_in_place(&args.volume, header, &new, secret, options, library)
 }

@@ -157,9 +157,14 @@ fn a_killed_program_is_continued_by_the_other() {
             if kills >= wanted {
                 break;
             }
-            if !is_under_way(&folder) {
+            let keyslots = json(&folder, "v")["keyslots"].clone();
+            // cryptsetup removes the old keyslots before it ends, and then continues no more.
+            let is_stuck = is_under_way(&folder) && keyslots.as_object().unwrap().len() < 3;
+            if !is_under_way(&folder) || is_stuck {
                 if turn > 0 {
-                    is_done(&folder);
+                    if !is_stuck {
+                        is_done(&folder);
+                    }
                     folder = with("");
                 }
                 let begin = format!("--init-only --resilience {resilience}");
@@ -185,8 +190,17 @@ fn a_killed_program_is_continued_by_the_other() {
         }
         eprintln!("{resilience}: {kills} kills, {within} of them within a zone");
         assert!(within > 0, "{resilience}: {kills} kills");
-        if is_under_way(&folder) {
-            reencrypt(&folder, "").ok();
+        // Only Luxor is left, which is never stuck.
+        folder = with("");
+        let begin = format!("--init-only --resilience {resilience}");
+        reencrypt(&folder, &begin).args(FAST).ok();
+        for turn in 0..100 {
+            let program = reencrypt(&folder, "--hotzone-size 64K").stderr_to(Stdio::null());
+            let after = Duration::from_millis(30 + turn * 7);
+            killed(program.spawn(), Signal::SIGKILL, after);
+            if !is_under_way(&folder) {
+                break;
+            }
         }
         is_done(&folder);
     }
@@ -214,7 +228,7 @@ fn an_interrupted_command_says_how_to_go_on() {
                 break;
             }
             is_same(&folder);
-            if said.contains("the same command continues it: luxor reencrypt v") {
+            if said.contains("this continues it: luxor reencrypt v") {
                 reencrypt(&folder, "").ok();
                 break;
             }
@@ -244,7 +258,7 @@ fn all_keyslots_are_kept_or_the_named_ones() {
 
     let kept = folder.path();
     fs::copy(kept.join("v"), kept.join("w")).unwrap();
-    let outcome = reencrypt(&folder, "--key-slot 0 --key-slot 2")
+    let outcome = reencrypt(&folder, "--key-slot 0 --key-slot 2 --key-slot 0")
         .args(FAST)
         .ok();
     assert!(
@@ -312,6 +326,142 @@ fn a_detached_header_and_a_device_work_too() {
     at(&folder, &line).args(FAST).ok();
     drop(device);
     is_done(&folder);
+}
+
+/// The same, from plain data and with a detached header.
+#[test]
+fn plain_data_become_a_volume() {
+    for theirs_begins in [true, false] {
+        for theirs_finishes in [true, false] {
+            let folder = Folder::new();
+            folder.write("key", b"correct horse");
+            folder.write("v", bytes(LEN, 3));
+            let line = "--encrypt --header h --sector-size 512";
+            if theirs_begins {
+                cryptsetup(&folder, &format!("{line} --init-only"));
+            } else {
+                let begin = if theirs_finishes { "--init-only" } else { "" };
+                reencrypt(&folder, &format!("{line} {begin}"))
+                    .args(FAST)
+                    .ok();
+            }
+            if theirs_finishes {
+                cryptsetup(&folder, "--header h --resume-only");
+            } else if theirs_begins {
+                reencrypt(&folder, "--header h --hotzone-size 1M").ok();
+            }
+            assert!(fs::read(folder.join("v")).unwrap() != bytes(LEN, 3));
+            at(&folder, "decrypt --key-file key --header h v out").ok();
+            assert!(fs::read(folder.join("out")).unwrap() == bytes(LEN, 3));
+            let metadata = json(&folder, "h");
+            assert!(metadata.pointer("/config/requirements").is_none());
+            assert_eq!(metadata["segments"].as_object().unwrap().len(), 1);
+            let line = "cryptsetup open --test-passphrase --key-file key --header h v";
+            shell_without_terminal(line, folder.path()).assert_code(0);
+        }
+    }
+    let folder = with("");
+    folder.write("odd", bytes(LEN + 1, 3));
+    let refused = |options: &str, words: &str| {
+        let line = format!("reencrypt --encrypt --key-file key {options}");
+        at(&folder, &line).args(FAST).fails(1, words);
+        assert!(!folder.join("h").exists());
+    };
+    refused("plain", "--encrypt needs a new --header FILE");
+    refused("--header h v", "it is a LUKS volume already");
+    refused("--header h odd", "must be a multiple of the sector size");
+    let line = "reencrypt --encrypt --key-file key --header v plain";
+    at(&folder, line).args(FAST).fails(5, "v exists already");
+    is_done(&folder);
+}
+
+/// Other data than those it has begun with would be destroyed.
+#[test]
+fn only_the_same_data_are_continued() {
+    let folder = with("--header h --sector-size 512");
+    reencrypt(&folder, "--header h --init-only").args(FAST).ok();
+    let header = fs::read(folder.join("h")).unwrap();
+    let line = |line: &str| at(&folder, &format!("reencrypt --key-file key {line}"));
+    line("h").fails(1, "h is a detached header");
+    for (options, len, words) in [
+        ("", LEN - 512, "and has"),
+        ("", 0, "and there are 0 bytes"),
+        (
+            "--sector-size 4096",
+            LEN,
+            "it has begun with another sector size",
+        ),
+    ] {
+        folder.write("part", &fs::read(folder.join("v")).unwrap()[..len]);
+        line(&format!("--header h {options} part")).fails(1, words);
+    }
+    assert!(fs::read(folder.join("h")).unwrap() == header);
+
+    // A part of the data is done, and the others are not there.
+    let program = line("--header h --hotzone-size 16K v").spawn();
+    killed(program, Signal::SIGINT, Duration::from_millis(120));
+    let segments = json(&folder, "h")["segments"].clone();
+    if let Some(done) = segments["0"]["size"]
+        .as_str()
+        .and_then(|size| size.parse().ok())
+    {
+        folder.write("part", &fs::read(folder.join("v")).unwrap()[..done]);
+        line("--header h part").fails(1, "are missing");
+    }
+    if json(&folder, "h").pointer("/config/requirements").is_some() {
+        line("--header h v").ok();
+    }
+    at(&folder, "decrypt --key-file key --header h v out").ok();
+    assert!(fs::read(folder.join("out")).unwrap() == bytes(LEN, 3));
+}
+
+#[test]
+fn the_key_can_stay_and_metadata_must_have_room() {
+    let folder = with("--sector-size 512");
+    cryptsetup(&folder, "--keep-key --sector-size 4096 --init-only");
+    reencrypt(&folder, "--hotzone-size 1M").ok();
+    is_done(&folder);
+    assert_eq!(json(&folder, "v")["segments"]["0"]["sector_size"], 4096);
+
+    // What follows the data would stop it later.
+    let volume = File::options().append(true).open(folder.join("v")).unwrap();
+    volume
+        .set_len(volume.metadata().unwrap().len() + 100)
+        .unwrap();
+    let before = fs::read(folder.join("v")).unwrap();
+    reencrypt(&folder, "")
+        .args(FAST)
+        .fails(1, "something else after them");
+    assert!(fs::read(folder.join("v")).unwrap() == before);
+    volume
+        .set_len(volume.metadata().unwrap().len() - 100)
+        .unwrap();
+
+    // Both programs would fail at the first zone.
+    let mut refused = false;
+    for words in (8_000..9_700).step_by(100) {
+        let token = format!(
+            "{{\"type\":\"note\",\"keyslots\":[],\"text\":\"{}\"}}",
+            "x".repeat(words)
+        );
+        folder.write("token", token);
+        fs::copy(folder.join("v"), folder.join("w")).unwrap();
+        at(&folder, "token add --json-file token w").ok();
+        let outcome = at(&folder, "reencrypt --key-file key --init-only w")
+            .args(FAST)
+            .run();
+        if outcome.code == Some(1) {
+            assert!(outcome.stderr.contains("there is room for"), "{outcome:#?}");
+            refused = true;
+            continue;
+        }
+        outcome.assert_code(0);
+        assert!(!refused, "{words}");
+        let line = "cryptsetup reencrypt -q --force-offline-reencrypt --hotzone-size 1M \
+                    --key-file key w";
+        shell_without_terminal(line, folder.path()).assert_code(0);
+    }
+    assert!(refused);
 }
 
 #[test]
@@ -398,6 +548,15 @@ fn what_cannot_be_re_encrypted_stays_as_it_is() {
     let before = fs::read(folder.join("v")).unwrap();
     let again = reencrypt(&folder, "--init-only").args(FAST);
     again.fails(1, "a re-encryption has begun already");
+    for (option, what) in [
+        ("--sector-size 4096", "sector size"),
+        ("--key-size 256", "key length"),
+        ("--resilience journal", "resilience"),
+        ("--resilience-hash sha1", "resilience"),
+    ] {
+        let words = format!("it has begun with another {what}");
+        reencrypt(&folder, option).fails(1, &words);
+    }
     at(&folder, "reencrypt --key-file other v").fails(2, "v");
     reencrypt(&folder, "--hotzone-size 256").fails(1, "a zone must have at least 512 bytes");
     assert!(fs::read(folder.join("v")).unwrap() == before);

@@ -295,7 +295,9 @@ pub fn terminal(line: &str, answers: &[&str], dir: &Path) -> (i32, String) {
 /// prompt (a line that ends with a colon and a space). Returns the exit code and everything that
 /// was on the screen.
 pub fn terminal_shell(shell: &str, answers: &[&str], dir: &Path) -> (i32, String) {
-    answered(shell, answers.iter().copied(), dir)
+    // Other text than a prompt may be read up to a colon and a space too.
+    let asks = |_: &str| !answers.is_empty();
+    answered_when(asks, shell, answers.iter().copied(), dir)
 }
 
 /// The same, with an iterator that makes each answer when it is needed, so that it can act while

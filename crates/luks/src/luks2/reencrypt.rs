@@ -8,7 +8,7 @@ mod error;
 mod parts;
 mod state;
 
-pub use change::{CarriedKeyslot, ReencryptionPlan, ReencryptionState};
+pub use change::{CarriedKeyslot, DataEnd, ReencryptionPlan, ReencryptionState};
 pub use error::ReencryptionError;
 pub use parts::ReencryptionProgress;
 pub(crate) use state::Reencryption;

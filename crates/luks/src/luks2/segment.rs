@@ -422,8 +422,7 @@ pub enum SegmentError {
     /// A re-encryption was interrupted in this segment.
     #[error(
         "segment {segment}: a re-encryption was interrupted in this part, which may be partly old \
-         and partly new. Let cryptsetup recover it: cryptsetup repair, or cryptsetup reencrypt \
-         --resume-only"
+         and partly new. Finish it: luxor reencrypt, or cryptsetup reencrypt --resume-only"
     )]
     HotZone {
         /// The segment.

@@ -194,6 +194,19 @@ pub enum ChangeError {
         /// What failed.
         error: Box<ChangeError>,
     },
+    /// A re-encryption is complete, but an old keyslot could not be destroyed.
+    #[error(
+        "the re-encryption is complete, but then this failed: {error}. Keyslot {keyslot}, which held \
+         the old key, may still be at byte {offset}"
+    )]
+    OldKeyslotLeft {
+        /// The keyslot.
+        keyslot: u32,
+        /// The offset of its area in bytes.
+        offset: u64,
+        /// What failed.
+        error: Box<ChangeError>,
+    },
     /// In a LUKS1 volume the new key is in another keyslot, and replacing the old one failed.
     #[error(
         "the new key is in keyslot {other}, but then this failed: {error}. Keyslot {keyslot}, at \

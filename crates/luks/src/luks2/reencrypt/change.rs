@@ -20,6 +20,7 @@ use super::{
     state::{BackupSegment, Reencryption},
 };
 use crate::luks2::{
+    binary_header::json_size,
     digest::NewDigest,
     edit::{
         ChangeError, JsonMembers, MAX_NUMBERS, MetadataDraft, NewVolumeKey, durable, free_number,
@@ -67,6 +68,15 @@ pub struct CarriedKeyslot {
     pub new: NewKeyslot,
 }
 
+/// Where the data of a re-encryption must end, in bytes of the plaintext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataEnd {
+    /// At this byte.
+    At(u64),
+    /// After this byte, where the last part of the data begins.
+    After(u64),
+}
+
 /// A re-encryption that is under way.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -85,6 +95,8 @@ pub struct ReencryptionState {
     pub new: (u64, Option<ExtentCipher>),
     /// How far it has come.
     pub progress: ReencryptionProgress,
+    /// Where the data must end, in bytes of the plaintext.
+    pub end: DataEnd,
     /// Whether data were moved, which happens before the first zone.
     pub has_moved: bool,
 }
@@ -124,6 +136,7 @@ impl Luks2Header {
             old: side(state.previous),
             new: side(state.last),
             progress: state.progress(metadata, data_len),
+            end: metadata.segments.end(state.previous.entry.offset()),
             has_moved: state.moved.is_some(),
         }))
     }
@@ -167,26 +180,14 @@ impl Luks2Header {
         }
         let state_keyslot = free_keyslot(&places)?;
         let others: Vec<_> = places.values().copied().collect();
-        let mut area = AreaRange { offset: 0, size: 0 };
-        for gap in self.gaps(&others) {
-            if gap.size > area.size {
-                area = gap;
-            }
-        }
-        if area.size < MIN_AREA {
-            return Err(ChangeError::NoArea { needed: MIN_AREA });
-        }
+        let area = self.state_area(&others)?;
 
         let names: Vec<String> = places.keys().map(u32::to_string).collect();
         for ((carried, name), place) in plan.keyslots.iter().zip(&names).zip(places.values()) {
             draft.carry(carried, name, place.offset);
         }
-        draft.root.edit(&["keyslots"], |keyslots| {
-            keyslots.set(
-                &state_keyslot.to_string(),
-                &state_json(&plan.resilience, area),
-            );
-        });
+        let how = (ReencryptMode::Reencrypt, &plan.resilience);
+        draft.require(state_keyslot, how, area);
         draft.root.edit(&["segments"], |segments| {
             let old = segments.raw(&segment.to_string());
             let old = old.map_or_else(JsonMembers::default, JsonMembers::parse);
@@ -206,12 +207,6 @@ impl Luks2Header {
             let new = plan.new.digest.json(&names, &["2"]);
             digests.set(&new_digest.to_string(), &new);
         });
-        draft.root.edit(&["config"], |config| {
-            config.set(
-                "requirements",
-                &json!({ "mandatory": ["online-reencrypt-v2"] }),
-            );
-        });
         if let Some(length) = plan.file_length {
             draft.root.edit(&["tokens"], |tokens| {
                 tokens.retain(|token| {
@@ -228,15 +223,84 @@ impl Luks2Header {
             (new_digest, &plan.new.key),
         ]);
         draft.seal((state_digest, state_keyslot), &keys, plan.pbkdf)?;
+        draft.check_later_room()?;
 
         for (CarriedKeyslot { new, .. }, place) in plan.keyslots.iter().zip(places.values()) {
             durable::write_area(storage, &new.encrypted, place.offset)?;
         }
-        self.commit(storage, draft)?;
         for (CarriedKeyslot { new, .. }, place) in plan.keyslots.iter().zip(places.values()) {
             durable::check_area(storage, &new.encrypted, place.offset)?;
         }
-        Ok(())
+        self.commit(storage, draft)
+    }
+
+    /// Begins the encryption of data that are not encrypted yet, and have this header in another
+    /// storage. It must be new, with a segment for the data.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: as for [`Luks2Header::begin_reencryption`].
+    pub fn begin_encryption(
+        &mut self,
+        storage: &dyn Storage,
+        key: ConfirmedKey<'_>,
+        resilience: &Resilience,
+        pbkdf: &PbkdfOptions,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin(storage)?;
+        let metadata = self.metadata();
+        let (segment, crypt) = metadata.segments.single().ok_or(ChangeError::Missing {
+            what: "segment",
+            number: 0,
+        })?;
+        if metadata.digest_of_segment(segment) != key.digest {
+            return Err(ChangeError::OtherKey);
+        }
+        let state_keyslot = free_number("keyslot", None, MAX_NUMBERS, |number| {
+            metadata.areas.contains_key(&number)
+        })?;
+        let state_digest = self.free_digest()?;
+        let how = (ReencryptMode::Encrypt, resilience);
+        draft.require(state_keyslot, how, self.state_area(&[])?);
+        let (offset, size) = (crypt.offset.to_string(), crypt.size.to_string());
+        draft.root.edit(&["segments"], |segments| {
+            let linear = json!({ "type": "linear", "offset": offset, "size": size }).to_string();
+            let (now, mut previous) = (JsonMembers::parse(&linear), JsonMembers::parse(&linear));
+            let last = segments.raw(&segment.to_string());
+            let mut last = last.map_or_else(JsonMembers::default, JsonMembers::parse);
+            previous.set_role(SegmentRole::BackupPrevious);
+            last.set_role(SegmentRole::BackupFinal);
+            segments.set("0", &now);
+            segments.set("1", &previous);
+            segments.set("2", &last);
+        });
+        draft.bind_segments(BTreeMap::from([(key.digest, vec!["2".to_owned()])]));
+        let keys = BTreeMap::from([(key.digest, key.volume_key)]);
+        draft.seal((state_digest, state_keyslot), &keys, pbkdf)?;
+        draft.check_later_room()?;
+        self.commit(storage, draft)
+    }
+
+    /// Returns the longest gap between the areas of keyslots and `others`, for the state of a zone.
+    fn state_area(&self, others: &[AreaRange]) -> Result<AreaRange, ChangeError> {
+        let mut area = AreaRange { offset: 0, size: 0 };
+        for gap in self.gaps(others) {
+            if gap.size > area.size {
+                area = gap;
+            }
+        }
+        if area.size < MIN_AREA {
+            return Err(ChangeError::NoArea { needed: MIN_AREA });
+        }
+        Ok(area)
+    }
+
+    /// Checks that the metadata on `storage` are still those that this header was read from. The
+    /// caller holds the lock on them, and until it releases the lock it may use the area of the state.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: they are others, or cannot be read.
+    pub fn check_unchanged(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        self.begin_reencrypting(storage).map(drop)
     }
 
     /// Writes the checksums of a zone to the area of the state. They are durable on return.
@@ -287,10 +351,11 @@ impl Luks2Header {
         let mut add = |json: &JsonMembers, digests: &[Option<u32>]| {
             segments.set(&number.to_string(), json);
             for digest in digests.iter().flatten() {
-                bindings
-                    .entry(*digest)
-                    .or_default()
-                    .push(number.to_string());
+                let segments = bindings.entry(*digest).or_default();
+                // Without a new key both are the same.
+                if !segments.contains(&number.to_string()) {
+                    segments.push(number.to_string());
+                }
             }
             number += 1;
         };
@@ -365,6 +430,10 @@ impl Luks2Header {
         let mut segment = JsonMembers::parse(draft.root.raw("segments").unwrap_or("{}"));
         segment = JsonMembers::parse(segment.raw(&last.to_string()).unwrap_or("{}"));
         segment.set_role(SegmentRole::Regular);
+        if let SegmentSize::Fixed(size) = state.previous.entry.size() {
+            // cryptsetup does not keep the size.
+            segment.set("size", &size.to_string());
+        }
         let mut segments = JsonMembers::default();
         segments.set("0", &segment);
         draft.root.set("segments", &segments);
@@ -384,14 +453,38 @@ impl Luks2Header {
             .root
             .edit(&["config"], |config| config.remove("requirements"));
         self.commit(storage, draft)?;
-        for AreaRange { offset, size } in areas {
-            durable::overwrite(storage, offset..offset + size)?;
+        for (&keyslot, AreaRange { offset, size }) in gone.iter().zip(areas) {
+            durable::overwrite(storage, offset..offset + size).map_err(|error| {
+                ChangeError::OldKeyslotLeft {
+                    keyslot,
+                    offset,
+                    error: Box::new(error),
+                }
+            })?;
         }
         Ok(())
     }
 }
 
 impl MetadataDraft {
+    /// Adds the keyslot `reencrypt` with this number and area, and the requirement.
+    fn require(
+        &mut self,
+        number: u32,
+        (mode, resilience): (ReencryptMode, &Resilience),
+        area: AreaRange,
+    ) {
+        self.root.edit(&["keyslots"], |keyslots| {
+            keyslots.set(&number.to_string(), &state_json(mode, resilience, area));
+        });
+        self.root.edit(&["config"], |config| {
+            config.set(
+                "requirements",
+                &json!({ "mandatory": ["online-reencrypt-v2"] }),
+            );
+        });
+    }
+
     /// Adds a keyslot with the priority and tokens of the one that it takes over from.
     fn carry(&mut self, CarriedKeyslot { from, new }: &CarriedKeyslot, name: &str, offset: u64) {
         let from = from.to_string();
@@ -413,6 +506,17 @@ impl MetadataDraft {
                 true
             });
         });
+    }
+
+    /// Checks that the metadata of a zone will fit, whoever writes them: they have two more segments.
+    fn check_later_room(&self) -> Result<(), ChangeError> {
+        const TWO_SEGMENTS: u64 = 640;
+        let room = json_size(self.binary.size);
+        let needed = self.root.text().len() as u64 + TWO_SEGMENTS;
+        if needed > room {
+            return Err(ChangeError::NoRoom { needed, room });
+        }
+        Ok(())
     }
 
     /// Sets the segments of all digests. A digest that is not in `bindings` has none.
@@ -486,7 +590,7 @@ impl JsonMembers {
 }
 
 /// Returns the keyslot `reencrypt` with this area.
-fn state_json(resilience: &Resilience, area: AreaRange) -> serde_json::Value {
+fn state_json(mode: ReencryptMode, resilience: &Resilience, area: AreaRange) -> serde_json::Value {
     let mut json = json!({
         "type": "reencrypt",
         "key_size": 1,
@@ -495,7 +599,7 @@ fn state_json(resilience: &Resilience, area: AreaRange) -> serde_json::Value {
             "offset": area.offset.to_string(),
             "size": area.size.to_string(),
         },
-        "mode": ReencryptMode::Reencrypt.name(),
+        "mode": mode.name(),
         "direction": ReencryptDirection::Forward.name(),
         "priority": 0,
     });
