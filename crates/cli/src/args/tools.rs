@@ -104,7 +104,7 @@ pub(crate) struct CompletionsArgs {
 /// Write the man pages into a folder
 #[derive(Args, Debug)]
 pub(crate) struct ManArgs {
-    /// The folder, which must exist
+    /// The folder, which is made if it is missing
     #[arg(value_hint = ValueHint::DirPath)]
     pub dir: PathBuf,
 }

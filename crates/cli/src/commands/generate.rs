@@ -27,17 +27,19 @@ pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
     console::print(&String::from_utf8_lossy(&script))
 }
 
-/// Writes `luxor.1` and a page for each command into a folder.
+/// Writes `luxor.1` and a page for each command into a folder, which it makes if it is missing.
 ///
 /// # Errors
-/// Fails when a page cannot be written.
+/// Fails when the folder cannot be made, or a page cannot be written.
 pub(crate) fn man(args: &ManArgs) -> Result<()> {
     let mut definition = args::definition().disable_help_subcommand(true);
     definition.build();
-    write_pages(&definition, &args.dir).map_err(|error| {
-        let folder = path_name(&args.dir);
-        Error::io(format!("cannot write man pages to {folder}"), &error)
-    })
+    fs::create_dir_all(&args.dir)
+        .and_then(|()| write_pages(&definition, &args.dir))
+        .map_err(|error| {
+            let folder = path_name(&args.dir);
+            Error::io(format!("cannot write man pages to {folder}"), &error)
+        })
 }
 
 /// Writes the page of a command, and those of its commands. Hidden commands have no page.
