@@ -29,8 +29,8 @@ pub(crate) struct EnginesArgs {
 
 /// Measure speed, beside the machine's own limit and other libraries
 ///
-/// Runs the program luxor-bench, which is built separately: `cargo xtask bench` in Luxor's
-/// source. It first checks that all answers agree, then times the contestants alternately.
+/// Runs the program luxor-bench, which Luxor's packages contain and `cargo build --release`
+/// builds. It first checks that all answers agree, then times the contestants alternately.
 ///
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
