@@ -86,6 +86,7 @@ pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
         &process::root().join("target/bindings-python/dist"),
         &requirements,
     )?;
+    write_third_party_licenses()?;
     for (target, system) in WHEELS {
         setup::ensure_target(target)?;
         let mut build = maturin(&python, folder);
@@ -96,6 +97,13 @@ pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
         process::run(build.arg("--interpreter").args(INTERPRETERS))?;
     }
     Ok(String::new())
+}
+
+/// Writes the licences of other projects where `license-files` in pyproject.toml finds them. Those of
+/// Luxor are links in the same folder.
+fn write_third_party_licenses() -> Result<(), String> {
+    let file = process::root().join(FOLDER).join(dist::THIRD_PARTY);
+    dist::write(&file, dist::third_party_licenses()?)
 }
 
 /// Returns a command that builds a wheel into `folder`.
@@ -117,13 +125,14 @@ fn maturin(python: &Path, folder: &Path) -> Command {
 }
 
 /// Builds the wheel for this system, installs it into an environment of its own, and runs the
-/// examples there.
+/// examples there. The wheel must contain all licences.
 pub fn wheel() -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
     let s3_server = s3_server(&folder)?;
     let wheels = folder.join("wheels");
     let _ = fs::remove_dir_all(&wheels);
+    write_third_party_licenses()?;
     process::run(maturin(&python, &wheels))?;
     let mut names = fs::read_dir(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     let wheel = names.next().ok_or("maturin made no wheel")?;
@@ -134,6 +143,11 @@ pub fn wheel() -> Result<String, String> {
     let mut install = command(&python);
     install.args(["-m", "pip", "--quiet", "install", "--no-index", "--target"]);
     process::run(install.arg(&installed).arg(&wheel))?;
+    let licenses = format!("luxor_xts-{}.dist-info/licenses", dist::VERSION);
+    for license in dist::LICENSES.iter().chain([&dist::THIRD_PARTY]) {
+        let file = installed.join(&licenses).join(license);
+        fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?;
+    }
     let mut examples = command(&python);
     examples.args(["-B", "-m"]).args(PYTEST).arg(DOCUMENT);
     examples.env(S3_SERVER_VARIABLE, &s3_server);

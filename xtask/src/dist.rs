@@ -26,12 +26,13 @@ pub const BUILD: &str = "target/dist-build";
 /// The target of the static programs. A static program cannot load the libraries of GPUs.
 const STATIC: &str = "x86_64-unknown-linux-musl";
 
-/// The packages of the programs and of the library for C, as arguments of cargo.
+/// The packages of the programs, and of the libraries for C and Python, as arguments of cargo.
 const PROGRAMS: &str = "--package luxor-cli --package luxor-bench";
 const LIBRARY: &str = "--package luxor-c";
+const MODULE: &str = "--package luxor-python";
 
 /// The licences of the project, in every archive.
-const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
+pub const LICENSES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// The file with the licences of other projects, in every archive.
 pub const THIRD_PARTY: &str = "THIRD-PARTY-LICENSES";
@@ -164,11 +165,11 @@ pub fn copy_licenses(folder: &Path) -> Result<(), String> {
     write(&folder.join(THIRD_PARTY), third_party_licenses()?)
 }
 
-/// Returns the licences of the crates that are linked into the programs and the library. A text that
+/// Returns the licences of the crates that are linked into the programs and the libraries. A text that
 /// several crates have appears once.
 pub fn third_party_licenses() -> Result<String, String> {
     let arguments = "tree --locked --edges normal --prefix none --format {p}";
-    let tree = process::output(cargo(&format!("{arguments} {PROGRAMS} {LIBRARY}")))?;
+    let tree = process::output(cargo(&format!("{arguments} {PROGRAMS} {LIBRARY} {MODULE}")))?;
     let sources = list(&cargo_home().join("registry/src"))?;
     let mut texts = BTreeMap::<String, BTreeSet<String>>::new();
     // Our own crates have a path in the third column. They have the project's licences.
