@@ -13,7 +13,11 @@ const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
 
 /// The program runs as a user that is not root and that the host does not have.
 const CONFIG: &str = r#"{"created":"@date@","architecture":"amd64","os":"linux","config":{
-"User":"65532:65532","Entrypoint":["/usr/bin/luxor"],"WorkingDir":"/data"},
+"User":"65532:65532","Entrypoint":["/usr/bin/luxor"],"WorkingDir":"/data","Labels":{
+"org.opencontainers.image.title":"luxor",
+"org.opencontainers.image.description":"XTS-AES encryption of files, disk images and block devices",
+"org.opencontainers.image.version":"@version@",
+"org.opencontainers.image.licenses":"MIT OR Apache-2.0"}},
 "rootfs":{"type":"layers","diff_ids":["sha256:@layer@"]}}"#;
 
 const MANIFEST: &str = r#"{"schemaVersion":2,
@@ -21,9 +25,10 @@ const MANIFEST: &str = r#"{"schemaVersion":2,
 "config":{"mediaType":"application/vnd.oci.image.config.v1+json",@config@},
 "layers":[{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip",@layer@}]}"#;
 
+/// Engines take the name of the image from the annotation.
 const INDEX: &str = r#"{"schemaVersion":2,"manifests":[{
 "mediaType":"application/vnd.oci.image.manifest.v1+json",@manifest@,
-"annotations":{"org.opencontainers.image.ref.name":"@version@"}}]}"#;
+"annotations":{"org.opencontainers.image.ref.name":"luxor:@version@"}}]}"#;
 
 /// Makes the image of the static programs in `programs`. `time` is that of the commit.
 pub fn image(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
@@ -51,6 +56,7 @@ pub fn image(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
     let date = process::output(command("date").args(["--utc", &date, "+%Y-%m-%dT%H:%M:%SZ"]))?;
     let config = CONFIG
         .replace("@date@", date.trim())
+        .replace("@version@", dist::VERSION)
         .replace("@layer@", &unpacked);
     let config = text_blob(&image, &config)?;
     let manifest = MANIFEST
