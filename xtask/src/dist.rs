@@ -107,13 +107,26 @@ fn commit_time() -> Result<String, String> {
     Ok(time.trim().to_owned())
 }
 
-/// Makes the archive of the static programs, with their pages, completions and licences.
+/// The documents and the units for systemd in the archive of the static programs.
+const DOCUMENTS: [&str; 5] = [
+    "README.md",
+    "CHANGELOG.md",
+    "systemd/README.md",
+    "systemd/luxor-serve@.service",
+    "systemd/luxor-serve@.socket",
+];
+
+/// Makes the archive of the static programs, with their pages, completions, licences, documents and
+/// units for systemd.
 fn tarball(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
     let name = format!("luxor-{VERSION}-{STATIC}");
     let parent = empty("target/dist-stage")?;
     let stage = parent.join(&name);
     programs_and_share(programs, &stage, "share/zsh/site-functions")?;
     copy_licenses(&stage)?;
+    for file in DOCUMENTS {
+        copy(&root().join(file), &stage.join(file))?;
+    }
     let archive = folder.join(format!("{name}.tar.gz"));
     process::run(
         tar(time, &parent)
