@@ -538,12 +538,7 @@ impl Reencryption<'_> {
             rewrite
                 .run(zone.clone())
                 .map_err(|error| self.rewriting(&error))?;
-            self.data.sync().map_err(|error| {
-                Error::io(
-                    format!("{}: cannot make the data durable", self.name),
-                    &error,
-                )
-            })?;
+            self.sync()?;
             done = zone.end;
             self.record(done, None)?;
             bytes.at(done);
@@ -667,12 +662,7 @@ impl Reencryption<'_> {
             Ok(blocks.with(|blocks| rewrite.run_where_old(zone, blocks, &checksums)))
         })?;
         done.map_err(|error| self.rewriting(&error))?;
-        self.data.sync().map_err(|error| {
-            Error::io(
-                format!("{}: cannot make the data durable", self.name),
-                &error,
-            )
-        })
+        self.sync()
     }
 
     fn record(&mut self, done: u64, zone: Option<u64>) -> Result<()> {
@@ -736,6 +726,14 @@ impl Reencryption<'_> {
             cancel: Arc::default(),
             ..self.context.clone()
         }
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.data.sync();
+        synced.map_err(|error| {
+            let text = format!("{}: cannot make the data durable", self.name);
+            Error::io(text, &error)
+        })
     }
 
     fn failed(&self, text: &str) -> Error {

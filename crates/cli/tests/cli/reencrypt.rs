@@ -154,15 +154,18 @@ fn a_killed_program_is_continued_by_the_other() {
         let (mut kills, mut within) = (0, 0);
         let mut folder = with("");
         for turn in 0_u64.. {
-            if kills >= wanted {
+            if kills >= wanted && within > 0 {
                 break;
             }
-            let keyslots = json(&folder, "v")["keyslots"].clone();
-            // cryptsetup removes the old keyslots before it ends, and then continues no more.
-            let is_stuck = is_under_way(&folder) && keyslots.as_object().unwrap().len() < 3;
-            if !is_under_way(&folder) || is_stuck {
+            // All data are done. cryptsetup may have destroyed the old keyslots, without which nobody
+            // continues.
+            let metadata = json(&folder, "v");
+            let mut digests = metadata["digests"].as_object().unwrap().values();
+            let segments = |digest: &Value| digest["segments"].to_string();
+            let may_be_stuck = digests.any(|digest| segments(digest) == r#"["0","2"]"#);
+            if !is_under_way(&folder) || may_be_stuck {
                 if turn > 0 {
-                    if !is_stuck {
+                    if !may_be_stuck {
                         is_done(&folder);
                     }
                     folder = with("");
@@ -189,7 +192,6 @@ fn a_killed_program_is_continued_by_the_other() {
             }
         }
         eprintln!("{resilience}: {kills} kills, {within} of them within a zone");
-        assert!(within > 0, "{resilience}: {kills} kills");
         // Only Luxor is left, which is never stuck.
         folder = with("");
         let begin = format!("--init-only --resilience {resilience}");
