@@ -422,7 +422,7 @@ pub enum SegmentError {
     /// A re-encryption was interrupted in this segment.
     #[error(
         "segment {segment}: a re-encryption was interrupted in this part, which may be partly old \
-         and partly new. Finish it: luxor reencrypt, or cryptsetup reencrypt --resume-only"
+         and partly new. Finish it: luxor reencrypt, or cryptsetup repair"
     )]
     HotZone {
         /// The segment.
