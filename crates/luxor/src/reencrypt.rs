@@ -310,7 +310,7 @@ fn begin(
     let name = volume.data_name();
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data_len = volume.payload_len()?.unwrap_or_default();
-    // Whoever continues it counts all whole sectors.
+    // The program that continues it takes all that the storage has for data.
     let storage_len = data.len()?;
     let whole = volume
         .header

@@ -157,8 +157,8 @@ fn a_killed_program_is_continued_by_the_other() {
             if kills >= wanted && within > 0 {
                 break;
             }
-            // All data are done. cryptsetup may have destroyed the old keyslots, without which nobody
-            // continues.
+            // All data are done. cryptsetup may have destroyed the old keyslots, and then no program
+            // can continue.
             let metadata = json(&folder, "v");
             let mut digests = metadata["digests"].as_object().unwrap().values();
             let segments = |digest: &Value| digest["segments"].to_string();

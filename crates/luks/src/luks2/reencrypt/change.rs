@@ -508,7 +508,8 @@ impl MetadataDraft {
         });
     }
 
-    /// Checks that the metadata of a zone will fit, whoever writes them: they have two more segments.
+    /// Checks that there is room for the metadata of a zone, which have two more segments. cryptsetup
+    /// may write them.
     fn check_later_room(&self) -> Result<(), ChangeError> {
         const TWO_SEGMENTS: u64 = 640;
         let room = json_size(self.binary.size);
