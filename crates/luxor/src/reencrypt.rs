@@ -388,8 +388,11 @@ fn begin(
         header.begin_reencryption(storage, &plan)
     })?;
     let state = volume.reencryption(data_len)?;
-    let (_, new_digest) = digests(&state).ok_or_else(|| refused("it has no key".to_owned()))?;
-    let keys = [(digest, old.clone()), (new_digest, new.into_key())];
+    let new_cipher = state
+        .new
+        .1
+        .ok_or_else(|| refused("it has no key".to_owned()))?;
+    let keys = [(digest, old.clone()), (new_cipher.key, new.into_key())];
     Ok((data_len, keys.into()))
 }
 
@@ -478,11 +481,6 @@ impl Secrets for OfKeyslot<'_> {
     }
 }
 
-/// Returns the numbers of the digests of the old and the new key.
-fn digests(state: &ReencryptionState) -> Option<(u32, u32)> {
-    Some((state.old.1?.key, state.new.1?.key))
-}
-
 /// A re-encryption that has begun.
 struct Reencryption<'a> {
     volume: Volume,
@@ -519,12 +517,12 @@ impl Reencryption<'_> {
             threads: self.engine.threads,
         };
         let blocks = self.blocks(&state)?;
-        let longest = self.longest_zone(&state, zone)?;
+        let longest = self.longest_zone(&state, blocks.as_ref(), zone)?;
         let mut done = state.progress.done;
         if let Some(len) = state.progress.zone {
             self.recover(&state, &rewrite, done..done + len, blocks.as_ref())?;
             done += len;
-            self.record(done, None)?;
+            self.record(done)?;
         }
         let bytes =
             self.context
@@ -540,17 +538,11 @@ impl Reencryption<'_> {
                 .map_err(|error| self.rewriting(&error))?;
             self.sync()?;
             done = zone.end;
-            self.record(done, None)?;
+            self.record(done)?;
             bytes.at(done);
         }
         drop(bytes);
-        let context = self.until_the_end();
-        self.volume.change(&context, |header, storage| {
-            header
-                .luks2_mut()
-                .expect("it is LUKS2")
-                .end_reencryption(storage)
-        })
+        self.change(Luks2Header::end_reencryption)
     }
 
     /// Returns the length of the data, if they end where the metadata require it and everything is in
@@ -603,14 +595,12 @@ impl Reencryption<'_> {
         };
         let (offset, _) = state.area;
         let is_journal = state.resilience == Resilience::Journal;
-        let context = self.until_the_end();
         let progress = ReencryptionProgress {
             done: zone.start,
             zone: Some(zone.end - zone.start),
         };
         let data_len = self.data_len;
-        let kept = self.volume.change(&context, |header, storage| {
-            let header = header.luks2_mut().expect("it is LUKS2");
+        let kept = self.change(|header, storage| {
             header.check_unchanged(storage)?;
             if is_journal && let Err(error) = rewrite.keep(zone, storage, offset) {
                 return Ok(Err(error));
@@ -648,10 +638,8 @@ impl Reencryption<'_> {
             );
             return Err(self.failed(&text));
         };
-        let context = self.until_the_end();
         // Under the lock, so that the area is that of this zone.
-        let done = self.volume.change(&context, |header, storage| {
-            let header = header.luks2_mut().expect("it is LUKS2");
+        let done = self.change(|header, storage| {
             header.check_unchanged(storage)?;
             let Some(blocks) = blocks else {
                 return Ok(rewrite.run_from(zone, storage, offset));
@@ -665,25 +653,26 @@ impl Reencryption<'_> {
         self.sync()
     }
 
-    fn record(&mut self, done: u64, zone: Option<u64>) -> Result<()> {
-        let context = self.until_the_end();
-        let (progress, data_len) = (ReencryptionProgress { done, zone }, self.data_len);
-        self.volume.change(&context, |header, storage| {
-            let header = header.luks2_mut().expect("it is LUKS2");
-            header.set_reencryption(storage, progress, data_len)
-        })
+    fn record(&mut self, done: u64) -> Result<()> {
+        let progress = ReencryptionProgress { done, zone: None };
+        let data_len = self.data_len;
+        self.change(|header, storage| header.set_reencryption(storage, progress, data_len))
     }
 
     /// The longest zone: as long as its area permits, in whole sectors of both sizes.
-    fn longest_zone(&self, state: &ReencryptionState, wanted: Option<u64>) -> Result<u64> {
+    fn longest_zone(
+        &self,
+        state: &ReencryptionState,
+        blocks: Option<&Checksums>,
+        wanted: Option<u64>,
+    ) -> Result<u64> {
         let mut unit = longest_sector(state);
         let (_, size) = state.area;
-        let fits = match (&state.resilience, state.resilience.checksum()) {
+        let fits = match (&state.resilience, blocks) {
             (Resilience::Journal, _) => size,
-            (_, Some((hash, sector_size))) => {
-                unit = unit.max(sector_size.into());
-                let len = HashAlgorithm::by_name(hash).map_or(1, HashAlgorithm::output_len);
-                size / len as u64 * u64::from(sector_size)
+            (_, Some(Checksums { hash, block_len })) => {
+                unit = unit.max(*block_len as u64);
+                size / hash.output_len() as u64 * *block_len as u64
             }
             _ => u64::MAX,
         };
@@ -720,12 +709,19 @@ impl Reencryption<'_> {
         Ok(Some(self.engine.load_volume_key(key, cipher.encryption)?))
     }
 
-    /// The context for what must be finished once it has begun.
-    fn until_the_end(&self) -> Context {
-        Context {
+    /// Changes the metadata as [`Volume::change`] does, also after an interruption: what has begun
+    /// must be finished.
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Luks2Header, &dyn Storage) -> std::result::Result<T, ChangeError>,
+    ) -> Result<T> {
+        let context = Context {
             cancel: Arc::default(),
             ..self.context.clone()
-        }
+        };
+        self.volume.change(&context, |header, storage| {
+            change(header.luks2_mut().expect("it is LUKS2"), storage)
+        })
     }
 
     fn sync(&self) -> Result<()> {

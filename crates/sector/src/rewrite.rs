@@ -167,12 +167,11 @@ impl Rewrite<'_> {
     ) -> Result<(), RewriteError> {
         self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
             let first = blocks.index(at - zone.start);
-            let old = checksums.chunks(blocks.checksum_len).skip(first);
+            let mut old = checksums.chunks(blocks.checksum_len).skip(first);
             let mut found = vec![0; blocks.checksum_len];
             let places = (at..).step_by(blocks.len);
-            let mut known = old.map(Some).chain(std::iter::repeat(None));
             for (block, at) in piece.chunks_mut(blocks.len).zip(places) {
-                let old = known.next().flatten().expect("each block has a checksum");
+                let old = old.next().expect("each block has a checksum");
                 (blocks.checksum)(block, &mut found);
                 if found == old {
                     self.change(at, block)?;
