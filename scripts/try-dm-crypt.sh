@@ -1,0 +1,302 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# Opens volumes of the program $1 with cryptsetup and dm-crypt, also in every state of a
+# re-encryption. cryptsetup continues what Luxor has begun, while the volume is active, and Luxor
+# continues what cryptsetup has begun on an active volume. QEMU emulates the machine with dm-crypt,
+# and this script is also the first program there. Its files are in target/dm-crypt.
+set -eu
+
+cheap='--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000'
+
+# Prints the state of the re-encryption of the volume with the header $1: `none`, `begun`, `between`
+# two zones, or in a `zone`. The programs lock the volume, so this reads the JSON itself.
+state() {
+    json=$(dd if="$1" bs=4096 skip=1 count=3 2>/dev/null | tr -d '\0')
+    case $json in
+        *'"in-reencryption"'*) echo zone ;;
+        *'"online-reencrypt'*)
+            # One segment is the data, and two tell how they were and will be.
+            if [ "$(echo "$json" | grep -oE '"type":"(crypt|linear)"' | wc -l)" = 3 ]; then
+                echo begun
+            else
+                echo between
+            fi
+            ;;
+        *) echo none ;;
+    esac
+}
+
+# Runs a command until the header $2 is in the state $1, and leaves it stopped, as $process.
+stop_in() {
+    wanted=$1 header=$2
+    shift 2
+    "$@" &
+    process=$!
+    while kill -STOP "$process"; do
+        if [ "$(state "$header")" = "$wanted" ]; then return 0; fi
+        kill -CONT "$process"
+        sleep 0.002
+    done
+    echo "$1 ended before the state was: $wanted"
+    return 1
+}
+
+# Ends the stopped process by the signal $1.
+end() {
+    kill "-$1" "$process"
+    # After KILL the process may be gone.
+    kill -CONT "$process" || true
+    wait "$process" || true
+}
+
+# Sets $header to the header of the volume `disks/$name`, and $detached to the options that name it.
+find_header() {
+    header=disks/$name detached=
+    if [ -e "$header.hdr" ]; then
+        header=$header.hdr
+        detached="--header $header"
+    fi
+}
+
+# In the guest: does $1 with the volume $2.
+# shellcheck disable=SC2086 # $cheap and $detached are several words
+guest_case() {
+    action=$1 name=$2 volume=disks/$2
+    find_header
+    cryptsetup open --key-file key $detached "$volume" "$name" && same || return 1
+    set -- cryptsetup reencrypt --batch-mode $cheap $detached --active-name "$name" "$volume"
+    case $action in
+        open) cryptsetup close "$name" ;;
+        resume)
+            "$@" --resume-only --hotzone-size 2M && same && cryptsetup close "$name"
+            ;;
+        *)
+            set -- "$@" --resilience "${action#*-}" --hotzone-size 2M
+            "$@" --init-only && same || return 1
+            set -- "$header" "$@" --resume-only
+            case $action in
+                term-*) stop_in between "$@" && end TERM && same ;;
+                kill-*) stop_in zone "$@" && end KILL ;;
+                # The machine stops before the process continues.
+                off-*) stop_in zone "$@" ;;
+            esac
+            ;;
+    esac
+}
+
+# In the guest: whether the device of the volume has the right plaintext.
+same() {
+    test "$(sha256sum <"/dev/mapper/$name")" = "$(cat sum)"
+}
+
+guest() {
+    mount -t proc proc /proc
+    mount -t sysfs sys /sys
+    mount -t devtmpfs dev /dev
+    mount -t tmpfs run /run
+    dmesg -n 1
+    # There is no udev, which cryptsetup would wait for.
+    export DM_DISABLE_UDEV=1
+    modprobe -a virtio_pci virtio_blk dm_crypt
+    for disk in /sys/block/vd*; do
+        # cryptsetup overwrites keyslots on a magnetic disk many times.
+        echo 0 >"$disk/queue/rotational"
+        ln -s "/dev/${disk##*/}" "disks/$(cat "$disk/serial")"
+    done
+    echo "@ $(uname -r), $(cryptsetup --version)"
+    while read -r action name; do
+        if guest_case "$action" "$name" >log 2>&1 </dev/null; then
+            echo "@ ok $name"
+        else
+            cat log
+            echo "@ failed $name"
+        fi
+    done <cases
+    echo "@ end"
+    poweroff -n -f
+}
+
+# Makes the volume $2, with which the guest will do $1. The other arguments are for `luxor encrypt`.
+volume() {
+    name=$2
+    echo "$1 $2" >>cases
+    shift 2
+    # shellcheck disable=SC2086 # $cheap is several words
+    "$luxor" encrypt $cheap "$@" plain "disks/$name"
+}
+
+# Begins to re-encrypt the volume `disks/$name`, and goes on to the state $1. The other arguments
+# are for `luxor reencrypt`.
+# shellcheck disable=SC2086 # $cheap is several words
+reencrypt() {
+    goal=$1
+    shift
+    "$luxor" reencrypt --quiet $cheap --init-only "$@" "disks/$name"
+    find_header
+    set -- "$luxor" reencrypt --quiet $cheap --resume-only --hotzone-size 128K $detached \
+        "disks/$name"
+    case $goal in
+        none) "$@" ;;
+        between) stop_in between "$header" "$@" && end TERM ;;
+        zone) stop_in zone "$header" "$@" && end KILL ;;
+    esac >>log 2>&1
+    now=$(state "$header")
+    if [ "$now" != "$goal" ]; then
+        echo "$name: the state of the re-encryption is $now instead of $goal" >&2
+        exit 1
+    fi
+}
+
+# Makes a re-encryption of plain data in the state $3.
+encryption() {
+    name=$2
+    echo "$1 $2" >>cases
+    cp plain "disks/$name"
+    reencrypt "$3" --encrypt --header "disks/$name.hdr"
+}
+
+make_volumes() {
+    volume open luks2-4096
+    volume open luks2-512 --sector-size 512
+    volume open luks1 --type luks1
+    volume open detached --header disks/detached.hdr
+    for action in open resume; do
+        volume "$action" "$action-begun"
+        reencrypt begun
+        volume "$action" "$action-between"
+        reencrypt between
+        volume "$action" "$action-checksum"
+        reencrypt zone
+        volume "$action" "$action-journal"
+        reencrypt zone --resilience journal
+        encryption "$action" "$action-encrypt" between
+        encryption "$action" "$action-enc-zone" zone
+    done
+    volume open open-512-to-4096 --sector-size 512
+    reencrypt between --sector-size 4096
+    volume open finished
+    reencrypt none
+    for action in term-checksum kill-checksum kill-journal off-checksum off-journal; do
+        volume $action $action
+    done
+}
+
+# Puts Debian's kernel and its modules into the folder `kernel`. The package is unpacked, not
+# installed, because installing it would change what this machine boots.
+get_kernel() {
+    if [ -d kernel ]; then return; fi
+    package=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: //p')
+    if [ -z "$package" ]; then
+        echo "no linux-image-cloud-amd64: run sudo apt-get update" >&2
+        exit 1
+    fi
+    rm -rf new linux-image-*.deb
+    apt-get --quiet download "$package"
+    dpkg-deb --extract linux-image-*.deb new
+    rm linux-image-*.deb
+    mv new kernel
+}
+
+make_initrd() {
+    mkdir -p guest/bin guest/sbin guest/disks guest/proc guest/sys guest/dev guest/run
+    mkdir guest/etc
+    version=$(ls kernel/lib/modules)
+    for part in crypto arch drivers/md drivers/block drivers/virtio lib security; do
+        from=lib/modules/$version/kernel/$part
+        if [ -d "kernel/$from" ]; then
+            mkdir -p "guest/$from"
+            cp -r "kernel/$from/." "guest/$from"
+        fi
+    done
+    cp kernel/lib/modules/"$version"/modules.* "guest/lib/modules/$version"
+    busybox depmod -b guest "$version"
+    for name in $(busybox --list); do
+        ln -s /bin/busybox "guest/bin/$name"
+    done
+    cp --remove-destination "$(command -v busybox)" guest/bin/busybox
+    ln -s /bin/busybox guest/sbin/modprobe
+    cryptsetup=$(command -v cryptsetup)
+    cp "$cryptsetup" guest/bin/
+    ldd "$cryptsetup" | grep -o '/[^ ]*' | while read -r library; do
+        mkdir -p "guest${library%/*}"
+        cp -L "$library" "guest$library"
+    done
+    sha256sum <plain >guest/sum
+    cp key cases guest/
+    cp "$script" guest/init
+    (cd guest && find . | busybox cpio -o -H newc -R 0:0 2>/dev/null) >initrd
+}
+
+# Runs the guest. A PCI slot has room for eight disks, and a serial for 20 characters.
+boot() {
+    set --
+    number=0
+    for disk in disks/*; do
+        place=$((number / 8 + 4)).$((number % 8))
+        set -- "$@" -drive "if=none,id=d$number,format=raw,file=$disk" -device \
+            "virtio-blk-pci,drive=d$number,serial=${disk##*/},multifunction=on,addr=$place"
+        number=$((number + 1))
+    done
+    timeout 900 qemu-system-x86_64 -accel tcg -cpu max -m 1024 -nodefaults -display none \
+        -no-reboot -serial stdio -kernel kernel/boot/vmlinuz-* -initrd initrd \
+        -append 'console=ttyS0 loglevel=4 panic=-1 mitigations=off' "$@" </dev/null |
+        tr -d '\r' | tee serial
+}
+
+# Whether the guest did $1 with the volume $2, and the volume has the right plaintext after `luxor
+# reencrypt` has finished it. $before and $after are its states before and after the guest.
+# shellcheck disable=SC2086 # $cheap and $detached are several words
+judge() {
+    name=$2
+    find_header
+    after=$(state "$header")
+    grep -qx "@ ok $name" serial || return 1
+    case $1-$before-$after in
+        # To open a volume, cryptsetup finishes the zone, and nothing else.
+        open-none-none | open-begun-begun | open-between-between | open-zone-between) ;;
+        resume-*-none | term-*-none-between | kill-*-none-zone | off-*-none-zone) ;;
+        *) return 1 ;;
+    esac
+    if [ "$after" != none ]; then
+        "$luxor" reencrypt --quiet $cheap --resume-only $detached "disks/$name" || return 1
+    fi
+    rm -f copy
+    "$luxor" decrypt --quiet --key-file key $detached "disks/$name" copy && cmp plain copy
+}
+
+if [ $$ = 1 ]; then
+    guest
+fi
+PATH=$PATH:/usr/sbin
+luxor=$(realpath "$1")
+script=$(realpath "$0")
+for tool in qemu-system-x86_64/qemu-system-x86 busybox/busybox-static cryptsetup/cryptsetup-bin; do
+    if ! command -v "${tool%/*}" >/dev/null; then
+        echo "${tool%/*} is missing: run sudo apt-get install ${tool#*/}" >&2
+        exit 1
+    fi
+done
+mkdir -p "${script%/*}/../target/dm-crypt"
+cd "${script%/*}/../target/dm-crypt"
+get_kernel
+rm -rf disks guest cases log
+mkdir disks
+printf 'correct horse battery staple' >key
+head -c 12M /dev/urandom >plain
+make_volumes
+make_initrd
+while read -r action name; do
+    find_header
+    echo "$action $name $(state "$header")"
+done <cases >states
+boot
+count=0 failures=0
+while read -r action name before; do
+    if judge "$action" "$name"; then result=ok; else result=FAILED; fi
+    printf '%-18s %-16s %-8s -> %-8s %s\n' "$name" "$action" "$before" "$after" "$result"
+    count=$((count + 1))
+    if [ $result != ok ]; then failures=$((failures + 1)); fi
+done <states
+echo "$count cases, $failures failed"
+test "$count" -gt 0 && test "$failures" = 0
+rm -r disks guest initrd
