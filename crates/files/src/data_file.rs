@@ -186,6 +186,21 @@ impl DataFile {
         Ok(Input::of_file(file, &self.path, Role::Metadata)?)
     }
 
+    /// Returns the storage, which can be read, and written if it was opened for writing. The lock holds
+    /// as long as this or the storage exists.
+    ///
+    /// # Errors
+    /// [`DataFileError::Read`]: the system has no handle left.
+    pub fn storage(&self) -> Result<Arc<dyn Storage>, DataFileError> {
+        match &self.kind {
+            Kind::File(file) => {
+                let file = file.try_clone().map_err(|error| self.unreadable(error))?;
+                Ok(Arc::new(file))
+            }
+            Kind::Storage(storage) => Ok(Arc::clone(storage)),
+        }
+    }
+
     /// Returns the storage, which can be read, and written if it was opened for writing.
     #[must_use]
     pub fn into_storage(self) -> Arc<dyn Storage> {

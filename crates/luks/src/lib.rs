@@ -100,8 +100,8 @@ pub use luks2::label::{Label, LabelError};
 pub use luks2::metadata_error::MetadataError;
 pub use luks2::new_keyslot::{NewKeyslot, NewKeyslotError};
 pub use luks2::reencrypt::{
-    CarriedKeyslot, DataEnd, ReencryptionError, ReencryptionPlan, ReencryptionProgress,
-    ReencryptionState,
+    CarriedKeyslot, DataEnd, InPlace, InPlacePlan, PartState, ReencryptionError, ReencryptionPlan,
+    ReencryptionProgress, ReencryptionState, StoredData,
 };
 pub use luks2::reencrypt_keyslot::{
     ReencryptDirection, ReencryptKeyslot, ReencryptMode, Resilience,

@@ -390,7 +390,7 @@ impl<'a> NewFiles<'a> {
 }
 
 /// Asks for the secret, then makes the metadata and the volume key.
-fn make(
+pub(crate) fn make(
     options: &NewVolumeOptions,
     secret: impl FnOnce() -> Result<SecretBytes>,
     engine: &Engine,

@@ -42,7 +42,17 @@ pub fn back_up_header(
         becomes_luks2: true,
         ..OutputOptions::default()
     };
-    let mut output = create_output(file, &options, context)?;
+    back_up(volume, file, &options, context)
+}
+
+/// As [`back_up_header`], with any options for the file.
+pub(crate) fn back_up(
+    volume: &Input,
+    file: &Path,
+    options: &OutputOptions<'_>,
+    context: &Context,
+) -> Result<u64> {
+    let mut output = create_output(file, options, context)?;
     let backup = read(volume, HeaderBackup::take, context)?;
     context.policy.check(backup.header(), &volume.name())?;
     for warning in backup.header().warnings() {

@@ -113,7 +113,8 @@ pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
 pub use reencrypt::{
-    ReencryptOptions, ReencryptPart, ZoneProtection, encrypt_in_place, reencrypt, reencrypt_data,
+    ReencryptOptions, ReencryptPart, ZoneProtection, encrypt_in_place,
+    encrypt_with_header_in_front, put_header_in_front, reencrypt, reencrypt_data,
 };
 pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};

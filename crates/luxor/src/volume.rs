@@ -394,6 +394,11 @@ impl Volume {
         state.flatten().ok_or_else(none)
     }
 
+    /// The storage of the metadata.
+    pub(crate) fn metadata_storage(&self) -> &dyn Storage {
+        self.metadata.storage()
+    }
+
     /// Reads the metadata again.
     ///
     /// # Errors

@@ -1,24 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes the encryption of data where they are: the part of a re-encryption that moves bytes.
 //!
-//! A zone is a range of the plaintext that is changed at once. Every worker takes the next piece of
-//! it, reads, decrypts, encrypts and writes it, all in a buffer that fits in its core's cache. What
-//! makes a zone survive a crash is read from it first, in a pass of its own:
+//! A zone is a range of the plaintext that is changed at once. Every worker takes the next piece of it,
+//! reads, decrypts, encrypts and writes it, all in a buffer that fits in its core's cache. What makes a
+//! zone survive a crash is read from it first, in a pass of its own:
 //!
 //! ```text
 //! checksums      of each block as it is stored; afterwards a block that still has its checksum is
 //!                known to be the old one
-//! a journal      the zone itself, as it is stored
+//! a journal      the zone itself, as it is stored, and in memory, so that it is read only once
 //! ```
 
 use std::{
     io,
     num::NonZeroUsize,
     ops::Range,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -31,7 +28,7 @@ use crate::{
 
 /// The number of bytes that a worker changes at a time. Zones are divided at multiples of it, which
 /// are multiples of every sector and block.
-const PIECE_LEN: usize = 512 << 10;
+const PIECE_LEN: usize = 256 << 10;
 
 /// The encryption of data, and their place.
 #[derive(Clone, Copy)]
@@ -45,7 +42,7 @@ pub struct Side<'a> {
 /// Blocks of data and their checksums, which recognise a block that was not changed yet.
 #[derive(Clone, Copy)]
 pub struct Blocks<'a> {
-    /// The length of a block in bytes: a power of two, at most 512 KiB.
+    /// The length of a block in bytes: a power of two, at most 256 KiB.
     pub len: usize,
     /// The length of a checksum in bytes.
     pub checksum_len: usize,
@@ -86,11 +83,16 @@ impl Rewrite<'_> {
     ///
     /// # Errors
     /// [`RewriteError`] if something cannot be read, or memory is short.
-    pub fn checksums(&self, zone: Range<u64>, blocks: Blocks<'_>) -> Result<Vec<u8>, RewriteError> {
+    pub fn checksums(
+        &self,
+        zone: &Range<u64>,
+        blocks: Blocks<'_>,
+    ) -> Result<Vec<u8>, RewriteError> {
         let count = (zone.end - zone.start).div_ceil(blocks.len as u64);
         let count = usize::try_from(count).map_err(|_| RewriteError::Memory)?;
         let all = Mutex::new(vec![0; count * blocks.checksum_len]);
-        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+        self.each_piece(zone, None, &|at, piece| {
+            self.read_piece(at, piece)?;
             let mut found = vec![0; piece.len().div_ceil(blocks.len) * blocks.checksum_len];
             let places = found.chunks_mut(blocks.checksum_len);
             for (block, checksum) in piece.chunks(blocks.len).zip(places) {
@@ -104,17 +106,20 @@ impl Rewrite<'_> {
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Copies the old data of `zone`, as they are stored, to byte `offset` of `journal`.
+    /// Reads the old data of `zone`, as they are stored, into `bytes`, which have its length, and
+    /// copies them to byte `offset` of `journal`.
     ///
     /// # Errors
-    /// [`RewriteError`] if something cannot be read or written, or memory is short.
+    /// [`RewriteError`] if something cannot be read or written.
     pub fn keep(
         &self,
-        zone: Range<u64>,
+        zone: &Range<u64>,
+        bytes: &mut [u8],
         journal: &dyn Storage,
         offset: u64,
     ) -> Result<(), RewriteError> {
-        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+        self.each_piece(zone, Some(bytes), &|at, piece| {
+            self.read_piece(at, piece)?;
             write(journal, piece, offset + (at - zone.start))
         })
     }
@@ -124,30 +129,20 @@ impl Rewrite<'_> {
     /// # Errors
     /// [`RewriteError`] if something cannot be read or written, the engine fails, or memory is short.
     /// A part of the zone has changed then.
-    pub fn run(&self, zone: Range<u64>) -> Result<(), RewriteError> {
-        self.each_piece(zone, self.storage, self.old.offset, &|at, piece| {
-            self.change(at, piece)
+    pub fn run(&self, zone: &Range<u64>) -> Result<(), RewriteError> {
+        self.each_piece(zone, None, &|at, piece| {
+            self.read_piece(at, piece)?;
+            self.change_piece(at, piece)
         })
     }
 
-    /// Changes all of `zone` again, of which a part may have changed already. The old data are at
-    /// byte `offset` of `journal`.
+    /// Changes all of `zone`, of which a part may have changed already. Its old data, as they are
+    /// stored, are `bytes`.
     ///
     /// # Errors
     /// Those of [`Rewrite::run`].
-    pub fn run_from(
-        &self,
-        zone: Range<u64>,
-        journal: &dyn Storage,
-        offset: u64,
-    ) -> Result<(), RewriteError> {
-        let begin = zone.start;
-        self.each_piece(
-            begin..zone.end,
-            journal,
-            offset.wrapping_sub(begin),
-            &|at, piece| self.change(at, piece),
-        )
+    pub fn run_from(&self, zone: &Range<u64>, bytes: &mut [u8]) -> Result<(), RewriteError> {
+        self.each_piece(zone, Some(bytes), &|at, piece| self.change_piece(at, piece))
     }
 
     /// Changes the blocks of `zone` that still have their old checksums, which are those that
@@ -161,11 +156,12 @@ impl Rewrite<'_> {
     /// If there are fewer checksums than blocks.
     pub fn run_where_old(
         &self,
-        zone: Range<u64>,
+        zone: &Range<u64>,
         blocks: Blocks<'_>,
         checksums: &[u8],
     ) -> Result<(), RewriteError> {
-        self.each_piece(zone.clone(), self.storage, self.old.offset, &|at, piece| {
+        self.each_piece(zone, None, &|at, piece| {
+            self.read_piece(at, piece)?;
             let first = blocks.index(at - zone.start);
             let mut old = checksums.chunks(blocks.checksum_len).skip(first);
             let mut found = vec![0; blocks.checksum_len];
@@ -174,7 +170,7 @@ impl Rewrite<'_> {
                 let old = old.next().expect("each block has a checksum");
                 (blocks.checksum)(block, &mut found);
                 if found == old {
-                    self.change(at, block)?;
+                    self.change_piece(at, block)?;
                 } else {
                     write(self.storage, block, self.new.offset + at)?;
                 }
@@ -183,60 +179,63 @@ impl Rewrite<'_> {
         })
     }
 
-    /// Changes the bytes that begin at `position` of the plaintext, and writes them.
-    fn change(&self, position: u64, bytes: &mut [u8]) -> Result<(), RewriteError> {
+    fn read_piece(&self, position: u64, bytes: &mut [u8]) -> Result<(), RewriteError> {
+        let offset = self.old.offset + position;
+        let read = self.storage.read_exact_at(bytes, offset);
+        read.map_err(|source| RewriteError::Read { offset, source })
+    }
+
+    fn change_piece(&self, position: u64, bytes: &mut [u8]) -> Result<(), RewriteError> {
         crypt(self.old, Direction::Decrypt, position, bytes)?;
         crypt(self.new, Direction::Encrypt, position, bytes)?;
         write(self.storage, bytes, self.new.offset + position)
     }
 
-    /// Reads `range` in pieces, from byte `offset` plus the position of each, and calls `work` with
-    /// them, from several threads and in any order.
+    /// Calls `work` with the pieces of `zone` and their positions, from several threads and in any
+    /// order. The pieces are parts of `bytes`, which have the length of the zone, or else buffers
+    /// whose contents do not count.
     fn each_piece(
         &self,
-        range: Range<u64>,
-        storage: &dyn Storage,
-        offset: u64,
+        zone: &Range<u64>,
+        bytes: Option<&mut [u8]>,
         work: &Work<'_>,
     ) -> Result<(), RewriteError> {
-        let next = AtomicU64::new(range.start);
+        let is_in_memory = bytes.is_some();
+        let bytes = bytes.unwrap_or_default();
+        let positions = (zone.start..zone.end).step_by(PIECE_LEN);
+        let count = positions.clone().count();
+        let mut parts = bytes.chunks_mut(PIECE_LEN);
+        let queue = Mutex::new(positions.map(|at| (at, parts.next())));
         let failure: Mutex<Option<(u64, RewriteError)>> = Mutex::new(None);
-        let fail = |at: u64, error: RewriteError| {
-            // No further pieces are taken.
-            next.store(range.end, Ordering::Relaxed);
-            let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
-            if failure.as_ref().is_none_or(|(first, _)| at < *first) {
-                *failure = Some((at, error));
-            }
-        };
-        let take = || {
-            let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |at| {
-                (at < range.end).then(|| at.saturating_add(PIECE_LEN as u64).min(range.end))
-            });
-            taken.ok()
-        };
         let worker = || {
-            let Ok(mut buffer) = Buffer::try_zeroed(PIECE_LEN) else {
-                return fail(range.start, RewriteError::Memory);
+            let fail = |at: u64, error: RewriteError| {
+                let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                if failure.as_ref().is_none_or(|(first, _)| at < *first) {
+                    *failure = Some((at, error));
+                }
             };
-            while let Some(at) = take() {
-                let len = usize::try_from(range.end - at).unwrap_or(PIECE_LEN);
-                let piece = &mut buffer[..len.min(PIECE_LEN)];
-                let from = offset.wrapping_add(at);
-                let read = storage.read_exact_at(piece, from);
-                let read = read.map_err(|source| RewriteError::Read {
-                    offset: from,
-                    source,
-                });
-                if let Err(error) = read.and_then(|()| with_key_stack(|| work(at, piece))) {
+            let len = if is_in_memory { 0 } else { PIECE_LEN };
+            let Ok(mut buffer) = Buffer::try_zeroed(len) else {
+                return fail(zone.start, RewriteError::Memory);
+            };
+            loop {
+                let has_failed = failure
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .is_some();
+                let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((at, part)) = next.filter(|_| !has_failed) else {
+                    return;
+                };
+                let rest = usize::try_from(zone.end - at).unwrap_or(PIECE_LEN);
+                let piece = part.unwrap_or_else(|| &mut buffer[..rest.min(PIECE_LEN)]);
+                if let Err(error) = with_key_stack(|| work(at, piece)) {
                     return fail(at, error);
                 }
             }
         };
-        let pieces = (range.end - range.start).div_ceil(PIECE_LEN as u64);
-        let others = (self.threads.get() as u64).min(pieces).saturating_sub(1);
         thread::scope(|scope| {
-            for _ in 0..others {
+            for _ in 1..self.threads.get().min(count) {
                 let thread = thread::Builder::new().name("luxor-rewrite".into());
                 // If the system refuses more threads, continue with fewer.
                 if thread.spawn_scoped(scope, worker).is_err() {

@@ -14,8 +14,9 @@ use super::{
 /// Change the volume key of a volume in place
 ///
 /// All data are decrypted with the old key and encrypted with a new one, where they are, and the
-/// passphrases and key files stay the same. With --encrypt, plain data become a volume. An interruption at any moment loses nothing: Ctrl-C, a
-/// crash, a power cut. The same command continues; `cryptsetup reencrypt` can continue it too.
+/// passphrases and key files stay the same. With --encrypt, plain data become a volume, and with
+/// --decrypt a volume becomes plain data. An interruption at any moment loses nothing: Ctrl-C, a crash,
+/// a power cut. The same command continues; `cryptsetup reencrypt` can continue it too.
 ///
 /// Nothing else may use the volume meanwhile. Luxor asks for the passphrase of each keyslot.
 #[derive(Args, Debug)]
@@ -24,18 +25,39 @@ Examples:
   luxor reencrypt disk.luks
   luxor reencrypt --key-file key.bin --key-slot 0 disk.luks     keeps only keyslot 0
   luxor reencrypt --sector-size 4096 --resilience journal disk.luks
-  luxor reencrypt --encrypt --header disk.header disk.img       a plain image becomes a volume")]
+  luxor reencrypt --encrypt --header disk.header disk.img       a plain image becomes a volume
+  luxor reencrypt --encrypt --reduce-device-size 32M disk.img   the same, with the header in it
+  luxor reencrypt --decrypt --header disk.header disk.luks      a volume becomes a plain image")]
 pub(crate) struct ReencryptArgs {
     /// The volume: a file or a block device
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// VOLUME is a file or disk that is not encrypted: encrypt it in place, with a new --header FILE
+    /// VOLUME is a file or disk that is not encrypted: encrypt it in place
     ///
-    /// Luxor asks for a new passphrase, or takes that of --key-file. The header is needed to open the
-    /// volume, and to continue an interrupted encryption, which takes no --encrypt.
-    #[arg(long, conflicts_with_all = ["resume_only", "key_slot"])]
+    /// The header goes to a new --header FILE, or into VOLUME with --reduce-device-size. Luxor asks for a
+    /// new passphrase, or takes that of --key-file. After an interruption, the command without --encrypt
+    /// continues.
+    #[arg(long, conflicts_with_all = ["resume_only", "key_slot", "decrypt"])]
     pub encrypt: bool,
+
+    /// The last SIZE bytes of VOLUME are free: put the header into VOLUME, which moves the data
+    ///
+    /// The header takes half of them. A file is made longer first: truncate --size +32M FILE. A file
+    /// system is made smaller first.
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "encrypt")]
+    pub reduce_device_size: Option<u64>,
+
+    /// Overwrite what the last bytes of VOLUME hold (with --reduce-device-size)
+    #[arg(long, requires = "reduce_device_size")]
+    pub force: bool,
+
+    /// Decrypt VOLUME in place, for good; the header is copied to a new --header FILE
+    ///
+    /// Until the end that file is needed to open the volume and to continue. A file is cut off where the
+    /// data end.
+    #[arg(long, conflicts_with_all = ["key_size", "sector_size"])]
+    pub decrypt: bool,
 
     /// Keep only this keyslot (may be repeated); the others are removed at the end
     #[arg(long, value_name = "N")]

@@ -43,6 +43,8 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
             (Some(ResilienceName::None), _) => Some(ZoneProtection::None),
         },
         zone: args.hotzone_size,
+        decrypt: args.decrypt,
+        force: args.force,
         part: match (args.init_only, args.resume_only) {
             (true, _) => ReencryptPart::Begin,
             (_, true) => ReencryptPart::Continue,
@@ -83,10 +85,17 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
 
 /// Encrypts a file or disk that is not encrypted.
 fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) -> Result<()> {
-    let header = context.options.header.as_deref().ok_or_else(|| {
-        let text = "--encrypt needs a new --header FILE: the data take all of their place";
-        Error::failure(text).hint("`luxor encrypt` makes a volume with its header in a new file.")
-    })?;
+    let header = context.options.header.as_deref();
+    let place = match (header, args.reduce_device_size) {
+        (Some(header), None) => Ok(header),
+        (None, Some(size)) => Err(size),
+        _ => {
+            let text = "--encrypt needs either a new --header FILE or --reduce-device-size SIZE: the \
+                        header needs a place";
+            let error = Error::failure(text);
+            return Err(error.hint("`luxor encrypt` makes a volume with its header in a new file."));
+        }
+    };
     let default = NewVolumeOptions::new(LuksVersion::Luks2);
     let new = NewVolumeOptions {
         sector_size: options.sector_size,
@@ -97,5 +106,11 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
     let secrets = SecretSource::secret_only(context, &inputs("VOLUME", &args.volume, context))?;
     let secret = || secrets.new_one(&args.volume);
     let library = &context.library;
-    luxor::encrypt_in_place(&args.volume, header, &new, secret, options, library)
+    let volume = &args.volume;
+    match place {
+        Ok(header) => luxor::encrypt_in_place(volume, header, &new, secret, options, library),
+        Err(size) => {
+            luxor::encrypt_with_header_in_front(volume, size, &new, secret, options, library)
+        }
+    }
 }

@@ -65,12 +65,14 @@ impl HeaderCopy {
         self.binary == binary && self.text == other.text
     }
 
+    /// Reads the copy whose binary header is `head`. `other` is the other copy, if it is valid: its text
+    /// need not be parsed twice.
     pub(super) fn read(
         storage: &dyn Storage,
         head: &[u8; binary_header::LEN],
-        kind: CopyKind,
-        offset: u64,
+        (kind, offset): (CopyKind, u64),
         len: u64,
+        other: Option<&Self>,
     ) -> Result<Self, CopyError> {
         let binary = BinaryHeader::parse(head, kind, offset)?;
         let end = offset + binary.size;
@@ -90,7 +92,12 @@ impl HeaderCopy {
         }
         binary.verify(&area)?;
         let text = metadata::area_text(json)?.to_owned();
-        let metadata = Metadata::parse(&text, binary.size).map_err(|error| {
+        let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
+        let parsed = match same {
+            Some(same) => Ok(same.metadata.clone()),
+            None => Metadata::parse(&text, binary.size),
+        };
+        let metadata = parsed.map_err(|error| {
             if error.is_unsupported() {
                 let seqid = binary.seqid;
                 CopyError::Unsupported { seqid, error }
@@ -128,11 +135,12 @@ pub(super) fn read_head(
 /// Returns the first whole secondary copy at one of the offsets `places`, or else the error of the
 /// candidate that is most like a header. The copies after the first whole one are not considered:
 /// offsets below the right one lie within the primary copy, and those above it may still hold a
-/// secondary copy of an older volume, with any seqid.
+/// secondary copy of an older volume, with any seqid. `primary` is the primary copy, if it is valid.
 pub(super) fn find_secondary(
     storage: &dyn Storage,
     places: &[u64],
     len: u64,
+    primary: Option<&HeaderCopy>,
 ) -> Result<HeaderCopy, CopyError> {
     let mut best: Option<Result<HeaderCopy, CopyError>> = None;
     for &offset in places {
@@ -143,8 +151,9 @@ pub(super) fn find_secondary(
             }
             .into())
         } else {
+            let place = (CopyKind::Secondary, offset);
             read_head(storage, offset, len)
-                .and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Secondary, offset, len))
+                .and_then(|head| HeaderCopy::read(storage, &head, place, len, primary))
         };
         // With any other error the checksum was right.
         let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));

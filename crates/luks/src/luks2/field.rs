@@ -7,38 +7,54 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 
 use super::{json::Node, metadata_error::MetadataError};
 
-/// A location in the metadata, such as `keyslot 3: area.offset`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct FieldPath {
-    head: String,
-    path: String,
+/// A location in the metadata, such as `keyslot 3: area.offset`. Parsing makes one for each value, so
+/// it becomes a text only in errors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FieldPath<'a> {
+    /// The kind of an object, and its number.
+    object: Option<(&'static str, u32)>,
+    /// The names from there on. No value that is parsed lies deeper.
+    names: [Option<Name<'a>>; 6],
 }
 
-impl FieldPath {
-    pub(crate) fn new(head: impl Into<String>) -> Self {
+#[derive(Clone, Copy, Debug)]
+enum Name<'a> {
+    Member(&'a str),
+    Item(usize),
+}
+
+impl<'a> FieldPath<'a> {
+    fn of_object(kind: &'static str, number: u32) -> Self {
         Self {
-            head: head.into(),
-            path: String::new(),
+            object: Some((kind, number)),
+            ..Self::default()
         }
     }
 
-    fn member(&self, name: &str) -> Self {
-        let dot = if self.path.is_empty() { "" } else { "." };
-        Self {
-            head: self.head.clone(),
-            path: format!("{}{dot}{name}", self.path),
+    fn then(mut self, name: Name<'a>) -> Self {
+        if let Some(next) = self.names.iter_mut().find(|name| name.is_none()) {
+            *next = Some(name);
         }
+        self
     }
 }
 
-impl fmt::Display for FieldPath {
+impl fmt::Display for FieldPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let colon = if self.head.is_empty() || self.path.is_empty() {
-            ""
-        } else {
-            ": "
-        };
-        write!(f, "{}{colon}{}", self.head, self.path)
+        let mut between = "";
+        if let Some((kind, number)) = self.object {
+            write!(f, "{kind} {number}")?;
+            between = ": ";
+        }
+        for name in self.names.iter().flatten() {
+            f.write_str(between)?;
+            match name {
+                Name::Member(name) => f.write_str(name)?,
+                Name::Item(index) => index.fmt(f)?,
+            }
+            between = ".";
+        }
+        Ok(())
     }
 }
 
@@ -46,11 +62,11 @@ impl fmt::Display for FieldPath {
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     node: &'a Node,
-    pub(crate) place: FieldPath,
+    pub(crate) place: FieldPath<'a>,
 }
 
 impl<'a> Field<'a> {
-    pub(crate) fn new(node: &'a Node, place: FieldPath) -> Self {
+    pub(crate) fn new(node: &'a Node, place: FieldPath<'a>) -> Self {
         Self { node, place }
     }
 
@@ -192,7 +208,7 @@ impl<'a> Field<'a> {
                 .enumerate()
                 .map(|(i, node)| Field {
                     node,
-                    place: self.place.member(&i.to_string()),
+                    place: self.place.then(Name::Item(i)),
                 })
                 .collect()),
             _ => Err(self.wrong("an array")),
@@ -215,29 +231,29 @@ const MAX_ITEMS: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Object<'a> {
     entries: &'a [(String, Node)],
-    pub(crate) place: FieldPath,
+    pub(crate) place: FieldPath<'a>,
 }
 
 impl<'a> Object<'a> {
     pub(crate) fn required(&self, name: &str) -> Result<Field<'a>, MetadataError> {
         self.optional(name).ok_or_else(|| MetadataError::Missing {
-            place: self.place.member(name).to_string(),
+            place: self.place.then(Name::Member(name)).to_string(),
         })
     }
 
     pub(crate) fn optional(&self, name: &str) -> Option<Field<'a>> {
-        let (_, node) = self.entries.iter().find(|(key, _)| key == name)?;
+        let (key, node) = self.entries.iter().find(|(key, _)| key == name)?;
         Some(Field {
             node,
-            place: self.place.member(name),
+            place: self.place.then(Name::Member(key)),
         })
     }
 
     /// Returns the members of an object that has object numbers as keys and at most `max` members.
-    /// `head` is the name of one of them in error messages.
+    /// `kind` is the name of one of them in error messages.
     pub(crate) fn numbered(
         &self,
-        head: &str,
+        kind: &'static str,
         max: usize,
     ) -> Result<BTreeMap<u32, Object<'a>>, MetadataError> {
         if self.entries.len() > max {
@@ -253,7 +269,7 @@ impl<'a> Object<'a> {
                 place: self.place.to_string(),
                 found: Node::Text(key.clone()).brief(),
             })?;
-            let place = FieldPath::new(format!("{head} {number}"));
+            let place = FieldPath::of_object(kind, number);
             members.insert(number, Field::new(node, place).object()?);
         }
         Ok(members)

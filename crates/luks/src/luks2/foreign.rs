@@ -25,7 +25,7 @@ impl Foreign {
     /// `error` itself, if it is about a rule that the object breaks.
     pub(crate) fn new(
         kind: &str,
-        place: &FieldPath,
+        place: &FieldPath<'_>,
         error: MetadataError,
     ) -> Result<Self, MetadataError> {
         let MetadataError::Unsupported { place: at, what } = error else {

@@ -53,14 +53,14 @@ impl Luks2Header {
         {
             return Err(ReadError::Luks1);
         }
-        let primary =
-            head.and_then(|head| HeaderCopy::read(storage, &head, CopyKind::Primary, 0, len));
+        let primary = head
+            .and_then(|head| HeaderCopy::read(storage, &head, (CopyKind::Primary, 0), len, None));
         // A valid primary copy determines the offset of the secondary.
         let places = match &primary {
             Ok(copy) => vec![copy.binary.size],
             Err(_) => binary_header::SIZES.to_vec(),
         };
-        let secondary = find_secondary(storage, &places, len);
+        let secondary = find_secondary(storage, &places, len, primary.as_ref().ok());
         if let Some(error) = unsupported(&primary, &secondary) {
             return Err(ReadError::Unsupported { error });
         }

@@ -111,8 +111,9 @@ impl Metadata {
         config: Config,
         header_size: u64,
     ) -> Result<Self, MetadataError> {
-        let objects =
-            |name: &str, head: &str, max: usize| root.required(name)?.object()?.numbered(head, max);
+        let objects = |name: &str, kind: &'static str, max: usize| {
+            root.required(name)?.object()?.numbered(kind, max)
+        };
         let keyslots = objects("keyslots", "keyslot", MAX_OBJECTS)?;
         let tokens = objects("tokens", "token", MAX_OBJECTS)?;
         let digests = objects("digests", "digest", MAX_DIGESTS as usize)?;

@@ -8,9 +8,11 @@ mod error;
 mod parts;
 mod state;
 
-pub use change::{CarriedKeyslot, DataEnd, ReencryptionPlan, ReencryptionState};
+pub use change::{
+    CarriedKeyslot, DataEnd, InPlace, InPlacePlan, ReencryptionPlan, ReencryptionState, StoredData,
+};
 pub use error::ReencryptionError;
-pub use parts::ReencryptionProgress;
+pub use parts::{PartState, ReencryptionProgress};
 pub(crate) use state::Reencryption;
 
 use super::metadata::Metadata;

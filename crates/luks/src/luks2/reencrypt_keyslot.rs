@@ -132,6 +132,18 @@ impl Resilience {
         }
     }
 
+    /// Returns what protects a zone that is not written at a distance.
+    #[must_use]
+    pub fn without_shift(&self) -> Self {
+        match self.clone() {
+            Self::DataShiftJournal { .. } => Self::Journal,
+            Self::DataShiftChecksum {
+                hash, sector_size, ..
+            } => Self::Checksum { hash, sector_size },
+            other => other,
+        }
+    }
+
     /// The distance of a data shift in bytes.
     #[must_use]
     pub fn shift(&self) -> Option<u64> {

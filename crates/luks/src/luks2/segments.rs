@@ -13,7 +13,6 @@ use luxor_volume::Extent;
 
 use super::{
     metadata_error::MetadataError,
-    reencrypt::DataEnd,
     segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
 };
 
@@ -133,19 +132,6 @@ impl Segments {
             .map(|(_, entry)| entry.offset())
             .min()
             .expect("`new` checks that there is a segment of the data")
-    }
-
-    /// Returns where the data of a re-encryption must end, which lie from byte `offset` of the storage
-    /// on.
-    pub(crate) fn end(&self, offset: u64) -> DataEnd {
-        let parts = self.data().map(|(_, entry)| {
-            let begin = entry.offset().saturating_sub(offset);
-            match entry.size() {
-                SegmentSize::Fixed(size) => DataEnd::At(begin.saturating_add(size)),
-                SegmentSize::Dynamic => DataEnd::After(begin),
-            }
-        });
-        parts.last().unwrap_or(DataEnd::At(0))
     }
 
     /// Checks that this version supports each part of the data.

@@ -16,7 +16,7 @@ use luxor_volume::{Encryption, ExtentCipher, HashAlgorithm, PbkdfOptions, Volume
 use serde_json::json;
 
 use super::{
-    parts::ReencryptionProgress,
+    parts::{PartState, ReencryptionProgress},
     state::{BackupSegment, Reencryption},
 };
 use crate::luks2::{
@@ -89,16 +89,50 @@ pub struct ReencryptionState {
     pub resilience: Resilience,
     /// The area for that: its offset in the metadata's storage, and its length in bytes.
     pub area: (u64, u64),
-    /// The data as they were: their offset in the storage, and their encryption.
-    pub old: (u64, Option<ExtentCipher>),
+    /// The data as they were.
+    pub old: StoredData,
     /// The data as they will be.
-    pub new: (u64, Option<ExtentCipher>),
-    /// How far it has come.
-    pub progress: ReencryptionProgress,
+    pub new: StoredData,
+    /// The first part of the data, if it was moved before the first zone, and its length in bytes.
+    pub moved: Option<(StoredData, u64)>,
     /// Where the data must end, in bytes of the plaintext.
     pub end: DataEnd,
-    /// Whether data were moved, which happens before the first zone.
-    pub has_moved: bool,
+    /// How far it has come.
+    pub progress: ReencryptionProgress,
+}
+
+/// Where data are stored, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredData {
+    /// The byte of the storage that has byte 0 of the plaintext.
+    pub offset: u64,
+    /// `None` for data that are not encrypted.
+    pub cipher: Option<ExtentCipher>,
+}
+
+/// What becomes of data in place, besides a change of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// Plain data become encrypted.
+    Encrypt,
+    /// They become plain again.
+    Decrypt,
+}
+
+/// A re-encryption from or to plain data that is to begin.
+#[derive(Debug)]
+pub struct InPlacePlan<'a> {
+    /// What becomes of the data.
+    pub what: InPlace,
+    /// The key of the volume.
+    pub key: ConfirmedKey<'a>,
+    /// How a zone survives a crash.
+    pub resilience: Resilience,
+    /// With a data shift: where the storage has the first `shift` bytes of the data, which were moved
+    /// there, and the length of the data in bytes.
+    pub moved: Option<(u64, u64)>,
+    /// What the digest over the state costs.
+    pub pbkdf: &'a PbkdfOptions,
 }
 
 impl Luks2Header {
@@ -123,21 +157,31 @@ impl Luks2Header {
         let Some(state) = self.state()? else {
             return Ok(None);
         };
-        let side = |backup: BackupSegment<'_>| {
+        let stored = |backup: BackupSegment<'_>| {
             let cipher = backup.entry.crypt().zip(backup.digest);
-            let cipher = cipher.map(|(segment, digest)| segment.cipher(digest));
-            (backup.entry.offset(), cipher)
+            StoredData {
+                offset: backup.entry.offset(),
+                cipher: cipher.map(|(segment, digest)| segment.cipher(digest)),
+            }
         };
+        let moved = state.moved.map(|moved| {
+            let len = match moved.entry.size() {
+                SegmentSize::Fixed(len) => len,
+                SegmentSize::Dynamic => data_len,
+            };
+            (stored(moved), len)
+        });
+        let (end, progress) = state.progress(metadata, data_len);
         Ok(Some(ReencryptionState {
             mode: state.keyslot.mode,
             direction: state.keyslot.direction,
             resilience: state.keyslot.resilience.clone(),
             area: (state.keyslot.offset, state.keyslot.size),
-            old: side(state.previous),
-            new: side(state.last),
-            progress: state.progress(metadata, data_len),
-            end: metadata.segments.end(state.previous.entry.offset()),
-            has_moved: state.moved.is_some(),
+            old: stored(state.previous),
+            new: stored(state.last),
+            moved,
+            end,
+            progress,
         }))
     }
 
@@ -180,24 +224,19 @@ impl Luks2Header {
         }
         let state_keyslot = free_keyslot(&places)?;
         let others: Vec<_> = places.values().copied().collect();
-        let area = self.state_area(&others)?;
+        let area = self.state_area(&others, MIN_AREA)?;
 
         let names: Vec<String> = places.keys().map(u32::to_string).collect();
         for ((carried, name), place) in plan.keyslots.iter().zip(&names).zip(places.values()) {
             draft.carry(carried, name, place.offset);
         }
-        let how = (ReencryptMode::Reencrypt, &plan.resilience);
-        draft.require(state_keyslot, how, area);
         draft.root.edit(&["segments"], |segments| {
             let old = segments.raw(&segment.to_string());
             let old = old.map_or_else(JsonMembers::default, JsonMembers::parse);
-            let (mut previous, mut last) = (old.clone(), old);
-            previous.set_role(SegmentRole::BackupPrevious);
+            let mut last = old.clone();
             last.set("encryption", &Encryption::AesXtsPlain64.name());
             last.set("sector_size", &plan.sector_size.bytes());
-            last.set_role(SegmentRole::BackupFinal);
-            segments.set("1", &previous);
-            segments.set("2", &last);
+            *segments = backups(&old, &last, None);
         });
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         draft.root.edit(&["digests"], |digests| {
@@ -222,8 +261,16 @@ impl Luks2Header {
             (plan.old.digest, plan.old.volume_key),
             (new_digest, &plan.new.key),
         ]);
-        draft.seal((state_digest, state_keyslot), &keys, plan.pbkdf)?;
-        draft.check_later_room()?;
+        let state = NewState {
+            keyslot: state_keyslot,
+            digest: state_digest,
+            mode: ReencryptMode::Reencrypt,
+            direction: ReencryptDirection::Forward,
+            resilience: &plan.resilience,
+            area,
+            parts: None,
+        };
+        draft.seal(&state, &keys, plan.pbkdf)?;
 
         for (CarriedKeyslot { new, .. }, place) in plan.keyslots.iter().zip(places.values()) {
             durable::write_area(storage, &new.encrypted, place.offset)?;
@@ -234,62 +281,116 @@ impl Luks2Header {
         self.commit(storage, draft)
     }
 
-    /// Begins the encryption of data that are not encrypted yet, and have this header in another
-    /// storage. It must be new, with a segment for the data.
+    /// Begins the encryption of data that are not encrypted yet, or a decryption for good. The header has
+    /// one segment: the data as they will be or are. Calls `prepare` when nothing is left but to write
+    /// the metadata.
     ///
     /// # Errors
-    /// [`ChangeError`]: as for [`Luks2Header::begin_reencryption`].
-    pub fn begin_encryption(
+    /// [`ChangeError`]: as for [`Luks2Header::begin_reencryption`]. `E`: that of `prepare`.
+    pub fn begin_in_place<E>(
         &mut self,
         storage: &dyn Storage,
-        key: ConfirmedKey<'_>,
-        resilience: &Resilience,
-        pbkdf: &PbkdfOptions,
-    ) -> Result<(), ChangeError> {
+        plan: &InPlacePlan<'_>,
+        prepare: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<(), E>, ChangeError> {
         let mut draft = self.begin(storage)?;
         let metadata = self.metadata();
         let (segment, crypt) = metadata.segments.single().ok_or(ChangeError::Missing {
             what: "segment",
             number: 0,
         })?;
-        if metadata.digest_of_segment(segment) != key.digest {
+        if metadata.digest_of_segment(segment) != plan.key.digest {
             return Err(ChangeError::OtherKey);
         }
-        let state_keyslot = free_number("keyslot", None, MAX_NUMBERS, |number| {
-            metadata.areas.contains_key(&number)
-        })?;
-        let state_digest = self.free_digest()?;
-        let how = (ReencryptMode::Encrypt, resilience);
-        draft.require(state_keyslot, how, self.state_area(&[])?);
-        let (offset, size) = (crypt.offset.to_string(), crypt.size.to_string());
-        draft.root.edit(&["segments"], |segments| {
-            let linear = json!({ "type": "linear", "offset": offset, "size": size }).to_string();
-            let (now, mut previous) = (JsonMembers::parse(&linear), JsonMembers::parse(&linear));
-            let last = segments.raw(&segment.to_string());
-            let mut last = last.map_or_else(JsonMembers::default, JsonMembers::parse);
-            previous.set_role(SegmentRole::BackupPrevious);
-            last.set_role(SegmentRole::BackupFinal);
-            segments.set("0", &now);
-            segments.set("1", &previous);
-            segments.set("2", &last);
-        });
-        draft.bind_segments(BTreeMap::from([(key.digest, vec!["2".to_owned()])]));
-        let keys = BTreeMap::from([(key.digest, key.volume_key)]);
-        draft.seal((state_digest, state_keyslot), &keys, pbkdf)?;
-        draft.check_later_room()?;
-        self.commit(storage, draft)
+        let raw = draft.root.raw("segments").map(JsonMembers::parse);
+        let raw =
+            raw.and_then(|segments| Some(JsonMembers::parse(segments.raw(&segment.to_string())?)));
+        let encrypted = raw.unwrap_or_default();
+        let plain = |offset: u64, size: SegmentSize| {
+            let (offset, size) = (offset.to_string(), size.to_string());
+            let json = json!({ "type": "linear", "offset": offset, "size": size });
+            JsonMembers::parse(&json.to_string())
+        };
+        let shift = plan.resilience.shift();
+        let first = plan
+            .moved
+            .zip(shift)
+            .map(|((_, len), shift)| len.min(shift));
+        let moved = |mut whole: JsonMembers| {
+            let (offset, _) = plan.moved?;
+            whole.set("offset", &offset.to_string());
+            whole.set("size", &first?.to_string());
+            Some(whole)
+        };
+        let digest = plan.key.digest;
+        let (segments, bound, (mode, direction)) = match plan.what {
+            InPlace::Encrypt => {
+                let (offset, size) = match plan.moved {
+                    Some((_, len)) => (0, SegmentSize::Fixed(len)),
+                    None => (crypt.offset, crypt.size),
+                };
+                let old = plain(offset, size);
+                let moved = moved(old.clone());
+                let direction = match shift {
+                    Some(_) => ReencryptDirection::Backward,
+                    None => ReencryptDirection::Forward,
+                };
+                let last = if moved.is_some() { "3" } else { "2" };
+                let how = (ReencryptMode::Encrypt, direction);
+                (backups(&old, &encrypted, moved), vec![last], how)
+            }
+            InPlace::Decrypt => {
+                let moved = moved(encrypted.clone());
+                let (offset, direction) = match moved {
+                    Some(_) => (0, ReencryptDirection::Forward),
+                    None => (crypt.offset, ReencryptDirection::Backward),
+                };
+                let bound = if moved.is_some() {
+                    vec!["0", "1", "2"]
+                } else {
+                    vec!["0", "1"]
+                };
+                let segments = backups(&encrypted, &plain(offset, crypt.size), moved);
+                (segments, bound, (ReencryptMode::Decrypt, direction))
+            }
+        };
+        draft.root.set("segments", &segments);
+        let bound = bound.into_iter().map(str::to_owned).collect();
+        draft.bind_segments(BTreeMap::from([(digest, bound)]));
+        let state = NewState {
+            keyslot: free_number("keyslot", None, MAX_NUMBERS, |number| {
+                metadata.areas.contains_key(&number)
+            })?,
+            digest: self.free_digest()?,
+            mode,
+            direction,
+            resilience: &plan.resilience,
+            area: self.state_area(&[], area_for(&plan.resilience, first))?,
+            parts: plan.moved.zip(first).map(|((_, len), first)| {
+                let is_open = plan.what == InPlace::Decrypt && crypt.size == SegmentSize::Dynamic;
+                ReencryptionProgress::all(len, PartState::Old, is_open)
+                    .with(0..first, PartState::Moved)
+            }),
+        };
+        let keys = BTreeMap::from([(digest, plan.key.volume_key)]);
+        draft.seal(&state, &keys, plan.pbkdf)?;
+        match prepare() {
+            Ok(()) => self.commit(storage, draft).map(Ok),
+            Err(error) => Ok(Err(error)),
+        }
     }
 
-    /// Returns the longest gap between the areas of keyslots and `others`, for the state of a zone.
-    fn state_area(&self, others: &[AreaRange]) -> Result<AreaRange, ChangeError> {
+    /// Returns the longest gap between the areas of keyslots and `others`, for the state of a zone. It
+    /// has at least `needed` bytes.
+    fn state_area(&self, others: &[AreaRange], needed: u64) -> Result<AreaRange, ChangeError> {
         let mut area = AreaRange { offset: 0, size: 0 };
         for gap in self.gaps(others) {
             if gap.size > area.size {
                 area = gap;
             }
         }
-        if area.size < MIN_AREA {
-            return Err(ChangeError::NoArea { needed: MIN_AREA });
+        if area.size < needed {
+            return Err(ChangeError::NoArea { needed });
         }
         Ok(area)
     }
@@ -303,100 +404,34 @@ impl Luks2Header {
         self.begin_reencrypting(storage).map(drop)
     }
 
-    /// Writes the checksums of a zone to the area of the state. They are durable on return.
-    ///
-    /// # Errors
-    /// [`ChangeError::WriteArea`].
-    ///
-    /// # Panics
-    /// If no re-encryption is under way.
-    pub fn store_zone(&self, storage: &dyn Storage, bytes: &[u8]) -> Result<(), ChangeError> {
-        let keyslot = self.metadata().reencrypt.as_ref();
-        let (_, keyslot) = keyslot.expect("a re-encryption is under way");
-        durable::write_area(storage, bytes, keyslot.offset)
-    }
-
-    /// Records how far a re-encryption has come. Before a zone begins, what makes it survive a crash
-    /// must be durable; before it is done, its data. The data have `data_len` bytes.
+    /// Records how far a re-encryption has come. `prepare` is called first, with the offset of the
+    /// area of the state. It may write there what makes a zone survive a crash, and returns whether it
+    /// has. Before a zone is recorded as done, its data must be durable.
     ///
     /// # Errors
     /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
-    /// cannot be written.
+    /// cannot be written. `E`: that of `prepare`.
     ///
     /// # Panics
     /// If no re-encryption is under way.
-    pub fn set_reencryption(
+    pub fn set_reencryption<E>(
         &mut self,
         storage: &dyn Storage,
-        progress: ReencryptionProgress,
-        data_len: u64,
-    ) -> Result<(), ChangeError> {
+        progress: &ReencryptionProgress,
+        prepare: impl FnOnce(&dyn Storage, u64) -> Result<bool, E>,
+    ) -> Result<Result<(), E>, ChangeError> {
         let mut draft = self.begin_reencrypting(storage)?;
         let metadata = self.metadata();
         let state = Reencryption::find(metadata)?.expect("a re-encryption is under way");
-        let raw = |role| {
-            let (number, _) = metadata.segments.of_role(role).expect("it has backups");
-            JsonMembers::parse(draft.root.raw("segments").expect("there are segments"))
-                .raw(&number.to_string())
-                .map(JsonMembers::parse)
-                .expect("it is a segment")
-        };
-        let backups = [
-            (SegmentRole::BackupPrevious, state.previous),
-            (SegmentRole::BackupFinal, state.last),
-        ];
-        let mut segments = JsonMembers::default();
-        let mut bindings: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-        let mut number = 0;
-        let mut add = |json: &JsonMembers, digests: &[Option<u32>]| {
-            segments.set(&number.to_string(), json);
-            for digest in digests.iter().flatten() {
-                let segments = bindings.entry(*digest).or_default();
-                // Without a new key both are the same.
-                if !segments.contains(&number.to_string()) {
-                    segments.push(number.to_string());
-                }
-            }
-            number += 1;
-        };
-        let zone = progress.zone.unwrap_or(0);
-        let rest = progress.done + zone;
-        let [previous, last] = [state.previous, state.last];
-        for (backup, range, role, digests) in [
-            (
-                last,
-                0..progress.done,
-                SegmentRole::Regular,
-                vec![last.digest],
-            ),
-            (
-                last,
-                progress.done..rest,
-                SegmentRole::InReencryption,
-                vec![previous.digest, last.digest],
-            ),
-            (
-                previous,
-                rest..data_len,
-                SegmentRole::Regular,
-                vec![previous.digest],
-            ),
-        ] {
-            if range.is_empty() {
-                continue;
-            }
-            let mut json = raw(backup.entry.role);
-            let is_last = range.end == data_len && role == SegmentRole::Regular;
-            json.set_stretch(backup, range.start, (!is_last).then_some(range.end));
-            json.set_role(role);
-            add(&json, &digests);
+        match prepare(storage, state.keyslot.offset) {
+            Ok(false) => {}
+            Ok(true) => storage
+                .sync()
+                .map_err(|source| ChangeError::Sync { source })?,
+            Err(error) => return Ok(Err(error)),
         }
-        for (role, backup) in backups {
-            add(&raw(role), &[backup.digest]);
-        }
-        draft.root.set("segments", &segments);
-        draft.bind_segments(bindings);
-        self.commit(storage, draft)
+        draft.set_parts(metadata, &state, progress);
+        self.commit(storage, draft).map(Ok)
     }
 
     /// Ends a re-encryption whose data are all done. The old key and its keyslots vanish, also those
@@ -430,7 +465,7 @@ impl Luks2Header {
         let mut segment = JsonMembers::parse(draft.root.raw("segments").unwrap_or("{}"));
         segment = JsonMembers::parse(segment.raw(&last.to_string()).unwrap_or("{}"));
         segment.set_role(SegmentRole::Regular);
-        if let SegmentSize::Fixed(size) = state.previous.entry.size() {
+        if let (SegmentSize::Fixed(size), None) = (state.previous.entry.size(), state.moved) {
             // cryptsetup does not keep the size.
             segment.set("size", &size.to_string());
         }
@@ -467,24 +502,6 @@ impl Luks2Header {
 }
 
 impl MetadataDraft {
-    /// Adds the keyslot `reencrypt` with this number and area, and the requirement.
-    fn require(
-        &mut self,
-        number: u32,
-        (mode, resilience): (ReencryptMode, &Resilience),
-        area: AreaRange,
-    ) {
-        self.root.edit(&["keyslots"], |keyslots| {
-            keyslots.set(&number.to_string(), &state_json(mode, resilience, area));
-        });
-        self.root.edit(&["config"], |config| {
-            config.set(
-                "requirements",
-                &json!({ "mandatory": ["online-reencrypt-v2"] }),
-            );
-        });
-    }
-
     /// Adds a keyslot with the priority and tokens of the one that it takes over from.
     fn carry(&mut self, CarriedKeyslot { from, new }: &CarriedKeyslot, name: &str, offset: u64) {
         let from = from.to_string();
@@ -535,19 +552,27 @@ impl MetadataDraft {
         });
     }
 
-    /// Makes the digest over the state of a re-encryption, with this number and for this keyslot.
-    /// `keys` are those of the data, by the numbers of their digests.
+    /// Adds the state of a re-encryption: its keyslot, the requirement, and the digest over it. The
+    /// draft has the backup segments. `keys` are those of the data, by the numbers of their digests.
     fn seal(
         &mut self,
-        (number, keyslot): (u32, u32),
+        new: &NewState<'_>,
         keys: &BTreeMap<u32, &VolumeKey>,
         pbkdf: &PbkdfOptions,
     ) -> Result<(), ChangeError> {
+        let (keyslot, number) = (new.keyslot.to_string(), new.digest.to_string());
+        self.root.edit(&["keyslots"], |keyslots| {
+            keyslots.set(&keyslot, &new.json())
+        });
+        self.root.edit(&["config"], |config| {
+            let requirement = json!({ "mandatory": [new.requirement()] });
+            config.set("requirements", &requirement);
+        });
         let set = |draft: &mut Self, digest: &NewDigest| {
-            let json = digest.json(&[&keyslot.to_string()], &[]);
-            draft.root.edit(&["digests"], |digests| {
-                digests.set(&number.to_string(), &json);
-            });
+            let json = digest.json(&[&keyslot], &[]);
+            draft
+                .root
+                .edit(&["digests"], |digests| digests.set(&number, &json));
         };
         // Parsed with the digest of something else, because a keyslot must have one.
         let make = |secret: &[u8]| NewDigest::make(secret, HASH, pbkdf).map_err(ChangeError::from);
@@ -560,9 +585,144 @@ impl MetadataDraft {
             .filter_map(|(digest, _)| keys.get(digest).map(|key| key.expose()))
             .collect();
         let bytes: SecretBytes = state.bytes(&covered);
+        if let Some(parts) = &new.parts {
+            self.set_parts(&metadata, &state, parts);
+        }
         set(self, &make(bytes.expose())?);
-        Ok(())
+        self.check_later_room()
     }
+
+    /// Sets the segments of the data to those of `progress`, and keeps the backup segments.
+    fn set_parts(
+        &mut self,
+        metadata: &Metadata,
+        state: &Reencryption<'_>,
+        progress: &ReencryptionProgress,
+    ) {
+        let old = self.root.raw("segments").map(JsonMembers::parse);
+        let old = old.expect("there are segments");
+        let raw = |role| {
+            let (number, _) = metadata.segments.of_role(role)?;
+            old.raw(&number.to_string()).map(JsonMembers::parse)
+        };
+        let mut segments = JsonMembers::default();
+        let mut bindings: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        let mut number = 0;
+        let mut add = |json: &JsonMembers, digests: &[Option<u32>]| {
+            segments.set(&number.to_string(), json);
+            for digest in digests.iter().flatten() {
+                let segments = bindings.entry(*digest).or_default();
+                // Without a new key both are the same.
+                if !segments.contains(&number.to_string()) {
+                    segments.push(number.to_string());
+                }
+            }
+            number += 1;
+        };
+        let (previous, last) = (state.previous, state.last);
+        for (range, part) in progress.parts() {
+            let (backup, digests, role) = match part {
+                PartState::Moved => {
+                    let moved = state.moved.expect("data were moved");
+                    (moved, vec![moved.digest], SegmentRole::Regular)
+                }
+                PartState::Old => (previous, vec![previous.digest], SegmentRole::Regular),
+                PartState::Zone => {
+                    let both = vec![previous.digest, last.digest];
+                    (last, both, SegmentRole::InReencryption)
+                }
+                PartState::New => (last, vec![last.digest], SegmentRole::Regular),
+            };
+            let mut json = raw(backup.entry.role).expect("it is one of the segments");
+            let is_last = range.end == progress.len() && *part != PartState::Zone;
+            let is_open = is_last && progress.is_open;
+            json.set_stretch(backup, range.start, (!is_open).then_some(range.end));
+            json.set_role(role);
+            add(&json, &digests);
+        }
+        let backups = [
+            (SegmentRole::BackupMoved, state.moved),
+            (SegmentRole::BackupPrevious, Some(previous)),
+            (SegmentRole::BackupFinal, Some(last)),
+        ];
+        for (role, backup) in backups {
+            if let (Some(json), Some(backup)) = (raw(role), backup) {
+                add(&json, &[backup.digest]);
+            }
+        }
+        self.root.set("segments", &segments);
+        self.bind_segments(bindings);
+    }
+}
+
+/// The state of a re-encryption that is to begin.
+struct NewState<'a> {
+    keyslot: u32,
+    digest: u32,
+    mode: ReencryptMode,
+    direction: ReencryptDirection,
+    resilience: &'a Resilience,
+    area: AreaRange,
+    /// The parts of the data, if they are not all as before.
+    parts: Option<ReencryptionProgress>,
+}
+
+impl NewState<'_> {
+    /// The requirement of the metadata. cryptsetup takes version 3 for the resiliences that it
+    /// introduced.
+    fn requirement(&self) -> &'static str {
+        match self.resilience {
+            Resilience::DataShiftJournal { .. } | Resilience::DataShiftChecksum { .. } => {
+                "online-reencrypt-v3"
+            }
+            _ => "online-reencrypt-v2",
+        }
+    }
+
+    /// Returns the keyslot `reencrypt`.
+    fn json(&self) -> serde_json::Value {
+        let mut json = json!({
+            "type": "reencrypt",
+            "key_size": 1,
+            "area": {
+                "type": self.resilience.name(),
+                "offset": self.area.offset.to_string(),
+                "size": self.area.size.to_string(),
+            },
+            "mode": self.mode.name(),
+            "direction": self.direction.name(),
+            "priority": 0,
+        });
+        let area = &mut json["area"];
+        if let Some((hash, sector_size)) = self.resilience.checksum() {
+            area["hash"] = hash.into();
+            area["sector_size"] = sector_size.into();
+        }
+        if let Some(shift) = self.resilience.shift() {
+            area["shift_size"] = shift.to_string().into();
+        }
+        json
+    }
+}
+
+/// Returns the segments of data that are all `old` and will be `last`. Their beginning may be moved.
+fn backups(old: &JsonMembers, last: &JsonMembers, moved: Option<JsonMembers>) -> JsonMembers {
+    let with = |segment: &JsonMembers, role| {
+        let mut segment = segment.clone();
+        segment.set_role(role);
+        segment
+    };
+    let all = [
+        Some(with(old, SegmentRole::Regular)),
+        moved.map(|moved| with(&moved, SegmentRole::BackupMoved)),
+        Some(with(old, SegmentRole::BackupPrevious)),
+        Some(with(last, SegmentRole::BackupFinal)),
+    ];
+    let mut segments = JsonMembers::default();
+    for (segment, number) in all.into_iter().flatten().zip(0..) {
+        segments.set(&number.to_string(), &segment);
+    }
+    segments
 }
 
 impl JsonMembers {
@@ -590,23 +750,19 @@ impl JsonMembers {
     }
 }
 
-/// Returns the keyslot `reencrypt` with this area.
-fn state_json(mode: ReencryptMode, resilience: &Resilience, area: AreaRange) -> serde_json::Value {
-    let mut json = json!({
-        "type": "reencrypt",
-        "key_size": 1,
-        "area": {
-            "type": resilience.name(),
-            "offset": area.offset.to_string(),
-            "size": area.size.to_string(),
-        },
-        "mode": mode.name(),
-        "direction": ReencryptDirection::Forward.name(),
-        "priority": 0,
-    });
-    if let Some((hash, sector_size)) = resilience.checksum() {
-        json["area"]["hash"] = hash.into();
-        json["area"]["sector_size"] = sector_size.into();
-    }
-    json
+/// Returns how many bytes the area of the state needs. Data that were moved, `first` bytes, are one
+/// zone.
+fn area_for(resilience: &Resilience, first: Option<u64>) -> u64 {
+    let first = first.unwrap_or(0);
+    let needed = match resilience {
+        Resilience::DataShiftJournal { .. } => first,
+        Resilience::DataShiftChecksum {
+            hash, sector_size, ..
+        } => {
+            let len = HashAlgorithm::by_name(hash).map_or(0, HashAlgorithm::output_len);
+            first.div_ceil(u64::from(*sector_size)) * len as u64
+        }
+        _ => 0,
+    };
+    needed.max(MIN_AREA)
 }

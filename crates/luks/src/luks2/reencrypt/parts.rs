@@ -15,7 +15,10 @@
 //! would have overwritten. A hot zone lies where `final` has it, at any position. Only the segments
 //! themselves show how far the re-encryption has come.
 
+use std::ops::Range;
+
 use super::{
+    change::DataEnd,
     error::ReencryptionError,
     state::{BackupSegment, Reencryption},
 };
@@ -35,14 +38,126 @@ struct DataPart<'a> {
     position: u64,
 }
 
-/// How far a re-encryption has come, in bytes of the plaintext. Forward, the first `done` bytes are
-/// done.
+/// How a part of the data is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartState {
+    /// As before, but at another place, because the rest would have overwritten it.
+    Moved,
+    /// As before the re-encryption.
+    Old,
+    /// The re-encryption works on it: some of it is old and some is new.
+    Zone,
+    /// As after the re-encryption.
+    New,
+}
+
+/// How far a re-encryption has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReencryptionProgress {
-    /// The number of bytes that are done.
-    pub done: u64,
-    /// The number of bytes after them, if any, on which it works.
-    pub zone: Option<u64>,
+    /// The parts of the plaintext, in bytes and in order. Neighbours have different states.
+    parts: Vec<(Range<u64>, PartState)>,
+    /// Whether the metadata leave open where the data end: they have all of the storage.
+    pub(super) is_open: bool,
+}
+
+impl ReencryptionProgress {
+    /// Returns the progress of data of `len` bytes that are in one state.
+    pub(super) fn all(len: u64, state: PartState, is_open: bool) -> Self {
+        let mut all = Self {
+            parts: Vec::new(),
+            is_open,
+        };
+        all.push(0..len, state);
+        all
+    }
+
+    fn push(&mut self, range: Range<u64>, state: PartState) {
+        match self.parts.last_mut() {
+            _ if range.is_empty() => {}
+            Some((last, same)) if *same == state => last.end = range.end,
+            _ => self.parts.push((range, state)),
+        }
+    }
+
+    /// Returns the parts of the plaintext, in bytes and in order.
+    #[must_use]
+    pub fn parts(&self) -> &[(Range<u64>, PartState)] {
+        &self.parts
+    }
+
+    /// Returns the length of the data in bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.parts.last().map_or(0, |(range, _)| range.end)
+    }
+
+    /// Returns whether there are no data.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Returns the number of bytes that are done.
+    #[must_use]
+    pub fn done(&self) -> u64 {
+        let done = self
+            .parts
+            .iter()
+            .filter(|(_, state)| *state == PartState::New);
+        done.map(|(range, _)| range.end - range.start).sum()
+    }
+
+    /// Returns the zone on which the re-encryption works, or worked when it was interrupted.
+    #[must_use]
+    pub fn zone(&self) -> Option<Range<u64>> {
+        let mut parts = self.parts.iter();
+        let (zone, _) = parts.find(|(_, state)| *state == PartState::Zone)?;
+        Some(zone.clone())
+    }
+
+    /// Returns the next zone, of at most `longest` bytes; `None` when all is done. Data that were moved
+    /// come last, and all at once.
+    #[must_use]
+    pub fn next(&self, direction: ReencryptDirection, longest: u64) -> Option<Range<u64>> {
+        let mut old = self
+            .parts
+            .iter()
+            .filter(|(_, state)| *state == PartState::Old);
+        let old = match direction {
+            ReencryptDirection::Forward => old.next(),
+            ReencryptDirection::Backward => old.next_back(),
+        };
+        let Some((Range { start, end }, _)) = old else {
+            let mut moved = self.parts.iter();
+            let (moved, _) = moved.find(|(_, state)| *state == PartState::Moved)?;
+            return Some(moved.clone());
+        };
+        Some(match direction {
+            ReencryptDirection::Forward => {
+                *start..end.min(&start.saturating_add(longest)).to_owned()
+            }
+            ReencryptDirection::Backward => {
+                start.max(&end.saturating_sub(longest)).to_owned()..*end
+            }
+        })
+    }
+
+    /// Returns the progress after the state of `range` has become `state`.
+    #[must_use]
+    pub fn with(&self, range: Range<u64>, state: PartState) -> Self {
+        let mut next = Self {
+            parts: Vec::new(),
+            ..*self
+        };
+        for (part, old) in &self.parts {
+            next.push(part.start..part.end.min(range.start), *old);
+            if (part.start..part.end).contains(&range.start) {
+                next.push(range.clone(), state);
+            }
+            next.push(part.start.max(range.end)..part.end, *old);
+        }
+        next
+    }
 }
 
 /// Why a part is not a stretch of a backup segment. Ordered from the worst match to the closest.
@@ -102,28 +217,62 @@ impl Reencryption<'_> {
         self.check_len(position, &roles)
     }
 
-    /// Returns how far a re-encryption has come from the first byte on. The data have `data_len`
-    /// bytes, and [`Reencryption::check_parts`] has accepted them.
-    pub(super) fn progress(&self, metadata: &Metadata, data_len: u64) -> ReencryptionProgress {
-        let mut done = 0;
+    /// Returns where the data end, and how far the re-encryption has come if they have `data_len`
+    /// bytes. [`Reencryption::check_parts`] has accepted them.
+    pub(super) fn progress(
+        &self,
+        metadata: &Metadata,
+        data_len: u64,
+    ) -> (DataEnd, ReencryptionProgress) {
+        let mut parts = Vec::new();
+        let mut position = 0;
+        let mut end = DataEnd::At(0);
         for (segment, entry) in metadata.segments.data() {
-            let len = match entry.size() {
-                SegmentSize::Fixed(size) => size,
-                SegmentSize::Dynamic => data_len.saturating_sub(done),
-            };
-            let zone = (entry.role == SegmentRole::InReencryption).then_some(len);
             let part = DataPart {
                 segment,
                 entry,
                 digest: entry.crypt().map(|_| metadata.digest_of_segment(segment)),
-                position: done,
+                position,
             };
-            if zone.is_some() || self.misfit(&part, self.last).is_some() {
-                return ReencryptionProgress { done, zone };
+            let is = |backup: BackupSegment<'_>| self.misfit(&part, backup).is_none();
+            let state = match self.moved {
+                _ if entry.role == SegmentRole::InReencryption => PartState::Zone,
+                Some(moved) if is(moved) => PartState::Moved,
+                _ if is(self.last) => PartState::New,
+                _ => PartState::Old,
+            };
+            parts.push((position, state));
+            match entry.size() {
+                SegmentSize::Fixed(size) => {
+                    position += size;
+                    end = DataEnd::At(position);
+                }
+                SegmentSize::Dynamic => end = DataEnd::After(position),
             }
-            done += len;
         }
-        ReencryptionProgress { done, zone: None }
+        if let SegmentSize::Fixed(size) = self.previous.entry.size() {
+            end = DataEnd::At(size);
+        }
+        let len = match end {
+            DataEnd::At(end) => end,
+            DataEnd::After(_) => data_len,
+        };
+        // The moved part has a fixed size, even if it has all of the data.
+        let last = parts.last().map_or(0, |(begin, _)| *begin);
+        let is_moved = self
+            .moved
+            .is_some_and(|moved| moved.entry.size().reaches(last));
+        let is_open = self.previous.entry.size() == SegmentSize::Dynamic
+            && (is_moved || matches!(end, DataEnd::After(_)));
+        let mut progress = ReencryptionProgress {
+            parts: Vec::new(),
+            is_open,
+        };
+        let ends = parts.iter().skip(1).map(|(begin, _)| *begin).chain([len]);
+        for ((begin, state), end) in parts.iter().zip(ends) {
+            progress.push(*begin..end, *state);
+        }
+        (end, progress)
     }
 
     /// Returns why `part` is not a stretch of `backup`; `None` if it is.

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Begins a re-encryption with a new key.
+
+use std::{collections::BTreeMap, path::Path};
+
+use luxor_engine::SecretBytes;
+use luxor_files::DataFile;
+use luxor_luks::{
+    CarriedKeyslot, ConfirmedKey, NewVolumeKey, PbkdfOptions, ReencryptionPlan, SegmentSize,
+    UnlockOptions,
+};
+use luxor_volume::{Encryption, VolumeKey};
+
+use super::ReencryptOptions;
+use crate::{Context, Engine, Error, ErrorClass, Result, Secrets, Volume, trailer::length_at_end};
+
+/// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
+/// digests.
+pub(super) fn begin(
+    volume: &mut Volume,
+    data: &DataFile,
+    secrets: &dyn Secrets,
+    options: &ReencryptOptions,
+    engine: &Engine,
+    context: &Context,
+) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
+    let name = volume.data_name();
+    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let data_len = volume.payload_len()?.unwrap_or_default();
+    // The program that continues it takes all that the storage has for data.
+    let storage_len = data.len()?;
+    let whole = volume
+        .header
+        .luks2()
+        .map(|luks2| luks2.data_len(storage_len));
+    if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
+        let text = format!("it has {data_len} bytes of data, and something else after them");
+        return Err(refused(text).hint("`luxor resize --shrink` cuts that off."));
+    }
+    let Some(segment) = volume.header.segment().cloned() else {
+        return Err(refused("its data consist of several parts".to_owned()));
+    };
+    let sector_size = options.sector_size.unwrap_or(segment.geometry.sector_size);
+    if !data_len.is_multiple_of(sector_size.bytes() as u64) {
+        return Err(refused(format!(
+            "the data have {data_len} bytes, which is not a multiple of the new sector size \
+             ({sector_size})"
+        )));
+    }
+    let default = || PbkdfOptions {
+        kind: volume.header.version().default_pbkdf(),
+        ..PbkdfOptions::default()
+    };
+    let pbkdf = options.pbkdf.clone().unwrap_or_else(default);
+
+    let opened = open_keyslots(volume, secrets, options, engine, context)?;
+    let (old, digest) = (&opened.key, opened.digest);
+    let key_len = options.key_len.unwrap_or(old.expose().len());
+    let new = VolumeKey::random(key_len, Encryption::AesXtsPlain64);
+    let new = new.map_err(|error| refused(error.to_string()))?;
+    let step = context.events.step("Making the keyslots");
+    let new = NewVolumeKey::of(new, &pbkdf)?;
+    let mut keyslots = Vec::new();
+    for (from, secret) in &opened.secrets {
+        let made = new.keyslot(secret.expose(), &pbkdf, &*engine.backend)?;
+        keyslots.push(CarriedKeyslot {
+            from: *from,
+            new: made,
+        });
+        context.check_cancelled()?;
+    }
+    drop(step);
+    let file_length = if volume.header.has_trailer() {
+        let keys = BTreeMap::from([(digest, old.clone())]);
+        let plaintext = volume.plaintext_of(keys)?;
+        let input = data.input()?;
+        let length = length_at_end(&input, &plaintext, engine, volume.header.uuid())?;
+        Some(length.ok_or_else(|| {
+            let text = "the trailer that ends the file in it is not the last sector";
+            refused(text.to_owned()).hint("Decrypt it, and encrypt the file again.")
+        })?)
+    } else {
+        None
+    };
+    if segment.geometry.iv_offset != 0 || segment.size != SegmentSize::Dynamic {
+        let text = "its data have a first IV or a length in the metadata, which cryptsetup would not \
+                    keep: do not continue with cryptsetup";
+        context.events.warning(&format!("{name}: {text}"));
+    }
+    let unit = segment.geometry.sector_size.max(sector_size);
+    let plan = ReencryptionPlan {
+        old: ConfirmedKey {
+            digest,
+            volume_key: old,
+        },
+        new: &new,
+        keyslots: &keyslots,
+        sector_size,
+        resilience: options.protection.unwrap_or_default().resilience(unit),
+        pbkdf: &pbkdf,
+        file_length,
+    };
+    volume.change(context, |header, storage| {
+        let header = header.luks2_mut().expect("it is LUKS2");
+        header.begin_reencryption(storage, &plan)
+    })?;
+    let state = volume.reencryption(data_len)?;
+    let new_cipher = state
+        .new
+        .cipher
+        .ok_or_else(|| refused("it has no key".to_owned()))?;
+    let keys = [(digest, old.clone()), (new_cipher.key, new.into_key())];
+    Ok((data_len, keys.into()))
+}
+
+/// The key of the data, and the secrets of the keyslots that are kept.
+struct OpenedKeyslots {
+    digest: u32,
+    key: VolumeKey,
+    secrets: Vec<(u32, SecretBytes)>,
+}
+
+fn open_keyslots(
+    volume: &Volume,
+    secrets: &dyn Secrets,
+    options: &ReencryptOptions,
+    engine: &Engine,
+    context: &Context,
+) -> Result<OpenedKeyslots> {
+    let name = volume.name();
+    let of_data = volume.header.data_keyslots();
+    let mut wanted = options.keyslots.clone();
+    if wanted.is_empty() {
+        wanted.clone_from(&of_data);
+    }
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut found: Vec<(u32, SecretBytes)> = Vec::new();
+    let mut key = None;
+    for number in wanted {
+        let unlock = UnlockOptions {
+            keyslots: vec![number],
+            ..options.unlock.clone()
+        };
+        let open =
+            |secrets: &dyn Secrets| volume.unlock(secrets, &*engine.backend, &unlock, context);
+        let mut known = found.iter().map(|(_, secret)| secret);
+        let opened = known.find_map(|secret| open(secret).ok());
+        let (unlocked, secret) = match opened {
+            Some(opened) => opened,
+            None => open(&OfKeyslot { secrets, number }).map_err(|error| match error.class() {
+                ErrorClass::NoKey if of_data.len() > 1 => error.hint(
+                    "All keyslots are kept. To keep one of them and remove the others, name it \
+                         with --key-slot.",
+                ),
+                _ => error,
+            })?,
+        };
+        found.push((number, secret));
+        key = Some((unlocked.digest, unlocked.volume_key));
+    }
+    let Some((digest, key)) = key else {
+        return Err(Error::new(
+            ErrorClass::NoKey,
+            format!("{name}: it has no keyslot"),
+        ));
+    };
+    for number in of_data {
+        if found.iter().all(|(kept, _)| *kept != number) {
+            let text = format!("{name}: keyslot {number} will be removed");
+            context.events.warning(&text);
+        }
+    }
+    Ok(OpenedKeyslots {
+        digest,
+        key,
+        secrets: found,
+    })
+}
+
+/// Secrets for one keyslot.
+struct OfKeyslot<'a> {
+    secrets: &'a dyn Secrets,
+    number: u32,
+}
+
+impl Secrets for OfKeyslot<'_> {
+    fn secret(&self, volume: &Path) -> Result<SecretBytes> {
+        self.secrets.keyslot_secret(volume, self.number)
+    }
+
+    fn ask_again(&self, wrong: &Error) -> bool {
+        self.secrets.ask_again(wrong)
+    }
+
+    fn are_volume_keys(&self) -> bool {
+        self.secrets.are_volume_keys()
+    }
+}

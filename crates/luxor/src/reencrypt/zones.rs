@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Does the zones of a re-encryption that has begun, one after the other, and ends it.
+
+use std::{collections::BTreeMap, convert::Infallible, num::NonZeroUsize, ops::Range, sync::Arc};
+
+use luxor_engine::{Buffer, LoadedKey};
+use luxor_luks::{
+    ChangeError, DataEnd, Luks2Header, PartState, ReencryptMode, ReencryptionProgress,
+    ReencryptionState, Resilience, StoredData,
+};
+use luxor_sector::{
+    Storage,
+    rewrite::{Blocks, Rewrite, RewriteError, Side},
+};
+use luxor_volume::{HashAlgorithm, VolumeKey};
+
+use crate::{Context, Engine, Error, Result, Volume};
+
+/// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
+/// done before an interruption takes effect.
+const ZONE: u64 = 128 << 20;
+
+/// A re-encryption that has begun.
+pub(super) struct Reencryption<'a> {
+    pub volume: Volume,
+    pub name: String,
+    pub data: Arc<dyn Storage>,
+    /// The number of bytes that the storage has for data.
+    pub data_len: u64,
+    /// The keys of the data, by the numbers of their digests.
+    pub keys: BTreeMap<u32, VolumeKey>,
+    pub engine: Engine,
+    pub context: &'a Context,
+}
+
+/// The data before or after it, with the key.
+struct Loaded {
+    stored: StoredData,
+    key: Option<Box<dyn LoadedKey>>,
+}
+
+/// How a zone survives a crash.
+enum Guard {
+    /// What it was is still there: it is written at another place.
+    Shift,
+    Checksums(Checksums),
+    Journal,
+    None,
+}
+
+impl Reencryption<'_> {
+    /// Does what is left, and ends it. A zone has at most `wanted` bytes.
+    pub(super) fn run(mut self, wanted: Option<u64>) -> Result<()> {
+        let state = self.volume.reencryption(self.data_len)?;
+        self.check(&state)?;
+        let zones = Zones {
+            old: self.load(state.old)?,
+            new: self.load(state.new)?,
+            moved: match state.moved {
+                Some((moved, len)) => Some((self.load(moved)?, len)),
+                None => None,
+            },
+            data: Arc::clone(&self.data),
+            threads: self.engine.threads,
+            state,
+        };
+        let longest = zones
+            .longest(wanted.unwrap_or(ZONE))
+            .map_err(|text| self.failed(&text))?;
+        let mut progress = zones.state.progress.clone();
+        let mut buffer = Buffer::zeroed(0);
+        if let Some(zone) = progress.zone() {
+            self.recover(&zones, &zone, &mut buffer)?;
+            progress = progress.with(zone, PartState::New);
+            self.record(&progress)?;
+        }
+        let report =
+            self.context
+                .events
+                .bytes("Re-encrypting", self.name.clone(), Some(progress.len()));
+        report.at(progress.done());
+        while let Some(zone) = progress.next(zones.state.direction, longest) {
+            self.context.check_cancelled()?;
+            progress = progress.with(zone.clone(), PartState::Zone);
+            self.zone(&zones, &zone, &progress, &mut buffer)?;
+            progress = progress.with(zone, PartState::New);
+            self.record(&progress)?;
+            report.at(progress.done());
+        }
+        drop(report);
+        self.forget_moved(&zones.state)?;
+        self.change(Luks2Header::end_reencryption)
+    }
+
+    /// Checks that the data end where the metadata require it, that everything is in whole sectors, and
+    /// that the storage has all places. Data that are too short are others, or only a part.
+    fn check(&self, state: &ReencryptionState) -> Result<()> {
+        let data_len = self.data_len;
+        let is_there = match state.end {
+            DataEnd::At(end) => data_len >= end,
+            DataEnd::After(begin) => data_len > begin,
+        };
+        let len = state.progress.len();
+        let places = [(state.old, len), (state.new, len)];
+        let mut places = places.into_iter().chain(state.moved);
+        let storage_len = self
+            .data
+            .len()
+            .map_err(|error| Error::io(format!("{}: cannot find its length", self.name), &error))?;
+        let mut has = |(stored, len): (StoredData, u64)| {
+            stored
+                .offset
+                .checked_add(len)
+                .is_some_and(|end| end <= storage_len)
+        };
+        if !is_there || !places.all(&mut has) {
+            let text = format!("it has {data_len} bytes of data, and some are missing");
+            return Err(self.failed(&text));
+        }
+        let unit = longest_sector(state);
+        let ends = state.progress.parts().iter().map(|(range, _)| range.end);
+        let mut ends = ends.filter(|end| !end.is_multiple_of(unit));
+        if let Some(place) = ends.next() {
+            let text =
+                format!("byte {place} of the data is not the end of a sector of {unit} bytes");
+            return Err(self.failed(&text));
+        }
+        match self.volume.header.file_length() {
+            Some(length) if length > len => {
+                let text =
+                    format!("it holds a file of {length} bytes, and has {len} bytes of data");
+                Err(self.failed(&text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Does a zone; `progress` already has it. It is durable on return, but not recorded as done.
+    fn zone(
+        &mut self,
+        zones: &Zones,
+        zone: &Range<u64>,
+        progress: &ReencryptionProgress,
+        buffer: &mut Buffer,
+    ) -> Result<()> {
+        let rewrite = zones.rewrite(zone);
+        let guard = zones.guard(zone).map_err(|text| self.failed(&text))?;
+        if matches!(guard, Guard::Journal) {
+            self.reserve(buffer, zone)?;
+        }
+        let bytes = &mut buffer[..];
+        let checksums = match &guard {
+            Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
+            _ => Ok(Vec::new()),
+        };
+        let checksums = checksums.map_err(|error| self.rewriting(&error))?;
+        let recorded = self.change(|header, storage| {
+            header.set_reencryption(storage, progress, |area, offset| match guard {
+                Guard::Journal => rewrite.keep(zone, bytes, area, offset).map(|()| true),
+                Guard::Checksums(_) => {
+                    let written = area.write_all_at(&checksums, offset);
+                    written.map_err(|source| RewriteError::Write { offset, source })?;
+                    Ok(true)
+                }
+                Guard::Shift | Guard::None => Ok(false),
+            })
+        })?;
+        recorded.map_err(|error| self.rewriting(&error))?;
+        let changed = match guard {
+            Guard::Journal => rewrite.run_from(zone, &mut buffer[..]),
+            _ => rewrite.run(zone),
+        };
+        changed.map_err(|error| self.rewriting(&error))?;
+        self.sync()
+    }
+
+    /// Finishes a zone within which a re-encryption was interrupted.
+    fn recover(&mut self, zones: &Zones, zone: &Range<u64>, buffer: &mut Buffer) -> Result<()> {
+        let rewrite = zones.rewrite(zone);
+        let guard = zones.guard(zone).map_err(|text| self.failed(&text))?;
+        match guard {
+            Guard::None => {
+                let text = format!(
+                    "the re-encryption was interrupted within a zone of {} bytes from byte {} of \
+                     the plaintext on, which nothing protects (resilience {})",
+                    zone.end - zone.start,
+                    zone.start,
+                    zones.state.resilience.name(),
+                );
+                return Err(self.failed(&text));
+            }
+            Guard::Journal => self.reserve(buffer, zone)?,
+            _ => {}
+        }
+        let (offset, _) = zones.state.area;
+        // Under the lock, so that the area is that of this zone.
+        let done = self.change(|header, storage| {
+            header.check_unchanged(storage)?;
+            let read = |bytes: &mut [u8]| {
+                let read = storage.read_exact_at(bytes, offset);
+                read.map_err(|source| ChangeError::ReadArea { offset, source })
+            };
+            Ok(match guard {
+                Guard::Checksums(blocks) => {
+                    let len = usize::try_from(blocks.area_len(zone)).expect("an area is short");
+                    let mut checksums = vec![0; len];
+                    read(&mut checksums)?;
+                    blocks.with(|blocks| rewrite.run_where_old(zone, blocks, &checksums))
+                }
+                Guard::Journal => {
+                    read(&mut buffer[..])?;
+                    rewrite.run_from(zone, &mut buffer[..])
+                }
+                Guard::Shift | Guard::None => rewrite.run(zone),
+            })
+        })?;
+        done.map_err(|error| self.rewriting(&error))?;
+        self.sync()
+    }
+
+    /// Overwrites the place to which the beginning of plain data was moved, which nobody needs any
+    /// more.
+    fn forget_moved(&self, state: &ReencryptionState) -> Result<()> {
+        const PIECE: usize = 1 << 20;
+        let Some((moved, len)) = state.moved.filter(|_| state.mode == ReencryptMode::Encrypt)
+        else {
+            return Ok(());
+        };
+        let random = |len| {
+            let mut bytes = vec![0; len];
+            getrandom::fill(&mut bytes).map(|()| bytes)
+        };
+        for at in (moved.offset..moved.offset + len).step_by(PIECE) {
+            let rest = usize::try_from(moved.offset + len - at).unwrap_or(PIECE);
+            let bytes = random(rest.min(PIECE)).map_err(|error| {
+                self.failed(&format!("the system has no random bytes: {error}"))
+            })?;
+            let written = self.data.write_all_at(&bytes, at);
+            written.map_err(|error| {
+                let text = format!("{}: cannot overwrite byte {at}", self.name);
+                Error::io(text, &error)
+            })?;
+        }
+        self.sync()
+    }
+
+    fn record(&mut self, progress: &ReencryptionProgress) -> Result<()> {
+        let Ok(()) = self.change(|header, storage| {
+            header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))
+        })?;
+        Ok(())
+    }
+
+    /// Makes `buffer` as long as the zone.
+    fn reserve(&self, buffer: &mut Buffer, zone: &Range<u64>) -> Result<()> {
+        let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
+        if buffer.len() != len {
+            *buffer = Buffer::try_zeroed(len).map_err(|_| {
+                let text = format!("not enough memory: a zone has {len} bytes");
+                self.failed(&text)
+                    .hint("A smaller --hotzone-size needs less.")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn load(&self, stored: StoredData) -> Result<Loaded> {
+        let key = match stored.cipher {
+            Some(cipher) => {
+                let key = self.keys.get(&cipher.key);
+                let key = key.ok_or_else(|| self.failed("a key of the data is missing"))?;
+                Some(self.engine.load_volume_key(key, cipher.encryption)?)
+            }
+            None => None,
+        };
+        Ok(Loaded { stored, key })
+    }
+
+    /// Changes the metadata as [`Volume::change`] does, also after an interruption: what has begun
+    /// must be finished.
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Luks2Header, &dyn Storage) -> std::result::Result<T, ChangeError>,
+    ) -> Result<T> {
+        let context = Context {
+            cancel: Arc::default(),
+            ..self.context.clone()
+        };
+        self.volume.change(&context, |header, storage| {
+            change(header.luks2_mut().expect("it is LUKS2"), storage)
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.data.sync();
+        synced.map_err(|error| {
+            let text = format!("{}: cannot make the data durable", self.name);
+            Error::io(text, &error)
+        })
+    }
+
+    fn failed(&self, text: &str) -> Error {
+        Error::failure(format!("{}: {text}", self.name))
+    }
+
+    fn rewriting(&self, error: &RewriteError) -> Error {
+        let hint = "Unless --resilience is none, the same command continues.";
+        self.failed(&error.to_string()).hint(hint)
+    }
+}
+
+/// What does not change while the zones are done.
+struct Zones {
+    state: ReencryptionState,
+    data: Arc<dyn Storage>,
+    threads: NonZeroUsize,
+    old: Loaded,
+    new: Loaded,
+    /// The part that was moved, and its length in bytes.
+    moved: Option<(Loaded, u64)>,
+}
+
+impl Zones {
+    /// Where a zone is read.
+    fn source(&self, zone: &Range<u64>) -> &Loaded {
+        match &self.moved {
+            Some((moved, len)) if zone.start < *len => moved,
+            _ => &self.old,
+        }
+    }
+
+    fn rewrite(&self, zone: &Range<u64>) -> Rewrite<'_> {
+        Rewrite {
+            storage: &*self.data,
+            old: self.source(zone).side(),
+            new: self.new.side(),
+            threads: self.threads,
+        }
+    }
+
+    /// How a zone survives a crash. Returns why it cannot be done.
+    fn guard(&self, zone: &Range<u64>) -> std::result::Result<Guard, String> {
+        let len = zone.end - zone.start;
+        let (from, to) = (self.source(zone).stored.offset, self.new.stored.offset);
+        let (_, size) = self.state.area;
+        let (guard, needed) = match &self.state.resilience {
+            _ if from.abs_diff(to) >= len => (Guard::Shift, 0),
+            _ if from != to => {
+                return Err(format!(
+                    "a zone of {len} bytes from byte {} of the plaintext on would be written over \
+                     itself",
+                    zone.start
+                ));
+            }
+            Resilience::Journal | Resilience::DataShiftJournal { .. } => (Guard::Journal, len),
+            resilience => match self.checksums(resilience)? {
+                Some(blocks) => {
+                    let needed = blocks.area_len(zone);
+                    (Guard::Checksums(blocks), needed)
+                }
+                None => (Guard::None, 0),
+            },
+        };
+        if needed > size {
+            return Err(format!(
+                "a zone of {len} bytes needs {needed} bytes in the metadata, which have {size}"
+            ));
+        }
+        Ok(guard)
+    }
+
+    fn checksums(&self, resilience: &Resilience) -> std::result::Result<Option<Checksums>, String> {
+        let Some((name, sector_size)) = resilience.checksum() else {
+            return Ok(None);
+        };
+        let hash = HashAlgorithm::by_name(name).ok_or_else(|| {
+            format!("this version does not know the hash {name} of its checksums")
+        })?;
+        let block_len = sector_size as usize;
+        if u64::from(sector_size) < longest_sector(&self.state) || block_len > Blocks::MAX_LEN {
+            return Err(format!("its checksums cover {sector_size} bytes each"));
+        }
+        Ok(Some(Checksums { hash, block_len }))
+    }
+
+    /// The longest zone, at most `wanted` bytes: as long as the shift or the area permits, in whole
+    /// sectors of both sizes.
+    fn longest(&self, wanted: u64) -> std::result::Result<u64, String> {
+        let mut unit = longest_sector(&self.state);
+        let (_, size) = self.state.area;
+        let shift = self.old.stored.offset.abs_diff(self.new.stored.offset);
+        let fits = match &self.state.resilience {
+            _ if shift > 0 => shift,
+            Resilience::Journal => size,
+            resilience => match self.checksums(resilience)? {
+                Some(Checksums { hash, block_len }) => {
+                    unit = unit.max(block_len as u64);
+                    size / hash.output_len() as u64 * block_len as u64
+                }
+                None => u64::MAX,
+            },
+        };
+        match wanted.min(fits) / unit * unit {
+            0 => Err(format!("a zone must have at least {unit} bytes")),
+            longest => Ok(longest),
+        }
+    }
+}
+
+impl Loaded {
+    fn side(&self) -> Side<'_> {
+        let cipher = self.stored.cipher.map(|cipher| cipher.geometry);
+        Side {
+            offset: self.stored.offset,
+            cipher: cipher.zip(self.key.as_deref()),
+        }
+    }
+}
+
+/// The checksums of a zone's blocks.
+struct Checksums {
+    hash: HashAlgorithm,
+    block_len: usize,
+}
+
+impl Checksums {
+    fn with<T>(&self, work: impl FnOnce(Blocks<'_>) -> T) -> T {
+        work(Blocks {
+            len: self.block_len,
+            checksum_len: self.hash.output_len(),
+            checksum: &|block, out| {
+                let mut hash = [0; 64];
+                self.hash.digest_into(&[block], &mut hash);
+                out.copy_from_slice(&hash[..out.len()]);
+            },
+        })
+    }
+
+    fn area_len(&self, zone: &Range<u64>) -> u64 {
+        let blocks = (zone.end - zone.start).div_ceil(self.block_len as u64);
+        blocks.saturating_mul(self.hash.output_len() as u64)
+    }
+}
+
+/// Returns the longer one of the sectors before and after it, in bytes.
+fn longest_sector(state: &ReencryptionState) -> u64 {
+    let sector = |stored: StoredData| {
+        let cipher = stored.cipher;
+        cipher.map_or(512, |cipher| cipher.geometry.sector_size.bytes() as u64)
+    };
+    sector(state.old).max(sector(state.new))
+}
