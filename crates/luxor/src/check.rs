@@ -85,6 +85,7 @@ impl Findings {
                     0_u64 => String::new(),
                     linear => format!(", {linear} of them not encrypted"),
                 };
+                self.key_scopes(volume);
                 if volume.header.has_trailer() {
                     self.good.push(format!(
                         "data: up to {len} bytes; the trailer that ends them is not checked"
@@ -111,6 +112,17 @@ impl Findings {
                 let name = format!("{}: ", volume.name());
                 let damage = message.strip_prefix(&name).unwrap_or(message);
                 self.damage.push(damage.to_owned());
+            }
+        }
+    }
+
+    fn key_scopes(&mut self, volume: &Volume) {
+        for (digest, scope) in volume.key_scopes().unwrap_or_default() {
+            if let Some(excess) = scope.excess() {
+                let blocks = scope.blocks;
+                self.good.push(format!(
+                    "digest {digest}: its key encrypts {blocks} blocks, {excess}"
+                ));
             }
         }
     }

@@ -20,6 +20,7 @@ use luxor_volume::VolumeKey;
 
 use crate::{
     Context, Engine, Error, Result, VolumeError,
+    key_scope::warn_of_key_scope,
     output::{begin, copy_error, create_output, warn_of_growth, write_error},
     trailer::WithTrailer,
 };
@@ -124,6 +125,7 @@ fn encrypt_into(
         checked.map_err(too_short)?;
         output.check_room(end)?;
     }
+    warn_of_key_scope(&output_name, len.unwrap_or(0), context);
 
     let mut volume = make(options, secret, engine, context)?;
     let encryption = volume.segment().encryption;
@@ -162,6 +164,9 @@ fn encrypt_into(
         .map_err(|error| copy_error(error, &input_name, &output, end))?;
     drop(progress);
     warn_of_growth(input, context);
+    if len.is_none() {
+        warn_of_key_scope(&output_name, copied.read, context);
+    }
 
     if !header_first {
         volume
@@ -226,6 +231,7 @@ pub fn format(
             .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
         output.check_room(end)?;
     }
+    warn_of_key_scope(&name, plaintext_len, context);
 
     let mut volume = make(&options, secret, &engine, context)?;
     if let Some(output) = &mut output {
@@ -284,6 +290,7 @@ pub fn new_header(
     let checked = options.check();
     checked.map_err(|error| refused(error, "the plaintext", NAME))?;
     let volume_len = end_of(len, &options)?;
+    warn_of_key_scope(NAME, len, context);
     let volume = make(&options, secret, &engine, context)?;
     let mut bytes = Vec::new();
     let written = volume.write_stream(&mut bytes);

@@ -14,7 +14,7 @@ use std::path::Path;
 use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
 
-use crate::{Context, Error, Result, Volume};
+use crate::{Context, Error, Result, Volume, key_scope::warn_of_key_scope};
 
 /// The numbers of bytes of plaintext before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +119,9 @@ pub fn resize(
         return Err(refused(text.to_owned()));
     }
 
+    if after > before {
+        warn_of_key_scope(&name, after, context);
+    }
     let new_size = match old_size {
         SegmentSize::Dynamic if is_file || end == storage_len => SegmentSize::Dynamic,
         SegmentSize::Fixed(_) if size.is_none() && !is_file && end == storage_len => {
