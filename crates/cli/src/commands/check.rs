@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor check`.
 
-use luxor::Engine;
+use luxor::{Engine, KeyScope};
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
 use luxor_luks::Unlocked;
@@ -60,10 +60,13 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
         _ => &[],
     };
     if args.json {
+        // The findings already say why the data cannot be read.
+        let scopes = volume.key_scopes().unwrap_or_default();
         let report = Report {
             schema: 1,
             good: &found.good,
             damage: &found.damage,
+            key_scopes: scopes.into_iter().map(KeyScopeOfDigest::from).collect(),
             keys,
         };
         let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
@@ -106,8 +109,33 @@ struct Report<'a> {
     schema: u32,
     good: &'a [String],
     damage: &'a [String],
+    /// How much each key encrypts.
+    key_scopes: Vec<KeyScopeOfDigest>,
     /// The volume keys that the secret opened.
     keys: &'a [OpenedKey],
+}
+
+#[derive(Debug, Serialize)]
+struct KeyScopeOfDigest {
+    /// The digest of the key.
+    digest: u32,
+    /// The number of blocks of 16 bytes that the key encrypts.
+    blocks: u64,
+    /// The number of blocks that it should encrypt at most.
+    recommended_blocks: u64,
+    /// The number of blocks that it may encrypt at most.
+    maximum_blocks: u64,
+}
+
+impl From<(u32, KeyScope)> for KeyScopeOfDigest {
+    fn from((digest, scope): (u32, KeyScope)) -> Self {
+        Self {
+            digest,
+            blocks: scope.blocks,
+            recommended_blocks: KeyScope::RECOMMENDED.blocks,
+            maximum_blocks: KeyScope::MAXIMUM.blocks,
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]

@@ -4,13 +4,15 @@
 use std::{
     collections::BTreeMap,
     fmt::{self, Display, Write as _},
+    fs,
     io::Write as _,
+    os::unix::fs::FileTypeExt,
     path::Path,
 };
 
-use luxor::{Engine, Volume};
+use luxor::{Engine, KeyScope, Volume};
 use luxor_engine::SecretBytes;
-use luxor_files::{Escaped, Output, OutputOptions, Role};
+use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
     Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token, VolumeHeader,
@@ -36,17 +38,44 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     if args.volume_key {
         return volume_key(args, &volume, context);
     }
-    let name = volume.name();
-    match (&volume.header, args.json) {
-        (VolumeHeader::Luks1(header), true) => console::print(&(header.metadata_json() + "\n")),
-        (VolumeHeader::Luks1(header), false) => {
-            console::print(&luks1_text(&name, &header.describe()))
-        }
+    if !args.json {
+        return console::print(&text(&with_data(volume, args, context)));
+    }
+    match &volume.header {
+        VolumeHeader::Luks1(header) => console::print(&(header.metadata_json() + "\n")),
         // Exactly the bytes that cryptsetup prints.
-        (VolumeHeader::Luks2(header), true) => {
+        VolumeHeader::Luks2(header) => {
             console::print_with(|stdout| header.write_metadata_json(stdout))
         }
-        (VolumeHeader::Luks2(header), false) => console::print(&text(&name, &header.describe())),
+    }
+}
+
+/// Adds the data to a detached header if they can be opened. Only their length is used.
+fn with_data(volume: Volume, args: &DumpArgs, context: &Context) -> Volume {
+    let header = context.options.header.as_deref();
+    let is_detached = header.is_some_and(|header| !is_same_file(header, &args.volume));
+    // Opening a pipe would wait for its writer.
+    let has_length = fs::metadata(&args.volume).is_ok_and(|metadata| {
+        let kind = metadata.file_type();
+        kind.is_file() || kind.is_block_device()
+    });
+    if is_detached
+        && has_length
+        && let Ok(data) = Input::open(&args.volume, Role::Metadata)
+    {
+        return volume.with_data(data);
+    }
+    volume
+}
+
+/// Describes the metadata for people.
+fn text(volume: &Volume) -> String {
+    let name = volume.name();
+    // The data may be cut off, in another file, or of a kind that Luxor does not read.
+    let scopes = volume.key_scopes().unwrap_or_default();
+    match &volume.header {
+        VolumeHeader::Luks1(header) => luks1_text(&name, &header.describe(), scopes.get(&0)),
+        VolumeHeader::Luks2(header) => luks2_text(&name, &header.describe(), &scopes),
     }
 }
 
@@ -114,7 +143,7 @@ fn key_file(path: &Path, args: &DumpArgs, context: &Context) -> Result<Output> {
 }
 
 /// Describes the metadata of LUKS1 for people.
-fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
+fn luks1_text(name: &str, volume: &Luks1Description<'_>, scope: Option<&KeyScope>) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS1 volume {name}"));
     text.line("UUID", Escaped(volume.uuid));
@@ -134,12 +163,12 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>) -> String {
         text.keyslot(*number, keyslot);
     }
     text.title("Digest of the volume key");
-    text.digest(volume.digest);
+    text.digest(volume.digest, scope);
     text.0
 }
 
-/// Describes the metadata of LUKS2 for people.
-fn text(name: &str, volume: &Description<'_>) -> String {
+/// Describes the metadata of LUKS2 for people. `scopes` are those of the digests' keys.
+fn luks2_text(name: &str, volume: &Description<'_>, scopes: &BTreeMap<u32, KeyScope>) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS{} volume {name}", volume.version));
     text.line("UUID", Escaped(volume.uuid));
@@ -190,7 +219,7 @@ fn text(name: &str, volume: &Description<'_>) -> String {
                 list(&digest.segments)
             ),
         );
-        text.digest(digest);
+        text.digest(digest, scopes.get(number));
     }
     for (number, token) in volume.tokens {
         text.token(*number, token);
@@ -314,7 +343,11 @@ impl Text {
         );
     }
 
-    fn digest(&mut self, digest: &Digest) {
+    /// Describes a digest, and how much its key encrypts.
+    fn digest(&mut self, digest: &Digest, scope: Option<&KeyScope>) {
+        if let Some(scope) = scope {
+            self.line("Key encrypts", scope);
+        }
         self.line(
             "Made by",
             format_args!(

@@ -7,6 +7,7 @@ use std::{
 };
 
 use luxor_files::testing::Loop;
+use serde_json::Value;
 
 use crate::support::{FAST, Folder, Luxor, bytes, luxor, tool};
 
@@ -144,6 +145,95 @@ fn a_detached_header_leaves_data_that_exist() {
     cryptsetup(&folder, "open --test-passphrase --key-file key other-head");
     format(&folder, "--header data data").fails(1, "different");
     format(&folder, "--force --header key data").fails(1, "key file");
+}
+
+/// One key should encrypt 2^36 blocks at most. No byte of these volumes is written.
+#[test]
+fn a_volume_of_more_than_1_tib_is_announced() {
+    const TIB: u64 = 1 << 40;
+    let folder = prepared();
+    let dump = |line: &str| {
+        let line = format!("dump {line}");
+        let outcome = luxor(&line).current_dir(folder.path()).ok();
+        let found = outcome.text().lines().find(|line| line.contains("2^36"));
+        found.map(|line| line.trim().to_owned())
+    };
+    let shares = |blocks: &str, shares: [&str; 2]| {
+        let [recommended, maximum] = shares;
+        let of = format!("{recommended} of the recommended 2^36, {maximum} of the maximum 2^44");
+        Some(format!("Key encrypts    {blocks} blocks: {of}"))
+    };
+    let announced = format(&folder, &format!("--size {} more", TIB + 4096)).ok();
+    assert!(
+        announced.stderr.contains("warning: one key encrypts")
+            && announced.stderr.contains("1099511631872 bytes of more")
+            && announced.stderr.contains("docs/reencryption.md"),
+        "{announced:#?}"
+    );
+    assert_eq!(dump("more"), shares("68719476992", ["100.0 %", "0.4 %"]));
+    let outcome = format(&folder, "--size 1T --force more").ok();
+    assert!(!outcome.stderr.contains("one key"), "{outcome:#?}");
+    assert_eq!(dump("more"), shares("68719476736", ["100.0 %", "0.4 %"]));
+
+    for (line, is_announced) in [
+        ("resize --size 1030G more", true),
+        ("resize --shrink --size 1T more", false),
+    ] {
+        let outcome = luxor(line).current_dir(folder.path()).ok();
+        assert_eq!(
+            outcome.stderr.contains("one key"),
+            is_announced,
+            "{outcome:#?}"
+        );
+    }
+
+    // Also where the header is detached, and for the command lines of cryptsetup.
+    let data = File::create(folder.join("data")).unwrap();
+    data.set_len(2 * TIB).unwrap();
+    let outcome = format(&folder, "--header head data").ok();
+    assert!(
+        outcome.stderr.contains("2199023255552 bytes of data"),
+        "{outcome:#?}"
+    );
+    let two = shares("137438953472", ["200.0 %", "0.8 %"]);
+    assert_eq!(dump("--header head data"), two);
+    assert_eq!(dump("head"), None);
+    let line = "luksFormat --batch-mode --key-file key --header other data";
+    let outcome = luxor(line).args(FAST).current_dir(folder.path()).ok();
+    assert!(outcome.stderr.contains("1 TiB"), "{outcome:#?}");
+    assert_eq!(dump("--header other data"), two);
+
+    // `check` says it too.
+    let check = |line: &str| luxor(line).current_dir(folder.path()).ok();
+    let text = check("check --header head data");
+    let words = "digest 0: its key encrypts 137438953472 blocks, more than the 1 TiB";
+    assert!(text.text().contains(words), "{text:#?}");
+    let json: Value =
+        serde_json::from_slice(&check("check --json --header head data").stdout).unwrap();
+    assert_eq!(json["key_scopes"][0]["blocks"], 1_u64 << 37, "{json}");
+    let text = check("check more");
+    assert!(!text.text().contains("encrypts"), "{text:#?}");
+}
+
+/// `encrypt` says it before it asks for the secret.
+#[test]
+fn a_file_of_more_than_1_tib_is_announced() {
+    let folder = prepared();
+    let file = File::create(folder.join("file")).unwrap();
+    for (len, is_announced) in [(1 << 40, false), ((1 << 40) + 1, true)] {
+        file.set_len(len).unwrap();
+        // The secret is empty.
+        let outcome = luxor("encrypt --passphrase-fd 0 file volume")
+            .current_dir(folder.path())
+            .run();
+        outcome.assert_code(1);
+        assert_eq!(
+            outcome.stderr.contains("one key"),
+            is_announced,
+            "{outcome:#?}"
+        );
+        assert!(!folder.join("volume").exists());
+    }
 }
 
 /// The volume is as long as requested. The rest of the device is unused.
