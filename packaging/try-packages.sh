@@ -36,6 +36,9 @@ cc version.c -l:libluxor.a $(pkg-config --static --libs-only-other --libs-only-l
 test "$(./version)" = "$(pkg-config --modversion luxor)"
 test "$(./static)" = "$(./version)"
 
+# The link of an enabled instance goes with the package.
+systemctl enable luxor-serve@disk.socket
+test -L /etc/systemd/system/sockets.target.wants/luxor-serve@disk.socket
 dpkg --purge luxor libluxor-dev libluxor0
 END
 if left=$(find /mnt/changes -name '*luxor*' | grep .); then

@@ -217,6 +217,7 @@ impl Need {
             Self::programs(&["git"], Packages::same("git")),
             Self::programs(&["lintian"], Packages::same("lintian")),
             Self::programs(&["pkg-config"], Packages::same("pkgconf")),
+            Self::programs(&["systemctl"], Packages::same("systemd")),
         ]
     }
 
