@@ -48,8 +48,8 @@ pub fn make() -> Result<String, String> {
     let programs = build_static()?;
     tarball(&programs, &folder, &time)?;
     oci::image(&programs, &folder, &time)?;
-    bill_of_materials(&folder, &time)?;
     bindings_python::dist(&folder, &time)?;
+    bills_of_materials(&folder, &time)?;
 
     let names = list(&folder)?;
     let names = names.iter().filter_map(|file| file.file_name());
@@ -226,8 +226,9 @@ fn is_license(file: &Path) -> bool {
             .any(|beginning| name.starts_with(beginning))
 }
 
-/// Writes what the programs, the library for C and the Python module are made of, as `CycloneDX`.
-fn bill_of_materials(folder: &Path, time: &str) -> Result<(), String> {
+/// Writes what the programs, the library for C and the Python module are made of, as `CycloneDX`. The
+/// files that contain them are in the folder.
+fn bills_of_materials(folder: &Path, time: &str) -> Result<(), String> {
     if !process::succeeds(cargo("cyclonedx --version")) {
         let install = "install --locked --debug --config profile.dev.debug=false";
         process::run(cargo(install).arg("cargo-cyclonedx@0.5.9"))?;
@@ -252,18 +253,38 @@ fn bill_of_materials(folder: &Path, time: &str) -> Result<(), String> {
     let words = "cyclonedx --quiet --format json --spec-version 1.5 --override-filename bom";
     let mut describe = cargo(words);
     process::run(describe.current_dir(&source).env("SOURCE_DATE_EPOCH", time))?;
-    for (package, name) in [
-        ("crates/cli", "luxor"),
-        ("bench", "luxor-bench"),
-        ("bindings/c", "libluxor"),
-        ("bindings/python", "luxor_xts"),
+    let files = list(folder)?;
+    let files = files.iter().filter_map(|file| file.file_name()?.to_str());
+    // The names of the files with the program or library begin in these ways.
+    let archive = format!("luxor-{VERSION}-{STATIC}");
+    for (package, name, beginnings) in [
+        ("crates/cli", "luxor", ["luxor_", "luxor-"]),
+        ("bench", "luxor-bench", ["luxor_", &archive]),
+        ("bindings/c", "libluxor", ["libluxor0_", "libluxor-dev_"]),
+        ("bindings/python", "luxor_xts", ["luxor_xts-", "luxor_xts-"]),
     ] {
+        let is_in = |file: &&str| beginnings.iter().any(|begin| file.starts_with(begin));
+        let files: Vec<_> = files.clone().filter(is_in).collect();
         let bill = source.join(package).join("bom.json");
         let text = fs::read_to_string(&bill).map_err(|e| format!("{}: {e}", bill.display()))?;
         let text = text.replace(&*source.to_string_lossy(), "/luxor");
+        let text = with_files(&text, &files)?;
         write(&folder.join(format!("{name}-{VERSION}.cdx.json")), text)?;
     }
     Ok(())
+}
+
+/// Adds the names of the files that contain it to the component which a list in `CycloneDX` describes.
+fn with_files(bill: &str, files: &[&str]) -> Result<String, String> {
+    const COMPONENT: &str = "\"component\": {";
+    if files.is_empty() || !bill.contains(COMPONENT) {
+        return Err("no file contains what a list of components describes".to_owned());
+    }
+    let property = |file| format!(r#"{{ "name": "luxor:file", "value": "{file}" }}"#);
+    let properties: Vec<_> = files.iter().map(property).collect();
+    let properties = properties.join(",\n        ");
+    let properties = format!("\n      \"properties\": [\n        {properties}\n      ],");
+    Ok(bill.replacen(COMPONENT, &format!("{COMPONENT}{properties}"), 1))
 }
 
 /// Returns a folder of the repository that is empty now.
@@ -303,4 +324,22 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut paths = paths.collect::<Result<Vec<_>, _>>().map_err(named)?;
     paths.sort();
     Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_components_names_its_files() {
+        let bill = r#"{ "metadata": { "component": { "name": "luxor-cli" } } }"#;
+        let named = with_files(bill, &["a.deb", "b.tar"]).unwrap();
+        let named: String = named.split_whitespace().collect();
+        assert_eq!(
+            named,
+            r#"{"metadata":{"component":{"properties":[{"name":"luxor:file","value":"a.deb"},{"name":"luxor:file","value":"b.tar"}],"name":"luxor-cli"}}}"#
+        );
+        assert!(with_files(bill, &[]).is_err());
+        assert!(with_files("{}", &["a.deb"]).is_err());
+    }
 }
