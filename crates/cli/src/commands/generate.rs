@@ -51,7 +51,10 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
         write_pages(command, folder)?;
     }
     let examples = command.get_after_help().map(ToString::to_string);
-    let plain = command.clone().after_help(Resettable::Reset);
+    let mut plain = command.clone().after_help(Resettable::Reset);
+    // Otherwise the synopsis lists all options, in no order and without their values.
+    let usage = plain.render_usage().to_string();
+    plain = plain.override_usage(usage.trim_start_matches("Usage: ").to_owned());
     let man = Man::new(plain.after_long_help(Resettable::Reset));
     let man = man.source(concat!("luxor ", env!("CARGO_PKG_VERSION")));
     let mut page = Vec::new();

@@ -317,6 +317,8 @@ fn there_is_a_man_page_for_each_command() {
     let page = fs::read_to_string(pages.join("luxor-encrypt.1")).unwrap();
     for text in [
         "pbkdf",
+        // The synopsis.
+        "encrypt\\fR [OPTIONS] <INPUT> <OUTPUT>\n",
         ".SH EXAMPLES",
         ".SH \"EXIT STATUS\"",
         "no usable key",
