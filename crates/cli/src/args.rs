@@ -62,6 +62,7 @@ Examples:
   sudo cryptsetup open photos.luks photos     the result is an ordinary LUKS2 volume
 
 `luxor help COMMAND` and `luxor COMMAND --help` describe one command in full.
+A command refuses options that its help does not list.
 cryptsetup's command lines work too: `luxor luksAddKey photos.luks`.";
 
 /// The exit codes of all commands.
