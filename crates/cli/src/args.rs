@@ -160,9 +160,9 @@ pub(crate) struct GlobalArgs {
     #[arg(value_parser = AnyName::of_engine())]
     pub engine: String,
 
-    /// Use this many threads for AES (default: one per processor)
+    /// Use this many threads for AES, from 1 to 1024 (default: one per processor)
     #[arg(long, global = true, value_name = "N", help_heading = "General")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(value_parser = threads)]
     pub threads: Option<u16>,
 
     /// Change or overwrite a volume even where it cannot be locked
@@ -211,6 +211,12 @@ impl GlobalArgs {
             },
         }
     }
+}
+
+/// Parses the number of threads.
+fn threads(text: &str) -> Result<u16, &'static str> {
+    let number = text.parse().ok().filter(|n| (1..=1024).contains(n));
+    number.ok_or("it must be a number from 1 to 1024")
 }
 
 /// The commands.

@@ -105,6 +105,19 @@ fn run(Cli { global, command }: Cli) -> Result<()> {
     }
 }
 
+/// What the standard library says about values that are not numbers, in plain words.
+const NUMBERS: [(&str, &str); 3] = [
+    ("invalid digit found in string", "not a whole number"),
+    (
+        "number too large to fit in target type",
+        "the number is too large",
+    ),
+    (
+        "cannot parse integer from empty string",
+        "the number is missing",
+    ),
+];
+
 /// Prints the parser's message: help and version on standard output with exit code 0, everything
 /// else on standard error with exit code 1.
 fn usage(error: &clap::Error) -> ExitCode {
@@ -117,7 +130,10 @@ fn usage(error: &clap::Error) -> ExitCode {
             }
         }
         _ => {
-            let text = error.render().ansi().to_string();
+            let mut text = error.render().ansi().to_string();
+            for (standard, plain) in NUMBERS {
+                text = text.replace(standard, plain);
+            }
             match text.trim_end().split_once(' ') {
                 // Clap's messages begin with this word, in colour.
                 Some((word, message)) if word.contains("error:") => complain(message),

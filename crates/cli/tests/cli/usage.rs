@@ -72,6 +72,24 @@ fn bad_usage_exits_with_1() {
 }
 
 #[test]
+fn bad_numbers_are_described_in_plain_words() {
+    for (line, words) in [
+        ("--threads x engines", "must be a number from 1 to 1024"),
+        ("--threads 1025 engines", "must be a number from 1 to 1024"),
+        ("encrypt --sector-size 4k a b", "not a whole number"),
+        (
+            "check --key-slot 99999999999999999999 a",
+            "number is too large",
+        ),
+        ("check --key-slot= a", "number is missing"),
+    ] {
+        let outcome = luxor(line).run();
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:#?}");
+    }
+}
+
+#[test]
 fn engines_are_listed_with_their_self_tests() {
     let text = luxor("engines").ok();
     assert!(text.text().contains("portable"), "{}", text.text());
