@@ -20,13 +20,16 @@ use std::{collections::BTreeMap, io, ops::Range, path::Path};
 
 use luxor_engine::Mode;
 use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
-use luxor_luks::{PbkdfOptions, ReencryptMode, ReencryptionState, Resilience, UnlockOptions};
+use luxor_luks::{
+    Luks2Header, PbkdfOptions, ReencryptMode, ReencryptionState, Resilience, SegmentEntry,
+    SegmentKind, UnlockOptions, Unlocked, VolumeHeader,
+};
 use luxor_sector::{SectorSize, Storage};
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
 use self::{
     begin::begin,
-    decrypt::{begin_decryption, export_header},
+    decrypt::{begin_decryption, export_header, forget_header},
     zones::Reencryption,
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
@@ -50,9 +53,10 @@ pub struct ReencryptOptions {
     pub zone: Option<u64>,
     /// Whether to begin, or to continue what has begun.
     pub part: ReencryptPart,
-    /// Whether the data become plain, for good. The header is another file; if it does not exist, it
-    /// becomes a copy of that of the volume.
-    pub decrypt: bool,
+    /// What is to be done, and what may be continued. `None`: a new key, or whatever has begun. To
+    /// decrypt it for good, the header is another file; if it does not exist, it becomes a copy of that of
+    /// the volume.
+    pub mode: Option<ReencryptMode>,
     /// Whether [`encrypt_with_header_in_front`] may overwrite bytes at the end that are not zero.
     pub force: bool,
     /// What opening a keyslot may cost. Its keyslots are ignored.
@@ -127,19 +131,31 @@ pub fn reencrypt(
 ) -> Result<()> {
     let header = header.filter(|header| !is_same_file(volume, header));
     let data = DataFile::open(volume, Access::Write)?;
-    if options.decrypt {
+    let mut unlocked = None;
+    if options.mode == Some(ReencryptMode::Decrypt) {
         let header = header.ok_or_else(|| {
             let text = "to decrypt it in place, its header must be in another file";
             let text = format!("{}: {text}", path_name(volume));
             Error::failure(text).hint("--header names a new file for a copy of the header.")
         })?;
-        export_header(&data, header, context)?;
+        let engine = Engine::select(context, Mode::Xts)?;
+        unlocked = export_header(&data, header, secrets, options, &engine, context)?;
     }
-    let mut opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
-    if header.is_some() {
-        opened = opened.with_data(data.input()?);
+    let is_exported = unlocked.is_some();
+    let open = || {
+        let opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
+        Ok(match header {
+            Some(_) => opened.with_data(data.input()?),
+            None => opened,
+        })
+    };
+    let done = open()
+        .and_then(|opened| begin_or_continue(opened, &data, unlocked, secrets, options, context));
+    if let (Err(_), Some(header), true) = (&done, header, is_exported) {
+        // What it was about is the first error.
+        let _ = forget_header(&data, header, context);
     }
-    reencrypt_data(opened, data, secrets, options, context)
+    done
 }
 
 /// As [`reencrypt`](fn@reencrypt), for a volume that is open: its metadata with [`Role::Change`], and
@@ -149,7 +165,19 @@ pub fn reencrypt(
 /// Those of [`reencrypt`](fn@reencrypt).
 pub fn reencrypt_data(
     volume: Volume,
-    data: DataFile,
+    data: &DataFile,
+    secrets: &dyn Secrets,
+    options: &ReencryptOptions,
+    context: &Context,
+) -> Result<()> {
+    begin_or_continue(volume, data, None, secrets, options, context)
+}
+
+/// As [`reencrypt_data`](fn@reencrypt_data). A keyslot may have been opened already.
+fn begin_or_continue(
+    volume: Volume,
+    data: &DataFile,
+    unlocked: Option<Unlocked>,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     context: &Context,
@@ -162,6 +190,9 @@ pub fn reencrypt_data(
     let _alone = opened.lock_for_reencryption(data.is_regular(), context)?;
     // Another program may have changed it until the lock was there.
     opened.read_again(context)?;
+    if encrypt::finish_header(&opened, data)? {
+        opened.read_again(context)?;
+    }
     let Some(luks2) = opened.header.luks2() else {
         return Err(only_luks2(&name));
     };
@@ -180,30 +211,62 @@ pub fn reencrypt_data(
         _ => {}
     }
     let engine = Engine::select(context, Mode::Xts)?;
-    let (data_len, keys) = if has_begun {
-        let data_len = luks2.data_len(data.len()?);
-        let data_len = data_len.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+    let state = if has_begun {
+        let len = luks2.data_len(data.len()?);
+        let len = len.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+        Some((opened.reencryption(len)?, len))
+    } else {
+        None
+    };
+    let to_plain = Some(ReencryptMode::Decrypt);
+    let may_have_header = match &state {
+        // Data that are plain already can begin like a volume.
+        Some((state, _)) => state.mode == ReencryptMode::Decrypt && state.progress.has_begun_at_0(),
+        // That it is a copy of the header was checked.
+        None => options.mode == to_plain,
+    };
+    if opened.has_detached_header()
+        && !may_have_header
+        && matches!(Volume::version(data.input()?, context), Ok(Some(_)))
+    {
+        let text = format!("{name}: it has a LUKS header of its own, and is not what was begun");
+        return Err(Error::failure(text).hint("Without --header that one is used."));
+    }
+    if state.is_none() && options.mode == to_plain && is_plain(&opened.header) {
+        // Only a file of a known length may still have to be cut off.
+        return cut_off(data, opened.header.file_length());
+    }
+    let (data_len, keys) = if let Some((state, data_len)) = state {
         let unlock = UnlockOptions {
             keyslots: options.keyslots.clone(),
             ..options.unlock.clone()
         };
         let keys = opened.test(secrets, &*engine.backend, &unlock, context)?;
         let keys = keys.into_keys();
-        check_is_the_same(&opened.reencryption(data_len)?, &keys, options)
+        check_is_the_same(&state, &keys, options)
             .map_err(|what| Error::failure(format!("{name}: it has begun with another {what}")))?;
         (data_len, keys)
-    } else if options.decrypt {
-        begin_decryption(&mut opened, &data, secrets, options, &engine, context)?
+    } else if options.mode == to_plain {
+        begin_decryption(
+            &mut opened,
+            data,
+            unlocked,
+            secrets,
+            options,
+            &engine,
+            context,
+        )?
     } else {
-        begin(&mut opened, &data, secrets, options, &engine, context)?
+        begin(&mut opened, data, secrets, options, &engine, context)?
     };
     if options.part == ReencryptPart::Begin {
         return Ok(());
     }
     let file_length = opened.header.file_length();
+    let state = opened.reencryption(data_len)?;
     Reencryption {
         volume: opened,
-        name: name.clone(),
+        name,
         data: data.storage()?,
         data_len,
         keys,
@@ -211,12 +274,41 @@ pub fn reencrypt_data(
         context,
     }
     .run(options.zone)?;
-    if options.decrypt && data.is_regular() {
-        let len = file_length.unwrap_or(data_len);
+    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
+    let len = file_length.unwrap_or(state.progress.len());
+    cut_off(data, is_file.then_some(state.new.offset + len))
+}
+
+/// Cuts off a regular file at this byte, if it is longer.
+fn cut_off(data: &DataFile, len: Option<u64>) -> Result<()> {
+    let Some(len) = len.filter(|_| data.is_regular()) else {
+        return Ok(());
+    };
+    if data.len()? > len {
         let cut = data.set_len(len);
-        cut.map_err(|error| Error::io(format!("{name}: cannot cut it off at byte {len}"), &error))?;
+        cut.map_err(|error| {
+            let name = path_name(data.path());
+            Error::io(format!("{name}: cannot cut it off at byte {len}"), &error)
+        })?;
     }
     Ok(())
+}
+
+/// Checks that the longest zone that the options permit has at least a sector.
+fn check_zone(options: &ReencryptOptions, sector: u64) -> std::result::Result<(), String> {
+    match options.zone {
+        Some(zone) if zone < sector => Err(format!("a zone must have at least {sector} bytes")),
+        _ => Ok(()),
+    }
+}
+
+/// Returns whether the header is that of data that were decrypted.
+fn is_plain(header: &VolumeHeader) -> bool {
+    let segments = header.luks2().map(Luks2Header::segments);
+    segments.is_some_and(|segments| {
+        let is_linear = |entry: &SegmentEntry| matches!(entry.kind, SegmentKind::Linear { .. });
+        segments.values().all(is_linear)
+    })
 }
 
 fn only_luks2(name: &str) -> Error {
@@ -240,7 +332,7 @@ fn check_is_the_same(
         protection.resilience(unit)
     });
     let begun = state.resilience.without_shift();
-    if options.decrypt && state.mode != ReencryptMode::Decrypt {
+    if options.mode.is_some_and(|mode| mode != state.mode) {
         Err("mode")
     } else if options.sector_size.is_some() && options.sector_size != sector_size {
         Err("sector size")

@@ -394,6 +394,11 @@ impl Volume {
         state.flatten().ok_or_else(none)
     }
 
+    /// Whether the data are in another file than the metadata.
+    pub(crate) fn has_detached_header(&self) -> bool {
+        self.data.is_some()
+    }
+
     /// The storage of the metadata.
     pub(crate) fn metadata_storage(&self) -> &dyn Storage {
         self.metadata.storage()

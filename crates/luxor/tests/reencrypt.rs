@@ -19,7 +19,7 @@ use luxor_engine::{KeySize, SecretBytes};
 use luxor_files::{DataFile, Input, Output};
 use luxor_luks::{
     HashAlgorithm, Luks2HeaderSizes, LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions,
-    UnlockOptions,
+    ReencryptMode, UnlockOptions,
 };
 use luxor_sector::{
     MemoryStorage, SectorSize, Storage,
@@ -91,7 +91,7 @@ fn reencrypt(
     context: &Context,
 ) -> Result<()> {
     let (volume, data) = open(storage);
-    reencrypt_data(volume, data, &secret(), options, context)
+    reencrypt_data(volume, &data, &secret(), options, context)
 }
 
 /// The plaintext; the rest of a volume that Luxor made from a stream is the trailer.
@@ -232,17 +232,11 @@ fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> 
         luxor::put_header_in_front(&data, reduce_by, &new, || Ok(secret()), &options, context)?;
     }
     let (volume, data) = open(storage);
-    let is_done = !volume.header.is_reencrypting();
-    match is_done {
-        true => Ok(()),
-        false => reencrypt_data(
-            volume,
-            data,
-            &secret(),
-            &ReencryptOptions::default(),
-            context,
-        ),
+    if !volume.header.is_reencrypting() {
+        return Ok(());
     }
+    let options = ReencryptOptions::default();
+    reencrypt_data(volume, &data, &secret(), &options, context)
 }
 
 #[test]
@@ -275,11 +269,11 @@ fn decrypt_in_place(
         return Ok(());
     }
     let options = ReencryptOptions {
-        decrypt: true,
+        mode: Some(ReencryptMode::Decrypt),
         zone: None,
         ..options(protection)
     };
-    reencrypt_data(volume, data, &secret(), &options, context)
+    reencrypt_data(volume, &data, &secret(), &options, context)
 }
 
 #[test]

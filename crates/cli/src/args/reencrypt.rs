@@ -115,4 +115,10 @@ pub(crate) enum ResilienceName {
     Journal,
     /// Nothing: fastest, but a crash within a zone loses the whole volume
     None,
+    /// The place from which data are read: always with --reduce-device-size
+    Datashift,
+    /// The same and checksums: the default of --decrypt where the data take the place of the header
+    DatashiftChecksum,
+    /// The same and a copy, which needs room for as much data as the header is long
+    DatashiftJournal,
 }

@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use clap::ValueEnum;
 use luxor::{ReencryptOptions, ReencryptPart, ZoneProtection};
 use luxor_files::path_name;
-use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind};
+use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode};
 use luxor_sector::SectorSize;
 
 use crate::{
@@ -34,16 +35,13 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
             .map(|size| 2 * size.bytes()),
         sector_size: sector_size.map_err(|error| Error::failure(error.to_string()))?,
         pbkdf: Some(args.pbkdf.options(PbkdfKind::Argon2id)?),
-        protection: match (args.resilience, args.resilience_hash) {
-            (None, None) => None,
-            (None | Some(ResilienceName::Checksum), hash) => Some(ZoneProtection::Checksum(
-                hash.unwrap_or(HashAlgorithm::Sha256),
-            )),
-            (Some(ResilienceName::Journal), _) => Some(ZoneProtection::Journal),
-            (Some(ResilienceName::None), _) => Some(ZoneProtection::None),
-        },
+        protection: protection(args)?,
         zone: args.hotzone_size,
-        decrypt: args.decrypt,
+        mode: match (args.encrypt, args.decrypt) {
+            (true, _) => Some(ReencryptMode::Encrypt),
+            (_, true) => Some(ReencryptMode::Decrypt),
+            _ => None,
+        },
         force: args.force,
         part: match (args.init_only, args.resume_only) {
             (true, _) => ReencryptPart::Begin,
@@ -64,23 +62,67 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         luxor::reencrypt(&args.volume, header, &secrets, &options, &context.library)
     };
     let header = context.options.header.as_deref();
-    let header = header.map(|header| format!(" --header {}", path_name(header)));
-    let header = header.unwrap_or_default();
+    let option = header.map(|header| format!(" --header {}", path_name(header)));
+    let mut option = option.unwrap_or_default();
+    if args.decrypt {
+        option.insert_str(0, " --decrypt");
+    }
     done.map_err(|error| match error.class() {
         ErrorClass::Cancelled => error.hint(format!(
-            "If the re-encryption has begun, this continues it: luxor reencrypt{header} {volume}"
+            "If the re-encryption has begun, this continues it: luxor reencrypt{option} {volume}"
         )),
         _ => error,
     })?;
-    let end = if args.init_only {
-        "can begin"
-    } else {
-        "is done"
+    let what = match (args.encrypt, args.decrypt) {
+        (true, _) => "encryption",
+        (_, true) => "decryption",
+        _ => "re-encryption",
+    };
+    let end = match (args.init_only, &header) {
+        (true, _) => "can begin".to_owned(),
+        (false, Some(header)) if args.decrypt => {
+            format!(
+                "is done, and its header {} is not needed any more",
+                path_name(header)
+            )
+        }
+        _ => "is done".to_owned(),
     };
     context
         .console
-        .tell(format!("the re-encryption of {volume} {end}"));
+        .tell(format!("the {what} of {volume} {end}"));
     Ok(())
+}
+
+/// What protects a zone, if the options say so and permit it.
+fn protection(args: &ReencryptArgs) -> Result<Option<ZoneProtection>> {
+    use ResilienceName::{Datashift, DatashiftChecksum, DatashiftJournal, Journal};
+    let is_shift = args.reduce_device_size.is_some();
+    let is_possible = match args.resilience {
+        None => true,
+        Some(Datashift) => is_shift,
+        Some(DatashiftChecksum | DatashiftJournal) => args.decrypt,
+        Some(_) => !is_shift,
+    };
+    if let (Some(resilience), false) = (args.resilience, is_possible) {
+        let name = resilience.to_possible_value();
+        let name = name.as_ref().map_or("", |name| name.get_name());
+        let text = format!("--resilience {name} is not possible with the other options");
+        return Err(Error::failure(text).hint(
+            "--encrypt --reduce-device-size takes only datashift, and only --decrypt takes \
+             datashift-checksum and datashift-journal.",
+        ));
+    }
+    Ok(match (args.resilience, args.resilience_hash) {
+        (None, None) => None,
+        _ if is_shift => None,
+        (Some(Journal | DatashiftJournal), _) => Some(ZoneProtection::Journal),
+        (Some(ResilienceName::None), _) => Some(ZoneProtection::None),
+        (_, hash) => {
+            let hash = hash.unwrap_or(HashAlgorithm::Sha256);
+            Some(ZoneProtection::Checksum(hash))
+        }
+    })
 }
 
 /// Encrypts a file or disk that is not encrypted.

@@ -16,6 +16,7 @@ mod mount;
 mod outputs;
 mod raw;
 mod reencrypt;
+mod reencrypt_in_place;
 mod resize;
 mod roundtrip;
 mod secrets;

@@ -369,7 +369,7 @@ fn plain_data_become_a_volume() {
         at(&folder, &line).args(FAST).fails(1, words);
         assert!(!folder.join("h").exists());
     };
-    refused("plain", "--encrypt needs a new --header FILE");
+    refused("plain", "--encrypt needs either");
     refused("--header h v", "it is a LUKS volume already");
     refused("--header h odd", "must be a multiple of the sector size");
     let line = "reencrypt --encrypt --key-file key --header v plain";

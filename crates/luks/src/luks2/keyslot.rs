@@ -105,7 +105,7 @@ impl Priority {
 impl KeyslotArea {
     fn parse(area: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = area.required("type")?;
-        let place = kind.place.clone();
+        let place = kind.place;
         let kind = kind.name()?;
         if kind != "raw" {
             return Err(MetadataError::Unsupported {
@@ -132,7 +132,7 @@ impl KeyslotArea {
 fn af_object<'a>(keyslot: &Object<'a>) -> Result<Object<'a>, MetadataError> {
     let af = keyslot.required("af")?.object()?;
     let kind = af.required("type")?;
-    let place = kind.place.clone();
+    let place = kind.place;
     let kind = kind.name()?;
     if kind != "luks1" {
         return Err(MetadataError::Unsupported {

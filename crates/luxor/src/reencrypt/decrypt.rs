@@ -8,61 +8,125 @@
 //! after          data | free
 //! ```
 
-use std::{collections::BTreeMap, io, ops::Range, path::Path};
+use std::{collections::BTreeMap, fs, io, ops::Range, path::Path};
 
 use luxor_files::{DataFile, Input, OutputOptions, Role, path_name};
-use luxor_luks::{ConfirmedKey, InPlace, InPlacePlan, LuksVersion, PbkdfOptions, Resilience};
+use luxor_luks::{
+    ConfirmedKey, InPlace, InPlacePlan, LuksVersion, PbkdfOptions, Resilience, Unlocked,
+    check_file_length,
+};
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, copy, only_luks2};
+use super::{ReencryptOptions, check_zone, copy, only_luks2};
 use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
 
-/// Copies the header of `volume` into the new file `header`. If that exists, it must be of the same
-/// volume, unless the volume has no header of its own.
-pub(super) fn export_header(volume: &DataFile, header: &Path, context: &Context) -> Result<()> {
-    let version = Volume::version(volume.input()?, context)?;
+/// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
+/// `volume`, after one of its keyslots was opened. Returns that and the header, or `None` if the header
+/// exists.
+pub(super) fn export_header(
+    volume: &DataFile,
+    header: &Path,
+    secrets: &dyn Secrets,
+    options: &ReencryptOptions,
+    engine: &Engine,
+    context: &Context,
+) -> Result<Option<Unlocked>> {
+    let (name, header_name) = (path_name(volume.path()), path_name(header));
+    let version = Volume::version(volume.input()?, context);
     if header.symlink_metadata().is_ok() {
         let other = Input::open(header, Role::Metadata)?;
         let other = Volume::read_with_header(other, None, context)?;
-        if version.is_none() || other.header.is_reencrypting() {
-            return Ok(());
+        if other.header.is_reencrypting() || !matches!(version, Ok(Some(_))) {
+            return Ok(None);
         }
         let mine = Volume::read_with_header(volume.input()?, None, context)?;
-        if mine.header.uuid() == other.header.uuid() {
-            return Ok(());
+        if mine.header.digest() == other.header.digest() {
+            return Ok(None);
         }
-        let (header, volume) = (path_name(header), path_name(volume.path()));
-        let text = format!("{header}: it exists, and is not the header of {volume}");
+        let text = format!("{header_name}: it exists, and is not a copy of the header of {name}");
         return Err(
             Error::failure(text).hint("--header names a new file for a copy of the header.")
         );
     }
-    let name = path_name(volume.path());
-    match version {
+    match version? {
         Some(LuksVersion::Luks2) => {}
         Some(LuksVersion::Luks1) => return Err(only_luks2(&name)),
         None => {
-            let header = path_name(header);
             let text =
-                format!("{name}: it is not a LUKS volume, and its header {header} is missing");
+                format!("{name}: it is not a LUKS volume, and its header {header_name} is missing");
             return Err(Error::failure(text));
         }
     }
     let input = volume.input()?;
+    let opened = Volume::open(volume.input()?, context)?;
+    check(&opened, volume, options)?;
+    let (unlocked, _) = opened.unlock(secrets, &*engine.backend, &options.unlock, context)?;
     let options = OutputOptions {
         mode: 0o600,
         known_input: Some(&input),
         becomes_luks2: true,
         ..OutputOptions::default()
     };
-    back_up(&input, header, &options, context).map(drop)
+    back_up(&input, header, &options, context)?;
+    Ok(Some(unlocked))
 }
 
-/// Begins the decryption. Returns the length of the data and the key.
+/// Removes the header that [`export_header`] has made, if nothing has begun: a copy that ages would do
+/// harm.
+pub(super) fn forget_header(volume: &DataFile, header: &Path, context: &Context) -> Result<()> {
+    let mine = Volume::read_with_header(volume.input()?, None, context)?;
+    let other = Input::open(header, Role::Metadata)?;
+    let other = Volume::read_with_header(other, None, context)?;
+    if mine.header.digest() == other.header.digest() {
+        let removed = fs::remove_file(header);
+        removed
+            .map_err(|error| Error::io(format!("cannot remove {}", path_name(header)), &error))?;
+    }
+    Ok(())
+}
+
+/// Checks what can be checked before anything changes. Returns the length of the data.
+fn check(volume: &Volume, data: &DataFile, options: &ReencryptOptions) -> Result<u64> {
+    let name = path_name(data.path());
+    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let (Some(segment), Some(luks2)) = (volume.header.segment(), volume.header.luks2()) else {
+        let text = if volume.header.is_reencrypting() {
+            "a re-encryption is under way: finish it first"
+        } else {
+            "its data consist of several parts"
+        };
+        return Err(refused(text.to_owned()));
+    };
+    if volume.header.has_trailer() {
+        let text = "the length of its data is in a trailer after them";
+        let hint = format!("This writes the data to a new file: luxor decrypt {name} OUTPUT");
+        return Err(refused(text.to_owned()).hint(hint));
+    }
+    let data_len = luks2.data_len(data.len()?);
+    let data_len = data_len.map_err(|error| refused(error.to_string()))?;
+    let sector_size = segment.geometry.sector_size;
+    let sector = sector_size.bytes() as u64;
+    if data_len == 0 || !data_len.is_multiple_of(sector) {
+        return Err(refused(format!(
+            "it has {data_len} bytes of data, which must be a multiple of the sector size \
+             ({sector_size}), and not 0"
+        )));
+    }
+    if let Some(length) = volume.header.file_length() {
+        let checked = check_file_length(length, data_len, sector_size);
+        checked.map_err(|error| refused(error.to_string()))?;
+    }
+    check_zone(options, sector).map_err(refused)?;
+    Ok(data_len)
+}
+
+/// Begins the decryption. `unlocked` is from [`export_header`]. Returns the length of the data and the
+/// key.
 pub(super) fn begin_decryption(
     volume: &mut Volume,
     data: &DataFile,
+    unlocked: Option<Unlocked>,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     engine: &Engine,
@@ -70,28 +134,27 @@ pub(super) fn begin_decryption(
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = volume.data_name();
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
-    let (Some(segment), Some(luks2)) = (volume.header.segment().cloned(), volume.header.luks2())
-    else {
-        return Err(refused("its data consist of several parts".to_owned()));
-    };
-    if volume.header.has_trailer() {
-        let text = "the length of its data is in a trailer after them";
-        let hint = format!("This writes the data to a new file: luxor decrypt {name} OUTPUT");
-        return Err(refused(text.to_owned()).hint(hint));
-    }
+    let data_len = check(volume, data, options)?;
+    let segment = volume.header.segment().cloned().expect("it was checked");
     let storage = data.storage()?;
-    let data_len = luks2.data_len(data.len()?);
-    let data_len = data_len.map_err(|error| refused(error.to_string()))?;
-    let (unlocked, _) = volume.unlock(secrets, &*engine.backend, &options.unlock, context)?;
+    let unlocked = match unlocked {
+        Some(unlocked) => unlocked,
+        None => {
+            let unlock = &options.unlock;
+            volume.unlock(secrets, &*engine.backend, unlock, context)?.0
+        }
+    };
     let failed = |error: io::Error| Error::io(format!("{name}: cannot move the data"), &error);
 
-    let first = segment.offset.min(data_len);
-    let shift = segment.offset;
-    let has_header =
-        shift > 0 && is_over_header(volume, &*storage, shift..shift + first).map_err(failed)?;
+    let (shift, first) = (segment.offset, segment.offset.min(data_len));
+    if shift > 0 && !is_over_header(volume, &*storage, shift..shift + first).map_err(failed)? {
+        return Err(refused(format!(
+            "its data begin at byte {shift}, and something else than its header comes before them"
+        )));
+    }
     let protection = options.protection.unwrap_or_default();
     let resilience = match protection.resilience(segment.geometry.sector_size) {
-        resilience if !has_header => resilience,
+        resilience if shift == 0 => resilience,
         Resilience::Journal => Resilience::DataShiftJournal { shift },
         Resilience::Checksum { hash, sector_size } => Resilience::DataShiftChecksum {
             hash,
@@ -104,6 +167,7 @@ pub(super) fn begin_decryption(
             return Err(refused(text.to_owned()));
         }
     };
+    let is_journal = resilience.without_shift() == Resilience::Journal;
     let plan = InPlacePlan {
         what: InPlace::Decrypt,
         key: ConfirmedKey {
@@ -111,40 +175,47 @@ pub(super) fn begin_decryption(
             volume_key: &unlocked.volume_key,
         },
         resilience,
-        moved: has_header.then_some((0, data_len)),
+        moved: (shift > 0).then_some((0, data_len)),
         pbkdf: &options.pbkdf.clone().unwrap_or_else(|| PbkdfOptions {
             kind: volume.header.version().default_pbkdf(),
             ..PbkdfOptions::default()
         }),
     };
-    let moved = volume.change(context, |header, metadata| {
+    let begun = volume.change(context, |header, metadata| {
         let header = header.luks2_mut().expect("it is LUKS2");
         header.begin_in_place(metadata, &plan, || {
-            if !has_header {
+            if shift == 0 {
                 return Ok(());
             }
-            // The block that `is_over_header` recognises comes last.
-            let head = first.min(HEAD);
+            // The sector that `is_over_header` recognises comes last.
+            let head = first.min(HEAD as u64);
             copy(&*storage, shift + head..shift + first, &*storage, head)?;
             storage.sync()?;
             copy(&*storage, shift..shift + head, &*storage, 0)?;
             storage.sync()
         })
+    });
+    let begun = begun.map_err(|error| {
+        if is_journal {
+            error.hint("--resilience checksum needs less room than a journal.")
+        } else {
+            error
+        }
     })?;
-    moved.map_err(failed)?;
+    begun.map_err(failed)?;
     let keys = BTreeMap::from([(unlocked.digest, unlocked.volume_key)]);
     Ok((data_len, keys))
 }
 
 /// The length of the first sector of the metadata, which a disk writes whole or not at all.
-const HEAD: u64 = 512;
+const HEAD: usize = 512;
 
 /// Returns whether the data follow their own header, and not something else that belongs to someone:
 /// it begins as the metadata do, or the first part of the data, `first`, was already copied over it
 /// before an interruption.
 fn is_over_header(volume: &Volume, storage: &dyn Storage, first: Range<u64>) -> io::Result<bool> {
     const PIECE: usize = 1 << 20;
-    let mut heads = [[0; HEAD as usize]; 2];
+    let mut heads = [[0; HEAD]; 2];
     volume.metadata_storage().read_exact_at(&mut heads[0], 0)?;
     storage.read_exact_at(&mut heads[1], 0)?;
     if heads[0] == heads[1] {

@@ -15,12 +15,14 @@ use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Role, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
-    ReencryptDirection, ReencryptMode, Resilience, UnlockOptions,
+    ReencryptDirection, ReencryptMode, Resilience,
 };
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, ReencryptPart, copy, each_piece, zones::Reencryption};
+use super::{
+    ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, reencrypt, zones::Reencryption,
+};
 use crate::{
     Context, Engine, Error, Result, Volume,
     create::{make, new_detached_header},
@@ -43,6 +45,14 @@ pub fn encrypt_in_place(
 ) -> Result<()> {
     let name = path_name(data);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    if header.symlink_metadata().is_ok()
+        && Volume::open_metadata(header, Role::Metadata, context)?
+            .header
+            .is_reencrypting()
+    {
+        // It was interrupted.
+        return reencrypt(data, Some(header), &secret()?, options, context);
+    }
     let file = DataFile::open(data, Access::Write)?;
     if Volume::version(file.input()?, context)?.is_some() {
         return Err(already_luks(data));
@@ -55,6 +65,7 @@ pub fn encrypt_in_place(
              not 0"
         )));
     }
+    check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
     let engine = Engine::select(context, Mode::Xts)?;
     let new = NewVolumeOptions {
         detached: true,
@@ -175,7 +186,7 @@ fn begin(
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = path_name(data.path());
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
-    // One copy of a header may be half written.
+    // A header that is half written is neither.
     let version = Volume::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
         return Err(already_luks(data.path()));
@@ -187,41 +198,83 @@ fn begin(
     let len = data.len()?;
     let sector = new.sector_size().bytes() as u64;
     let data_len = len.saturating_sub(reduce_by);
+    let shift = reduce_by / 2;
     if data_len == 0 || !data_len.is_multiple_of(sector) {
         return Err(refused(format!(
             "without its last {reduce_by} bytes it has {data_len}, which must be a multiple of the \
              sector size ({sector}), and not 0"
         )));
     }
-    let place = Place {
-        shift: reduce_by / 2,
-        data_len,
-    };
+    if data_len < shift {
+        return Err(refused(format!(
+            "its {data_len} bytes of data are shorter than a header of {shift} bytes"
+        )));
+    }
+    let sizes = Luks2HeaderSizes::new(None, Some(shift.saturating_sub(FRONT)), None, new.key_size);
+    let sizes =
+        sizes.map_err(|error| refused(format!("the header cannot have {shift} bytes: {error}")))?;
+    check_zone(options, sector).map_err(refused)?;
+    let place = Place { shift, data_len };
     let storage = data.storage()?;
     let failed = |error: io::Error| Error::io(format!("{name}: cannot be prepared"), &error);
 
-    let (header, keys) = match place.interrupted(&*storage).map_err(failed)? {
-        Some(header) => {
+    let (header, keys) = match version {
+        Err(error) => {
+            let header = place.interrupted(&*storage).map_err(failed)?;
+            let header = header.ok_or_else(|| {
+                error.hint(
+                    "If --encrypt was interrupted, the same command continues, with the same \
+                     --reduce-device-size and while the file has the same length.",
+                )
+            })?;
             let input = Input::of_storage(header.clone(), data.path())?;
             let volume = Volume::open(input, context)?;
-            let unlock = UnlockOptions::default();
-            let keys = volume.test(&secret()?, &*engine.backend, &unlock, context)?;
+            let keys = volume.test(&secret()?, &*engine.backend, &options.unlock, context)?;
             (header, keys.into_keys())
         }
-        None => {
-            version?;
+        Ok(_) => {
             if !options.force && !place.is_free(&*storage).map_err(failed)? {
                 let text = format!("its last {reduce_by} bytes are not empty, and would be lost");
                 return Err(refused(text).hint(
                     "Make it longer first (for a file: truncate --size). If nothing there is needed, \
-                     or an earlier attempt was interrupted, permit it with --force.",
+                     permit it with --force. An interrupted attempt leaves something there too.",
                 ));
             }
-            place.header(new, secret, engine, context)?
+            let (header, keys) = place.header(new, sizes, secret, engine, context)?;
+            place.prepare(&*storage, &header).map_err(failed)?;
+            (header, keys)
         }
     };
     place.put(&*storage, &header).map_err(failed)?;
     Ok((data_len, keys))
+}
+
+/// Finishes a header that an interruption has left without its keyslots. Returns whether there was one.
+pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
+    let name = volume.data_name();
+    let failed = |error: io::Error| Error::io(format!("{name}: cannot finish its header"), &error);
+    let state = volume.header.luks2().map(|luks2| luks2.reencryption(0));
+    let Some(Ok(Some(state))) = state else {
+        return Ok(false);
+    };
+    let place = Place {
+        shift: state.resilience.shift().unwrap_or(0),
+        data_len: state.progress.len(),
+    };
+    let end = place.moved().checked_add(place.shift);
+    let is_possible = state.mode == ReencryptMode::Encrypt
+        && !volume.has_detached_header()
+        && (FRONT..=MAX_HEADER.min(place.data_len)).contains(&place.shift);
+    let len = data.len()?;
+    if !is_possible || end.is_none_or(|end| end > len) {
+        return Ok(false);
+    }
+    let storage = data.storage()?;
+    let header = place.interrupted(&*storage).map_err(failed)?;
+    if let Some(header) = &header {
+        place.put(&*storage, header).map_err(failed)?;
+    }
+    Ok(header.is_some())
 }
 
 fn already_luks(data: &Path) -> Error {
@@ -244,7 +297,7 @@ struct Place {
 impl Place {
     /// Where the first bytes of the data go.
     fn moved(self) -> u64 {
-        self.data_len + self.shift
+        self.data_len.saturating_add(self.shift)
     }
 
     /// Returns whether the bytes after the data are all zero.
@@ -265,6 +318,7 @@ impl Place {
     fn header(
         self,
         new: &NewVolumeOptions,
+        sizes: Luks2HeaderSizes,
         secret: impl FnOnce() -> Result<SecretBytes>,
         engine: &Engine,
         context: &Context,
@@ -275,11 +329,9 @@ impl Place {
                 self.shift
             ))
         };
-        let keyslots = self.shift.saturating_sub(2 * (16 << 10));
-        let sizes = Luks2HeaderSizes::new(None, Some(keyslots), None, new.key_size);
         let options = NewVolumeOptions {
             detached: false,
-            header_sizes: Some(sizes.map_err(|error| failed(&error))?),
+            header_sizes: Some(sizes),
             ..new.clone()
         };
         options.check()?;
@@ -305,10 +357,16 @@ impl Place {
         Ok((Arc::new(header), BTreeMap::from([(0, key.clone())])))
     }
 
-    /// Returns the header of an encryption that was interrupted while the header was put in its place.
+    /// Returns the header that [`Place::prepare`] has written after the data, if the storage begins with
+    /// it and no data have changed. Its keyslots may be missing at the beginning.
     fn interrupted(self, storage: &dyn Storage) -> io::Result<Option<Arc<MemoryStorage>>> {
         let mut bytes = vec![0; usize::try_from(self.shift).map_err(io::Error::other)?];
         storage.read_exact_at(&mut bytes, self.data_len)?;
+        let mut front = [0; SECTOR];
+        storage.read_exact_at(&mut front, 0)?;
+        if bytes[..SECTOR] != front {
+            return Ok(None);
+        }
         let header = MemoryStorage::new(bytes);
         let state = Luks2Header::read(&header).ok();
         let state = state.and_then(|luks2| luks2.reencryption(self.data_len).ok().flatten());
@@ -323,30 +381,41 @@ impl Place {
         Ok(is_of_this.then(|| Arc::new(header)))
     }
 
-    /// Moves the first bytes of the data, and writes the header in their place. After an interruption
-    /// the data are still plain, or the header is complete, or it is complete after the data, from
-    /// where [`Place::interrupted`] takes it.
+    /// Moves the first bytes of the data, and writes the header after the data.
+    fn prepare(self, storage: &dyn Storage, header: &MemoryStorage) -> io::Result<()> {
+        copy(storage, 0..self.shift, storage, self.moved())?;
+        storage.sync()?;
+        // Its keyslots must be there before one of both copies of its metadata is.
+        copy(header, FRONT..self.shift, storage, self.data_len + FRONT)?;
+        storage.sync()?;
+        copy(header, 0..FRONT, storage, self.data_len)?;
+        storage.sync()
+    }
+
+    /// Writes the header in the place of the first bytes of the data. As soon as the first sector is
+    /// there, nothing takes the data for plain. After it, an interruption is recognised by
+    /// [`Place::interrupted`].
     fn put(self, storage: &dyn Storage, header: &MemoryStorage) -> io::Result<()> {
-        const COPY: u64 = 16 << 10;
-        let at_end = self.data_len;
-        let is_there = self.interrupted(storage)?.is_some();
-        if !is_there {
-            let first = self.shift.min(self.data_len);
-            copy(storage, 0..first, storage, self.moved())?;
-            storage.sync()?;
-            // Its keyslots must be there before one of both copies of its metadata is.
-            copy(header, 2 * COPY..self.shift, storage, at_end + 2 * COPY)?;
-            storage.sync()?;
-            copy(header, 0..2 * COPY, storage, at_end)?;
-            storage.sync()?;
-        }
-        for part in [2 * COPY..self.shift, COPY..2 * COPY, 0..COPY] {
+        let sector = SECTOR as u64;
+        for part in [0..sector, sector..FRONT, FRONT..self.shift] {
             copy(header, part.clone(), storage, part.start)?;
             storage.sync()?;
         }
-        each_piece(at_end..at_end + self.shift, |at, len| {
-            storage.write_all_at(&vec![0; len], at)
-        })?;
-        storage.sync()
+        // Without its keyslots it must not be valid.
+        for part in [0..FRONT, FRONT..self.shift] {
+            each_piece(
+                self.data_len + part.start..self.data_len + part.end,
+                |at, len| storage.write_all_at(&vec![0; len], at),
+            )?;
+            storage.sync()?;
+        }
+        Ok(())
     }
 }
+
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: usize = 512;
+/// The length of both copies of the metadata in bytes.
+const FRONT: u64 = 2 * (16 << 10);
+/// The longest header of this kind, in bytes.
+const MAX_HEADER: u64 = (128 << 20) + FRONT;

@@ -562,7 +562,7 @@ impl MetadataDraft {
     ) -> Result<(), ChangeError> {
         let (keyslot, number) = (new.keyslot.to_string(), new.digest.to_string());
         self.root.edit(&["keyslots"], |keyslots| {
-            keyslots.set(&keyslot, &new.json())
+            keyslots.set(&keyslot, &new.json());
         });
         self.root.edit(&["config"], |config| {
             let requirement = json!({ "mandatory": [new.requirement()] });
@@ -635,7 +635,7 @@ impl MetadataDraft {
             };
             let mut json = raw(backup.entry.role).expect("it is one of the segments");
             let is_last = range.end == progress.len() && *part != PartState::Zone;
-            let is_open = is_last && progress.is_open;
+            let is_open = is_last && progress.is_open();
             json.set_stretch(backup, range.start, (!is_open).then_some(range.end));
             json.set_role(role);
             add(&json, &digests);

@@ -57,7 +57,7 @@ pub struct ReencryptionProgress {
     /// The parts of the plaintext, in bytes and in order. Neighbours have different states.
     parts: Vec<(Range<u64>, PartState)>,
     /// Whether the metadata leave open where the data end: they have all of the storage.
-    pub(super) is_open: bool,
+    is_open: bool,
 }
 
 impl ReencryptionProgress {
@@ -77,6 +77,12 @@ impl ReencryptionProgress {
             Some((last, same)) if *same == state => last.end = range.end,
             _ => self.parts.push((range, state)),
         }
+    }
+
+    /// Returns whether the metadata leave open where the data end: they have all of the storage.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Returns the parts of the plaintext, in bytes and in order.
@@ -105,6 +111,13 @@ impl ReencryptionProgress {
             .iter()
             .filter(|(_, state)| *state == PartState::New);
         done.map(|(range, _)| range.end - range.start).sum()
+    }
+
+    /// Returns whether the first byte is new, or may be.
+    #[must_use]
+    pub fn has_begun_at_0(&self) -> bool {
+        let first = self.parts.first().map(|(_, state)| *state);
+        matches!(first, Some(PartState::New | PartState::Zone))
     }
 
     /// Returns the zone on which the re-encryption works, or worked when it was interrupted.
@@ -255,7 +268,11 @@ impl Reencryption<'_> {
         }
         let len = match end {
             DataEnd::At(end) => end,
-            DataEnd::After(_) => data_len,
+            // Data that move backward need room for that.
+            DataEnd::After(_) => {
+                let (from, to) = (self.previous.entry.offset(), self.last.entry.offset());
+                data_len.saturating_sub(to.saturating_sub(from))
+            }
         };
         // The moved part has a fixed size, even if it has all of the data.
         let last = parts.last().map_or(0, |(begin, _)| *begin);
