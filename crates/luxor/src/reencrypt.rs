@@ -120,8 +120,8 @@ pub enum ReencryptPart {
 /// # Errors
 /// Fails for LUKS1, when the volume is in use or cannot be locked, when a keyslot cannot be opened,
 /// when there is no room for the new keyslots or the sector size does not fit: nothing has changed
-/// then. Fails with [`ErrorClass::Cancelled`] between two zones, and when something cannot be read or
-/// written.
+/// then. Fails with [`ErrorClass::Cancelled`](crate::ErrorClass) between two zones, and when something
+/// cannot be read or written.
 pub fn reencrypt(
     volume: &Path,
     header: Option<&Path>,
