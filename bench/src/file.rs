@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     bench::{Bench, Context, NoOptions},
     plaintext,
-    program::{self, Folder, Lane},
+    program::{self, Folder, Program},
     stats::{self, Summary},
 };
 
@@ -124,23 +124,6 @@ struct Session {
     dump: Program,
     /// `None` if it is not installed or has failed.
     qemu_img: Option<Program>,
-}
-
-/// A command line with its measurements.
-struct Program {
-    words: Vec<OsString>,
-    lane: Lane,
-}
-
-impl Program {
-    fn new(words: Vec<OsString>) -> Self {
-        let lane = Lane::default();
-        Self { words, lane }
-    }
-
-    fn run(&mut self, timed: bool) -> Result<(), String> {
-        self.lane.run(&self.words, timed)
-    }
 }
 
 impl Session {

@@ -67,6 +67,24 @@ impl Lane {
     }
 }
 
+/// A command line with its measurements.
+pub(crate) struct Program {
+    pub(crate) words: Vec<OsString>,
+    pub(crate) lane: Lane,
+}
+
+impl Program {
+    pub(crate) fn new(words: Vec<OsString>) -> Self {
+        let lane = Lane::default();
+        Self { words, lane }
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&mut self, timed: bool) -> Result<(), String> {
+        self.lane.run(&self.words, timed)
+    }
+}
+
 /// The argument that makes this program run another one and report its costs.
 pub(crate) const CHILD: &str = "--run-and-tell";
 
