@@ -2,13 +2,15 @@
 //! The table of all benches, in the order in which they run and are shown.
 
 use crate::{
-    an_seo, bench::Entry, block, cpu, damjanovic, demir, elmoghany, file, gpu, sanida, unlock,
+    an_seo, bench::Entry, block, cpu, damjanovic, demir, elmoghany, file, gpu, reencrypt, sanida,
+    unlock,
 };
 
-pub(crate) const ALL: [Entry; 10] = [
+pub(crate) const ALL: [Entry; 11] = [
     Entry::of::<cpu::Plan<'_>>(),
     Entry::of::<file::Plan>(),
     Entry::of::<unlock::Plan>(),
+    Entry::of::<reencrypt::Plan>(),
     Entry::of::<block::Plan>(),
     Entry::of::<demir::Plan>(),
     Entry::of::<elmoghany::Plan>(),

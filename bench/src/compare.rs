@@ -25,11 +25,12 @@ const RATIOS: [(&str, bool); 12] = [
 ];
 
 /// The fields that distinguish rows.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 24] = [
     "what",
     "engine",
     "name",
     "contestant",
+    "resilience",
     "system",
     "form",
     "way",

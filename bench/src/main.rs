@@ -30,6 +30,7 @@ mod page;
 mod plaintext;
 mod plot;
 mod program;
+mod reencrypt;
 mod report;
 mod rivals;
 mod sanida;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
             Some(program::CHILD) => return program::child(rest),
             Some(server::STAY) => return server::stay(rest),
             Some(disk::SERVE) => return disk::serve(rest),
+            Some(reencrypt::COPY) => return reencrypt::copy(rest),
             _ => {}
         }
     }

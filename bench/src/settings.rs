@@ -37,7 +37,8 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = PROGRAMS)]
     luxor: Option<PathBuf>,
 
-    /// Folder for temporary files, best in memory; file needs room for two files, block for four
+    /// Folder for temporary files, best in memory; file and reencrypt need room for two files,
+    /// block for four
     #[arg(long, value_name = "DIR", default_value = "/dev/shm", help_heading = PROGRAMS)]
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
@@ -61,7 +62,8 @@ pub(crate) struct Settings {
     connections: Vec<usize>,
 }
 
-const PROGRAMS: &str = "Only for benches that run other programs: file, unlock, block, demir-2020";
+const PROGRAMS: &str =
+    "Only for benches that run other programs: file, unlock, reencrypt, block, demir-2020";
 pub(crate) const SERVERS: &str =
     "Only for block and demir-2020; filters may be given several times";
 

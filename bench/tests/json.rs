@@ -4,8 +4,9 @@
 use std::{
     env, fs,
     io::{BufRead, BufReader},
+    os::unix::fs::PermissionsExt,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
@@ -223,6 +224,84 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
         assert!(said.contains("no rows of opencl: "), "{said}");
         let by_the_cpu = name == "gpu" || said.contains("portable");
         assert!(said.contains(rows) && by_the_cpu, "{said}");
+    }
+}
+
+/// Needs `luxor` beside `luxor-bench`, where a build of the workspace puts it. Only root can measure
+/// cryptsetup.
+#[test]
+fn json_of_reencryption_has_the_documented_form() {
+    let found = has_the_form_of("bench-reencrypt.json", "reencrypt --quick --size 1M --json");
+    let found = &found["reencrypt"];
+    let absent = found["absent"].as_array().unwrap();
+    let rows = found["rows"].as_array().unwrap();
+    let ours: Vec<_> = rows
+        .iter()
+        .filter(|row| row["contestant"] == "luxor")
+        .collect();
+    let resilience: Vec<_> = ours.iter().map(|row| &row["resilience"]).collect();
+    assert_eq!(resilience, ["checksum", "journal", "none"]);
+    for row in ours {
+        assert!(above_0(&row["of_copy"]["median"]), "{row}");
+        let is_compared = above_0(&row["times"]["median"]);
+        assert_eq!(is_compared, absent.is_empty(), "{row}: {absent:?}");
+    }
+}
+
+/// Runs the bench with scripts in place of cryptsetup and luxor, in a folder for `name`. In them
+/// `$real` is the program `luxor`.
+fn reencrypt(name: &str, cryptsetup: &str, luxor: &str) -> Output {
+    let folder = env::temp_dir().join(format!("luxor-bench-{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let real = Path::new(env!("CARGO_BIN_EXE_luxor-bench")).with_file_name("luxor");
+    let programs = [("cryptsetup", cryptsetup), ("luxor", luxor)];
+    for (program, script) in programs {
+        let program = folder.join(program);
+        let script = format!("#!/bin/sh -e\nreal='{}'\n{script}\n", real.display());
+        fs::write(&program, script).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let path = env::join_paths([&folder, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+        .args(["reencrypt", "--quick", "--size", "1M", "--luxor"])
+        .arg(folder.join("luxor"))
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    output
+}
+
+#[test]
+fn a_cryptsetup_that_fails_is_left_out_of_the_reencryption() {
+    // It has destroyed the volume, too.
+    let fails = r#"[ "$1" = --version ] && exec echo cryptsetup 2; for last; do :; done
+        echo >"$last"; echo no lock >&2; exit 1"#;
+    let output = reencrypt("fails", fails, r#"exec "$real" "$@""#);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("no rows of cryptsetup: "), "{said}");
+    assert!(said.contains("no lock"), "{said}");
+    assert!(said.contains("luxor reencrypt, journal"), "{said}");
+}
+
+#[test]
+fn a_wrong_reencryption_is_not_timed() {
+    let keeps = r#"[ "$1" = reencrypt ] || exec "$real" "$@""#;
+    // The data begin after 16 MiB.
+    let breaks = r#""$real" "$@"; [ "$1" = reencrypt ] || exit 0; for last; do :; done
+        printf x | dd of="$last" bs=1 seek=17000000 conv=notrunc"#;
+    for (luxor, why) in [
+        (
+            keeps,
+            "luxor reencrypt, checksum has not changed the volume key",
+        ),
+        (breaks, "the plaintext has changed"),
+    ] {
+        let output = reencrypt("wrong", "exit 1", luxor);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(why), "{said}");
     }
 }
 

@@ -44,6 +44,7 @@ fn pages_are_complete_and_reproducible() {
         "cpu",
         "file",
         "unlock",
+        "reencrypt",
         "block",
         "demir-2020",
         "elmoghany-2011",

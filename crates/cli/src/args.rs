@@ -467,6 +467,7 @@ impl AnyName {
                 "cpu",
                 "file",
                 "unlock",
+                "reencrypt",
                 "block",
                 "demir-2020",
                 "elmoghany-2011",

@@ -34,8 +34,8 @@ pub(crate) struct EnginesArgs {
 ///
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
-/// cryptsetup), block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside
-/// copies), or a paper's experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015,
+/// cryptsetup), reencrypt (beside cryptsetup and a copy), block (`serve` beside nbdkit and
+/// qemu-nbd), gpu (cuda and opencl beside copies), or a paper's experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015,
 /// an-seo-2022 or sanida-2020. Without a NAME, it measures all of them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -45,7 +45,7 @@ Examples:
   luxor bench file --size 1G
   luxor bench cpu --unit 512 --call 64K        see luxor-bench --help")]
 pub(crate) struct BenchArgs {
-    /// What to measure: cpu, file, unlock, block, gpu, demir-2020, elmoghany-2011,
+    /// What to measure: cpu, file, unlock, reencrypt, block, gpu, demir-2020, elmoghany-2011,
     /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all); and options of luxor-bench
     #[arg(value_name = "NAME", value_parser = AnyName::of_bench(), hide_possible_values = true)]
     #[arg(allow_hyphen_values = true)]
