@@ -5,7 +5,7 @@ use std::{any::Any, num::NonZeroUsize, sync::Arc};
 
 use luxor::{Events, Progress};
 
-use crate::{args::GlobalArgs, console::Console, progress::ProgressStyleArgs};
+use crate::{args::GlobalArgs, console::Console, process, progress::ProgressStyleArgs};
 
 /// Made once from the general options.
 pub(crate) struct Context {
@@ -56,6 +56,10 @@ impl Events for Shown {
 
     fn step(&self, what: &'static str) -> Box<dyn Any> {
         Box::new(self.progress.step(what))
+    }
+
+    fn hold(&self) -> Box<dyn Any> {
+        Box::new(process::hold())
     }
 
     fn bytes(&self, what: &'static str, name: String, total: Option<u64>) -> Box<dyn Progress> {

@@ -171,6 +171,7 @@ fn ignored_signals() -> u64 {
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 fn interrupted() -> ! {
+    let _until_then = hold();
     if let Some(prompt) = lock(&TERMINAL).take() {
         prompt.set(&prompt.before);
     }
@@ -241,6 +242,12 @@ impl Drop for StopOnSignal {
     }
 }
 
+/// Until the result is dropped, a signal that would end the program waits.
+pub(crate) fn hold() -> MutexGuard<'static, ()> {
+    lock(&HELD)
+}
+
+static HELD: Mutex<()> = Mutex::new(());
 static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 static TERMINAL: Mutex<Option<Prompt>> = Mutex::new(None);
 static LINE_OPEN: Mutex<bool> = Mutex::new(false);

@@ -98,6 +98,12 @@ pub trait Events: Send + Sync {
         Box::new(())
     }
 
+    /// Data are in a state in which they would be lost if the program ended. Until Luxor drops the
+    /// returned value, a program that handles signals must not end for one.
+    fn hold(&self) -> Box<dyn Any> {
+        Box::new(())
+    }
+
     /// An operation on the file called `name` begins. `what` is a word such as "Encrypting",
     /// `total` the number of bytes of plaintext (of input for [`crypt_raw`](crate::crypt_raw)), if
     /// it is known. Luxor drops the returned value when the operation ends or fails.

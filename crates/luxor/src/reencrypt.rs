@@ -71,7 +71,8 @@ pub enum ZoneProtection {
     Checksum(HashAlgorithm),
     /// All of it is copied first.
     Journal,
-    /// It does not survive, but every interruption by a signal that can be caught.
+    /// It does not survive, but every interruption by a signal that can be caught: see
+    /// [`Events::hold`](crate::Events::hold).
     None,
 }
 
@@ -225,16 +226,14 @@ fn begin_or_continue(
         // That it is a copy of the header was checked.
         None => options.mode == to_plain,
     };
-    if opened.has_detached_header()
-        && !may_have_header
-        && matches!(Volume::version(data.input()?, context), Ok(Some(_)))
-    {
+    if opened.has_detached_header() && !may_have_header && begins_like_luks(data)? {
         let text = format!("{name}: it has a LUKS header of its own, and is not what was begun");
         return Err(Error::failure(text).hint("Without --header that one is used."));
     }
     if state.is_none() && options.mode == to_plain && is_plain(&opened.header) {
-        // Only a file of a known length may still have to be cut off.
-        return cut_off(data, opened.header.file_length());
+        let header = opened.name();
+        let text = format!("{header}: the data of this header have been decrypted already");
+        return Err(Error::failure(text));
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
         let unlock = UnlockOptions {
@@ -264,6 +263,11 @@ fn begin_or_continue(
     }
     let file_length = opened.header.file_length();
     let state = opened.reencryption(data_len)?;
+    // The file of a volume without a recorded length is cut off only while it is known where its data end.
+    let is_done = state.progress.done() == state.progress.len();
+    let len = file_length.or((!is_done).then_some(state.progress.len()));
+    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
+    let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     Reencryption {
         volume: opened,
         name,
@@ -273,10 +277,7 @@ fn begin_or_continue(
         engine,
         context,
     }
-    .run(options.zone)?;
-    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
-    let len = file_length.unwrap_or(state.progress.len());
-    cut_off(data, is_file.then_some(state.new.offset + len))
+    .run(options.zone, || cut_off(data, end))
 }
 
 /// Cuts off a regular file at this byte, if it is longer.
@@ -300,6 +301,14 @@ fn check_zone(options: &ReencryptOptions, sector: u64) -> std::result::Result<()
         Some(zone) if zone < sector => Err(format!("a zone must have at least {sector} bytes")),
         _ => Ok(()),
     }
+}
+
+/// Returns whether the data begin with the first bytes of a LUKS header.
+fn begins_like_luks(data: &DataFile) -> Result<bool> {
+    const MAGIC: [u8; 6] = *b"LUKS\xba\xbe";
+    let mut first = [0; MAGIC.len()];
+    let read = data.storage()?.read_exact_at(&mut first, 0);
+    Ok(read.is_ok() && first == MAGIC)
 }
 
 /// Returns whether the header is that of data that were decrypted.

@@ -45,7 +45,7 @@ pub(crate) struct ReencryptArgs {
     ///
     /// The header takes half of them. A file is made longer first: truncate --size +32M FILE. A file
     /// system is made smaller first.
-    #[arg(long, value_name = "SIZE", value_parser = size, requires = "encrypt")]
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "encrypt", conflicts_with = "decrypt")]
     pub reduce_device_size: Option<u64>,
 
     /// Overwrite what the last bytes of VOLUME hold (with --reduce-device-size)
@@ -56,7 +56,7 @@ pub(crate) struct ReencryptArgs {
     ///
     /// Until the end that file is needed to open the volume and to continue. A file is cut off where the
     /// data end.
-    #[arg(long, conflicts_with_all = ["key_size", "sector_size"])]
+    #[arg(long, conflicts_with_all = ["key_size", "sector_size", "key_slot"])]
     pub decrypt: bool,
 
     /// Keep only this keyslot (may be repeated); the others are removed at the end

@@ -5,7 +5,7 @@
 //! the documents talk about.
 
 use std::{
-    fs,
+    fs::{self, File},
     path::{Path, PathBuf},
 };
 
@@ -109,7 +109,12 @@ fn groups(text: &str) -> Vec<Vec<String>> {
     };
     groups.retain(|group| group.iter().any(calls));
     for group in &mut groups {
-        group.retain(|command| calls(command) || command.starts_with("mkdir "));
+        let prepares = |command: &String| {
+            ["mkdir ", "truncate "]
+                .iter()
+                .any(|begin| command.starts_with(begin))
+        };
+        group.retain(|command| calls(command) || prepares(command));
     }
     groups
 }
@@ -131,6 +136,9 @@ fn prepared() -> Folder {
     ] {
         folder.write(name, bytes(len, len as u64 + 7));
     }
+    // As long as a header, with a hole.
+    let image = File::options().write(true).open(folder.join("disk.img"));
+    image.unwrap().set_len(17 << 20).unwrap();
     folder.write("passphrase", PASSPHRASE);
     fs::create_dir(folder.join("bin")).unwrap();
     let wrapper = folder.write("bin/luxor", WRAPPER);

@@ -217,7 +217,13 @@ fn an_interrupted_command_says_how_to_go_on() {
         for after in (20..).step_by(15) {
             let program = reencrypt(&folder, "--hotzone-size 16K").spawn();
             thread::sleep(Duration::from_millis(after));
-            let _ = kill(Pid::from_raw(program.id().cast_signed()), Signal::SIGINT);
+            // The others wait for the end of the zone.
+            for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGQUIT] {
+                let _ = kill(Pid::from_raw(program.id().cast_signed()), signal);
+                if resilience != "none" {
+                    break;
+                }
+            }
             let output = program.wait_with_output().unwrap();
             let said = String::from_utf8(output.stderr).unwrap();
             match output.status.code() {

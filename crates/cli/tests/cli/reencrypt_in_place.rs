@@ -360,8 +360,7 @@ fn only_the_present_header_decrypts() {
     assert!(fs::read(folder.join("v")).unwrap() != before);
     ours(&folder, decrypt).args(FAST).ok();
     assert!(fs::read(folder.join("v")).unwrap() == plain());
-    // Once more: there is nothing left to do.
-    ours(&folder, decrypt).ok();
+    ours(&folder, decrypt).fails(1, "have been decrypted already");
     assert!(fs::read(folder.join("v")).unwrap() == plain());
 }
 
@@ -399,13 +398,53 @@ fn data_that_move_for_a_longer_header_are_continued() {
     shell_without_terminal(line, folder.path()).assert_code(0);
 }
 
+/// The header of one image must not encrypt another.
 #[test]
-fn an_interrupted_encryption_goes_on_with_the_same_command() {
+fn an_existing_header_is_not_taken_for_a_new_one() {
     let mode = &MODES[0];
     let folder = mode.folder();
     mode.begins(&folder, false);
-    ours(&folder, mode.begin).ok();
-    mode.is_done(&folder);
+    let before = fs::read(folder.join("h")).unwrap();
     let again = ours(&folder, mode.begin).args(FAST);
     again.fails(5, "h exists already");
+    assert!(fs::read(folder.join("h")).unwrap() == before);
+    ours(&folder, mode.go_on).ok();
+    mode.is_done(&folder);
+}
+
+/// Kills again and again, also where the last zone is recovered.
+#[test]
+fn a_decryption_that_is_killed_at_each_write_goes_on() {
+    for len in [3000, 3 << 20] {
+        let folder = Folder::new();
+        folder.write("key", b"correct horse");
+        let data = bytes(len, 3);
+        folder.write("plain", &data);
+        let line = "encrypt --luks2-keyslots-size 992K --key-file key plain made";
+        at(&folder, line).args(FAST).ok();
+        let all = if is_long() { 60 } else { 20 };
+        for first in 3..all {
+            fs::copy(folder.join("made"), folder.join("v")).unwrap();
+            let _ = fs::remove_file(folder.join("h"));
+            let mut kills = 0;
+            for write in [first, 3, 5, 4] {
+                let line = format!(
+                    "strace -f -qq -o /dev/null -e trace=pwrite64 \
+                     -e inject=pwrite64:signal=KILL:when={write} \
+                     '{}' reencrypt --threads 1 --decrypt --header h --key-file key {} v",
+                    env!("CARGO_BIN_EXE_luxor"),
+                    FAST.join(" "),
+                );
+                let outcome = shell_without_terminal(&line, folder.path());
+                kills += usize::from(outcome.code != Some(0));
+            }
+            if fs::read(folder.join("v")).unwrap() != data {
+                ours(&folder, "--decrypt --header h").args(FAST).ok();
+            }
+            assert!(
+                fs::read(folder.join("v")).unwrap() == data,
+                "{first}: {kills} kills"
+            );
+        }
+    }
 }

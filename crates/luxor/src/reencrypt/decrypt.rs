@@ -18,7 +18,7 @@ use luxor_luks::{
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, check_zone, copy, only_luks2};
+use super::{ReencryptOptions, begins_like_luks, check_zone, copy, only_luks2};
 use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
@@ -33,15 +33,18 @@ pub(super) fn export_header(
     context: &Context,
 ) -> Result<Option<Unlocked>> {
     let (name, header_name) = (path_name(volume.path()), path_name(header));
-    let version = Volume::version(volume.input()?, context);
     if header.symlink_metadata().is_ok() {
         let other = Input::open(header, Role::Metadata)?;
         let other = Volume::read_with_header(other, None, context)?;
-        if other.header.is_reencrypting() || !matches!(version, Ok(Some(_))) {
-            return Ok(None);
-        }
-        let mine = Volume::read_with_header(volume.input()?, None, context)?;
-        if mine.header.digest() == other.header.digest() {
+        let is_copy = || -> Result<bool> {
+            let heads = heads(&other, &*volume.storage()?);
+            let [head, front] = heads.map_err(|error| {
+                Error::io(format!("cannot read the beginning of {name}"), &error)
+            })?;
+            Ok(head == front)
+        };
+        // A copy that is older than the header of the volume may have another key.
+        if other.header.is_reencrypting() || !begins_like_luks(volume)? || is_copy()? {
             return Ok(None);
         }
         let text = format!("{header_name}: it exists, and is not a copy of the header of {name}");
@@ -49,7 +52,7 @@ pub(super) fn export_header(
             Error::failure(text).hint("--header names a new file for a copy of the header.")
         );
     }
-    match version? {
+    match Volume::version(volume.input()?, context)? {
         Some(LuksVersion::Luks2) => {}
         Some(LuksVersion::Luks1) => return Err(only_luks2(&name)),
         None => {
@@ -207,6 +210,15 @@ pub(super) fn begin_decryption(
     Ok((data_len, keys))
 }
 
+/// Returns the first sectors of the metadata and of the storage. The former has a checksum over all of
+/// the first copy, and the number of its last change.
+fn heads(volume: &Volume, storage: &dyn Storage) -> io::Result<[[u8; HEAD]; 2]> {
+    let mut heads = [[0; HEAD]; 2];
+    volume.metadata_storage().read_exact_at(&mut heads[0], 0)?;
+    storage.read_exact_at(&mut heads[1], 0)?;
+    Ok(heads)
+}
+
 /// The length of the first sector of the metadata, which a disk writes whole or not at all.
 const HEAD: usize = 512;
 
@@ -215,10 +227,8 @@ const HEAD: usize = 512;
 /// before an interruption.
 fn is_over_header(volume: &Volume, storage: &dyn Storage, first: Range<u64>) -> io::Result<bool> {
     const PIECE: usize = 1 << 20;
-    let mut heads = [[0; HEAD]; 2];
-    volume.metadata_storage().read_exact_at(&mut heads[0], 0)?;
-    storage.read_exact_at(&mut heads[1], 0)?;
-    if heads[0] == heads[1] {
+    let [head, front] = heads(volume, storage)?;
+    if head == front {
         return Ok(true);
     }
     for at in first.clone().step_by(PIECE) {

@@ -20,9 +20,7 @@ use luxor_luks::{
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::VolumeKey;
 
-use super::{
-    ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, reencrypt, zones::Reencryption,
-};
+use super::{ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, zones::Reencryption};
 use crate::{
     Context, Engine, Error, Result, Volume,
     create::{make, new_detached_header},
@@ -30,11 +28,12 @@ use crate::{
 
 /// Encrypts data in place, with a new detached header. `new` are the options of the volume, of which
 /// the PBKDF and those for the layout count here; `options.unlock` and what they keep do not. Calls
-/// `secret` for the secret of the keyslot. An interruption is continued with [`reencrypt`](fn@reencrypt).
+/// `secret` for the secret of the keyslot. An interruption is continued with
+/// [`reencrypt`](fn@super::reencrypt).
 ///
 /// # Errors
 /// Fails when the header exists, when `data` are a LUKS volume or in use, when their length is no
-/// multiple of the sector size, and with the errors of [`reencrypt`](fn@reencrypt).
+/// multiple of the sector size, and with the errors of [`reencrypt`](fn@super::reencrypt).
 pub fn encrypt_in_place(
     data: &Path,
     header: &Path,
@@ -45,14 +44,6 @@ pub fn encrypt_in_place(
 ) -> Result<()> {
     let name = path_name(data);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
-    if header.symlink_metadata().is_ok()
-        && Volume::open_metadata(header, Role::Metadata, context)?
-            .header
-            .is_reencrypting()
-    {
-        // It was interrupted.
-        return reencrypt(data, Some(header), &secret()?, options, context);
-    }
     let file = DataFile::open(data, Access::Write)?;
     if Volume::version(file.input()?, context)?.is_some() {
         return Err(already_luks(data));
@@ -115,7 +106,7 @@ pub fn encrypt_in_place(
         engine,
         context,
     }
-    .run(options.zone)
+    .run(options.zone, || Ok(()))
 }
 
 /// Encrypts data in place, with a new header before them, and moves them to make room. The last
@@ -154,7 +145,7 @@ pub fn encrypt_with_header_in_front(
         engine,
         context,
     }
-    .run(options.zone)
+    .run(options.zone, || Ok(()))
 }
 
 /// Begins as [`encrypt_with_header_in_front`] does, and changes nothing but the place of the first bytes.

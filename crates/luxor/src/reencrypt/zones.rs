@@ -49,10 +49,17 @@ enum Guard {
 }
 
 impl Reencryption<'_> {
-    /// Does what is left, and ends it. A zone has at most `wanted` bytes.
-    pub(super) fn run(mut self, wanted: Option<u64>) -> Result<()> {
+    /// Does what is left, and ends it. A zone has at most `wanted` bytes. Calls `before_end` when all
+    /// data are done.
+    pub(super) fn run(
+        mut self,
+        wanted: Option<u64>,
+        before_end: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let state = self.volume.reencryption(self.data_len)?;
-        self.check(&state)?;
+        if state.progress.done() < state.progress.len() {
+            self.check(&state)?;
+        }
         let zones = Zones {
             old: self.load(state.old)?,
             new: self.load(state.new)?,
@@ -81,6 +88,8 @@ impl Reencryption<'_> {
         report.at(progress.done());
         while let Some(zone) = progress.next(zones.state.direction, longest) {
             self.context.check_cancelled()?;
+            let is_at_risk = matches!(zones.guard(&zone), Ok(Guard::None));
+            let _held = is_at_risk.then(|| self.context.events.hold());
             progress = progress.with(zone.clone(), PartState::Zone);
             self.zone(&zones, &zone, &progress, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
@@ -89,6 +98,7 @@ impl Reencryption<'_> {
         }
         drop(report);
         self.forget_moved(&zones.state)?;
+        before_end()?;
         self.change(Luks2Header::end_reencryption)
     }
 

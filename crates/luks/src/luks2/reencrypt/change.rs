@@ -143,7 +143,16 @@ impl Luks2Header {
     /// [`SegmentError`]: the data are cut off.
     pub fn data_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
         let segments = &self.metadata().segments;
-        let whole = segments.of_role(SegmentRole::BackupPrevious);
+        // When all is done, what came before the data may be gone.
+        let state = self.state().ok().flatten();
+        let progress = state.map(|state| state.progress(self.metadata(), u64::MAX).1);
+        let is_done = progress.is_some_and(|progress| progress.done() == progress.len());
+        let role = if is_done {
+            SegmentRole::BackupFinal
+        } else {
+            SegmentRole::BackupPrevious
+        };
+        let whole = segments.of_role(role);
         let whole = whole.or_else(|| segments.data().last());
         whole.map_or(Ok(0), |(_, whole)| whole.payload_len(storage_len))
     }

@@ -274,13 +274,11 @@ impl Reencryption<'_> {
                 data_len.saturating_sub(to.saturating_sub(from))
             }
         };
-        // The moved part has a fixed size, even if it has all of the data.
-        let last = parts.last().map_or(0, |(begin, _)| *begin);
-        let is_moved = self
-            .moved
-            .is_some_and(|moved| moved.entry.size().reaches(last));
+        // A zone and the moved part have fixed sizes, even where the data end.
+        let last = parts.last().map(|(_, state)| *state);
+        let is_fixed = matches!(last, Some(PartState::Zone | PartState::Moved));
         let is_open = self.previous.entry.size() == SegmentSize::Dynamic
-            && (is_moved || matches!(end, DataEnd::After(_)));
+            && (is_fixed || matches!(end, DataEnd::After(_)));
         let mut progress = ReencryptionProgress {
             parts: Vec::new(),
             is_open,
@@ -352,7 +350,7 @@ impl Reencryption<'_> {
         // `cryptsetup reencrypt --device-size` gives data of dynamic size a fixed one, but only
         // once the re-encryption has begun.
         let has = |role| roles.contains(&role);
-        let begun = has(SegmentRole::BackupPrevious) && has(SegmentRole::BackupFinal);
+        let begun = has(SegmentRole::BackupFinal);
         match expected {
             SegmentSize::Fixed(expected) if found == expected => Ok(()),
             SegmentSize::Dynamic if begun => Ok(()),
