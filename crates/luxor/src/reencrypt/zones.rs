@@ -57,9 +57,7 @@ impl Reencryption<'_> {
         before_end: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
         let state = self.volume.reencryption(self.data_len)?;
-        if state.progress.done() < state.progress.len() {
-            self.check(&state)?;
-        }
+        self.check(&state)?;
         let zones = Zones {
             old: self.load(state.old)?,
             new: self.load(state.new)?,
@@ -111,6 +109,10 @@ impl Reencryption<'_> {
             DataEnd::After(begin) => data_len > begin,
         };
         let len = state.progress.len();
+        if is_there && state.progress.done() == len {
+            // A file may be cut off already.
+            return Ok(());
+        }
         let places = [(state.old, len), (state.new, len)];
         let mut places = places.into_iter().chain(state.moved);
         let storage_len = self

@@ -350,7 +350,7 @@ impl Reencryption<'_> {
         // `cryptsetup reencrypt --device-size` gives data of dynamic size a fixed one, but only
         // once the re-encryption has begun.
         let has = |role| roles.contains(&role);
-        let begun = has(SegmentRole::BackupFinal);
+        let begun = has(SegmentRole::BackupPrevious) && has(SegmentRole::BackupFinal);
         match expected {
             SegmentSize::Fixed(expected) if found == expected => Ok(()),
             SegmentSize::Dynamic if begun => Ok(()),
