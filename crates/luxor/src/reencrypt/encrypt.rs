@@ -96,17 +96,8 @@ pub fn encrypt_in_place(
     if options.part == ReencryptPart::Begin {
         return Ok(());
     }
-    let _alone = volume.lock_for_reencryption(file.is_regular(), context)?;
-    Reencryption {
-        volume,
-        name,
-        data: file.into_storage(),
-        data_len,
-        keys: BTreeMap::from([(0, made)]),
-        engine,
-        context,
-    }
-    .run(options.zone, || Ok(()))
+    let keys = BTreeMap::from([(0, made)]);
+    go_on(volume, file, (data_len, keys), engine, options, context)
 }
 
 /// Encrypts data in place, with a new header before them, and moves them to make room. The last
@@ -130,15 +121,27 @@ pub fn encrypt_with_header_in_front(
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
     let file = DataFile::open(data, Access::Write)?;
-    let (data_len, keys) = begin(&file, reduce_by, new, secret, options, &engine, context)?;
+    let begun = begin(&file, reduce_by, new, secret, options, &engine, context)?;
     if options.part == ReencryptPart::Begin {
         return Ok(());
     }
     let volume = Volume::open_metadata(data, Role::Change, context)?;
+    go_on(volume, file, begun, engine, options, context)
+}
+
+/// Does what has begun. The data have this length, and these keys by the numbers of their digests.
+fn go_on(
+    volume: Volume,
+    file: DataFile,
+    (data_len, keys): (u64, BTreeMap<u32, VolumeKey>),
+    engine: Engine,
+    options: &ReencryptOptions,
+    context: &Context,
+) -> Result<()> {
     let _alone = volume.lock_for_reencryption(file.is_regular(), context)?;
     Reencryption {
         volume,
-        name: path_name(data),
+        name: path_name(file.path()),
         data: file.into_storage(),
         data_len,
         keys,

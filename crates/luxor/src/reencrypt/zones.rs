@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Does the zones of a re-encryption that has begun, one after the other, and ends it.
 
-use std::{collections::BTreeMap, convert::Infallible, num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{
+    collections::BTreeMap, convert::Infallible, io, num::NonZeroUsize, ops::Range, sync::Arc,
+};
 
 use luxor_engine::{Buffer, LoadedKey};
 use luxor_luks::{
@@ -14,6 +16,7 @@ use luxor_sector::{
 };
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
+use super::each_piece;
 use crate::{Context, Engine, Error, Result, Volume};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
@@ -230,29 +233,23 @@ impl Reencryption<'_> {
         self.sync()
     }
 
-    /// Overwrites the place to which the beginning of plain data was moved, which nobody needs any
-    /// more.
+    /// Overwrites the place to which the beginning of plain data was moved. All data are done.
     fn forget_moved(&self, state: &ReencryptionState) -> Result<()> {
-        const PIECE: usize = 1 << 20;
         let Some((moved, len)) = state.moved.filter(|_| state.mode == ReencryptMode::Encrypt)
         else {
             return Ok(());
         };
-        let random = |len| {
+        let mut place = moved.offset;
+        let overwritten = each_piece(place..place + len, |at, len| {
+            place = at;
             let mut bytes = vec![0; len];
-            getrandom::fill(&mut bytes).map(|()| bytes)
-        };
-        for at in (moved.offset..moved.offset + len).step_by(PIECE) {
-            let rest = usize::try_from(moved.offset + len - at).unwrap_or(PIECE);
-            let bytes = random(rest.min(PIECE)).map_err(|error| {
-                self.failed(&format!("the system has no random bytes: {error}"))
-            })?;
-            let written = self.data.write_all_at(&bytes, at);
-            written.map_err(|error| {
-                let text = format!("{}: cannot overwrite byte {at}", self.name);
-                Error::io(text, &error)
-            })?;
-        }
+            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+            self.data.write_all_at(&bytes, at)
+        });
+        overwritten.map_err(|error| {
+            let text = format!("{}: cannot overwrite byte {place}", self.name);
+            Error::io(text, &error)
+        })?;
         self.sync()
     }
 
