@@ -2,6 +2,7 @@
 //! A volume's plaintext as a disk, with reads and writes at any byte.
 
 mod durability;
+mod hold;
 mod plaintext;
 mod ranges;
 #[cfg(test)]
@@ -11,8 +12,9 @@ mod transfer;
 use std::{
     fmt, io,
     num::NonZeroUsize,
+    ops::Range,
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock, RwLockReadGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -20,9 +22,15 @@ use std::{
 
 use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run, with_key_stack};
 
-pub use self::transfer::{Transfer, TransferData};
 use self::{
-    durability::Durability, plaintext::Plaintext, ranges::Ranges, transfer::exclude_each_other,
+    durability::Durability,
+    plaintext::Plaintext,
+    ranges::{Claimed, Ranges},
+    transfer::exclude_each_other,
+};
+pub use self::{
+    hold::Held,
+    transfer::{Transfer, TransferData},
 };
 use crate::{
     buffers::Buffers,
@@ -100,13 +108,20 @@ pub struct DiskOptions {
 /// ```
 pub struct Disk {
     storage: Arc<dyn Storage>,
-    layout: Layout,
+    current: RwLock<Current>,
     options: DiskOptions,
     executor: Executor,
     ranges: Ranges,
     durability: Durability,
     counters: Counters,
     staging: Buffers,
+}
+
+/// What a request uses from the moment at which its ranges are claimed.
+struct Current {
+    layout: Arc<Layout>,
+    /// Ranges in which all requests fail.
+    lost: Vec<Range<u64>>,
 }
 
 #[derive(Debug, Default)]
@@ -153,7 +168,10 @@ impl Disk {
         }
         Ok(Self {
             storage,
-            layout,
+            current: RwLock::new(Current {
+                layout: Arc::new(layout),
+                lost: Vec::new(),
+            }),
             options,
             executor: Executor::new(options.threads.unwrap_or(NonZeroUsize::MIN)),
             ranges: Ranges::default(),
@@ -166,13 +184,13 @@ impl Disk {
     /// The length of the plaintext in bytes. It need not be a whole number of sectors.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.layout.len()
+        self.layout().len()
     }
 
     /// Whether there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.layout.is_empty()
+        self.layout().is_empty()
     }
 
     /// Whether all writes are refused.
@@ -191,7 +209,7 @@ impl Disk {
     /// of whole sectors of this size are fastest.
     #[must_use]
     pub fn sector_size(&self) -> usize {
-        self.layout.sector_size()
+        self.layout().sector_size()
     }
 
     /// What the engine has done so far.
@@ -212,9 +230,10 @@ impl Disk {
     /// [`io::ErrorKind::UnexpectedEof`] if the storage has become shorter, and the other errors of
     /// the storage and the engine. The content of `buf` is then unspecified.
     pub fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        let range = self.layout.check(offset, buf.len() as u64)?;
-        let _claimed = self.ranges.claim(self.layout.whole_sectors(range), false);
-        with_key_stack(|| self.read_claimed(buf, offset))
+        let layout = self.layout();
+        let range = layout.check(offset, buf.len() as u64)?;
+        let (_claimed, layout) = self.claim(layout, &[(range, false)])?;
+        with_key_stack(|| self.read_claimed(&layout, buf, offset))
     }
 
     /// Writes `buf` from byte `offset` on. The bytes are durable after the next [`Disk::flush`].
@@ -243,30 +262,35 @@ impl Disk {
     /// This is the fast way for many small requests: their sectors go through the engine in one
     /// call, and to the storage together.
     pub fn transfer(&self, batch: &mut [Transfer<'_>]) {
+        let layout = self.layout();
         let mut claims = Vec::with_capacity(batch.len());
         for transfer in &mut *batch {
             let write = transfer.data.is_write();
-            let range = self
-                .layout
-                .check(transfer.offset, transfer.data.len() as u64);
+            let range = layout.check(transfer.offset, transfer.data.len() as u64);
             transfer.result = match range {
                 Ok(_) if write && self.options.read_only => Err(read_only()),
                 Ok(range) => {
-                    claims.push((self.layout.whole_sectors(range), write));
+                    claims.push((layout.whole_sectors(range), write));
                     Ok(())
                 }
                 Err(error) => Err(error),
             };
         }
-        if exclude_each_other(&claims) {
-            let accepted = batch.iter_mut().filter(|transfer| transfer.result.is_ok());
-            for (transfer, (range, write)) in accepted.zip(claims) {
-                let _claimed = self.ranges.claim(range, write);
-                with_key_stack(|| self.transfer_claimed(std::slice::from_mut(transfer)));
+        if !exclude_each_other(&claims)
+            && let Ok((_claimed, layout)) = self.claim(layout.clone(), &claims)
+        {
+            return with_key_stack(|| self.transfer_claimed(&layout, batch));
+        }
+        // One after the other, also where some fail.
+        let accepted = batch.iter_mut().filter(|transfer| transfer.result.is_ok());
+        for (transfer, claim) in accepted.zip(claims) {
+            match self.claim(layout.clone(), &[claim]) {
+                Ok((_claimed, layout)) => {
+                    let alone = std::slice::from_mut(transfer);
+                    with_key_stack(|| self.transfer_claimed(&layout, alone));
+                }
+                Err(error) => transfer.result = Err(error),
             }
-        } else {
-            let _claimed = self.ranges.claim_all(claims);
-            with_key_stack(|| self.transfer_claimed(batch));
         }
     }
 
@@ -293,18 +317,17 @@ impl Disk {
     /// [`io::ErrorKind::Unsupported`] unless the options allow discards, otherwise as for
     /// [`Disk::write`]. Storage that does not support discards is not an error: nothing happens.
     pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.layout.check(offset, len)?;
+        let layout = self.layout();
+        let range = layout.check(offset, len)?;
         if self.options.read_only {
             return Err(read_only());
         }
         if !self.options.allow_discards {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let _claimed = self
-            .ranges
-            .claim(self.layout.whole_sectors(range.clone()), true);
+        let (_claimed, layout) = self.claim(layout, &[(range.clone(), true)])?;
         let mut result = Ok(());
-        for (placed, part) in self.layout.within(range) {
+        for (placed, part) in layout.within(range) {
             let sector = placed.sector as u64;
             let begin = part.start.next_multiple_of(sector);
             // The disk's last sector may be only partly visible, and counts as whole here.
@@ -330,16 +353,57 @@ impl Disk {
     /// # Errors
     /// As for [`Disk::read`].
     pub fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.layout.check(offset, len)?;
-        for (placed, part) in self.layout.within(range) {
+        let layout = self.layout();
+        let range = layout.check(offset, len)?;
+        for (placed, part) in layout.within(range) {
             let begin = placed.part.offset + part.start;
             self.storage.will_need(begin, part.end - part.start)?;
         }
         Ok(())
     }
 
+    fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.current().layout)
+    }
+
+    fn current(&self) -> RwLockReadGuard<'_, Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims the whole sectors of each of `ranges`, to write where the second value says so. Returns
+    /// how they are stored until the claim is dropped. `layout` is how they were stored before.
+    ///
+    /// # Errors
+    /// Some of them are in the range that is lost.
+    fn claim(
+        &self,
+        mut layout: Arc<Layout>,
+        ranges: &[(Range<u64>, bool)],
+    ) -> io::Result<(Claimed<'_>, Arc<Layout>)> {
+        loop {
+            let whole =
+                |(range, write): &(Range<u64>, bool)| (layout.whole_sectors(range.clone()), *write);
+            let claimed = self.ranges.claim_all(ranges.iter().map(whole));
+            let now = self.current();
+            let is_lost = |range: &Range<u64>| {
+                let mut lost = now.lost.iter();
+                lost.any(|lost| range.start < lost.end && lost.start < range.end)
+            };
+            if ranges.iter().any(|claim| is_lost(&whole(claim).0)) {
+                return Err(io::Error::other(
+                    "the encryption of these bytes was being changed, and that failed",
+                ));
+            }
+            if Arc::ptr_eq(&layout, &now.layout) {
+                return Ok((claimed, layout));
+            }
+            // The sectors may be longer now.
+            layout = Arc::clone(&now.layout);
+        }
+    }
+
     /// Serves the requests of `batch` that are not refused. They must not exclude each other.
-    fn transfer_claimed(&self, batch: &mut [Transfer<'_>]) {
+    fn transfer_claimed(&self, layout: &Layout, batch: &mut [Transfer<'_>]) {
         // Whole sectors of one part go through the engine together, everything else alone.
         let mut reads = Vec::new();
         let mut writes = Vec::new();
@@ -348,9 +412,7 @@ impl Disk {
             if transfer.result.is_err() || len == 0 {
                 continue;
             }
-            let mut parts = self
-                .layout
-                .within(transfer.offset..transfer.offset + len as u64);
+            let mut parts = layout.within(transfer.offset..transfer.offset + len as u64);
             let (placed, part) = parts.next().expect("the range is checked and not empty");
             let piece = PartRange {
                 placed,
@@ -364,9 +426,10 @@ impl Disk {
                 }
             } else {
                 transfer.result = match &mut transfer.data {
-                    TransferData::Read(buf) => self.read_claimed(buf, transfer.offset),
+                    TransferData::Read(buf) => self.read_claimed(layout, buf, transfer.offset),
                     TransferData::Write(buf) => {
-                        self.write_claimed(Plaintext::Lent(buf), transfer.offset, len as u64)
+                        let source = Plaintext::Lent(buf);
+                        self.write_claimed(layout, source, transfer.offset, len as u64)
                     }
                 };
             }
@@ -472,9 +535,9 @@ impl Disk {
         result.map_err(io::Error::other)
     }
 
-    fn read_claimed(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+    fn read_claimed(&self, layout: &Layout, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let mut rest = buf;
-        for piece in self.layout.pieces(offset, rest.len() as u64, PIECE) {
+        for piece in layout.pieces(offset, rest.len() as u64, PIECE) {
             let (buf, later) = rest.split_at_mut(piece.len);
             rest = later;
             if piece.is_whole_sectors() {
@@ -490,21 +553,34 @@ impl Disk {
     }
 
     fn write_from(&self, source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
-        let range = self.layout.check(offset, len)?;
+        let layout = self.layout();
+        let range = layout.check(offset, len)?;
         if self.options.read_only {
             return Err(read_only());
         }
-        let _claimed = self.ranges.claim(self.layout.whole_sectors(range), true);
-        self.write_claimed(source, offset, len)
+        let (_claimed, layout) = self.claim(layout, &[(range, true)])?;
+        self.write_claimed(&layout, source, offset, len)
     }
 
-    fn write_claimed(&self, source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
-        let result = self.write_pieces(source, offset, len);
+    fn write_claimed(
+        &self,
+        layout: &Layout,
+        source: Plaintext<'_>,
+        offset: u64,
+        len: u64,
+    ) -> io::Result<()> {
+        let result = self.write_pieces(layout, source, offset, len);
         self.durability.note_write();
         result
     }
 
-    fn write_pieces(&self, mut source: Plaintext<'_>, offset: u64, len: u64) -> io::Result<()> {
+    fn write_pieces(
+        &self,
+        layout: &Layout,
+        mut source: Plaintext<'_>,
+        offset: u64,
+        len: u64,
+    ) -> io::Result<()> {
         let most = match source {
             Plaintext::Zeros => ZEROS,
             _ => PIECE,
@@ -514,7 +590,7 @@ impl Disk {
         // No sector is written beyond the end. Otherwise a file that was cut off would grow again,
         // and show noise in place of what it had lost.
         let end = self.storage.len()?;
-        for piece in self.layout.pieces(offset, len, most) {
+        for piece in layout.pieces(offset, len, most) {
             if !piece.is_whole_sectors() {
                 let mut sector = self.read_sector(&piece)?;
                 let begin = piece.begin_in_sector();
@@ -599,7 +675,7 @@ fn read_only() -> io::Error {
 impl fmt::Debug for Disk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Disk")
-            .field("layout", &self.layout)
+            .field("layout", &self.layout())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

@@ -12,6 +12,7 @@
 //! | the same in memory | [`MemoryStorage`] |
 //! | read and write a volume's plaintext at any byte | [`Disk`] |
 //! | the same with the traits of `std::io` | [`DiskStream`] |
+//! | change the key of a range while it is in use | [`Disk::hold`] |
 //! | encrypt and decrypt a volume's data that the caller reads and writes itself | [`Layout`] |
 //! | reuse memory for bulk data | [`Buffers`] |
 //! | number the sectors of a volume | [`Geometry::runs`] |
@@ -64,7 +65,7 @@ mod storage;
 
 pub use buffers::Buffers;
 pub use direct::{DirectError, DirectFile};
-pub use disk::{Disk, DiskOptions, EngineTime, Transfer, TransferData};
+pub use disk::{Disk, DiskOptions, EngineTime, Held, Transfer, TransferData};
 pub use disk_error::DiskError;
 pub use disk_stream::DiskStream;
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares a disk with a vector of bytes, and its storage with the slow reference.
 
+mod hold;
 mod room;
 
 use std::{sync::atomic::AtomicBool, thread, time::Duration};
