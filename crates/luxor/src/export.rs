@@ -85,7 +85,7 @@ pub struct Export {
     /// The volume's name for messages.
     pub name: String,
     /// Keeps cryptsetup from re-encrypting the data.
-    _reencryption: Option<ReencryptionLock>,
+    pub(crate) _reencryption: Option<ReencryptionLock>,
 }
 
 impl Export {
@@ -211,6 +211,15 @@ impl Export {
         engine: &Engine,
         options: &ExportOptions,
     ) -> Result<Self> {
+        Self::of_parts(data, parts(plaintext, engine)?, engine, options)
+    }
+
+    pub(crate) fn of_parts(
+        data: DataFile,
+        parts: Vec<Part>,
+        engine: &Engine,
+        options: &ExportOptions,
+    ) -> Result<Self> {
         let name = path_name(data.path());
         let failed = |error: &dyn std::fmt::Display| -> Error {
             VolumeError::Disk {
@@ -220,7 +229,6 @@ impl Export {
             }
             .into()
         };
-        let parts = parts(plaintext, engine)?;
         let storage: Arc<dyn Storage> = if options.direct {
             let file = data.into_file();
             let file = file.ok_or_else(|| failed(&"only a file supports direct I/O"))?;

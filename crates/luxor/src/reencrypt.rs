@@ -14,12 +14,17 @@
 mod begin;
 mod decrypt;
 mod encrypt;
+mod in_use;
 mod zones;
 
 use std::{collections::BTreeMap, io, ops::Range, path::Path};
 
 use luxor_engine::Mode;
-use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
+use luxor_files::{
+    DataFile, Role, is_same_file,
+    locks::{Access, ReencryptionLock},
+    path_name,
+};
 use luxor_luks::{
     Luks2Header, PbkdfOptions, ReencryptMode, ReencryptionState, Resilience, SegmentEntry,
     SegmentKind, UnlockOptions, Unlocked, VolumeHeader,
@@ -34,7 +39,10 @@ use self::{
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
 
-pub use self::encrypt::{encrypt_in_place, encrypt_with_header_in_front, put_header_in_front};
+pub use self::{
+    encrypt::{encrypt_in_place, encrypt_with_header_in_front, put_header_in_front},
+    in_use::{ReencryptionInUse, reencrypt_in_use},
+};
 
 /// How to re-encrypt a volume. The defaults keep what the volume has, except for its key.
 #[derive(Clone, Debug, Default)]
@@ -183,12 +191,36 @@ fn begin_or_continue(
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<()> {
+    let (reencryption, _alone) = begin_or_find(volume, data, unlocked, secrets, options, context)?;
+    if options.part == ReencryptPart::Begin {
+        return Ok(());
+    }
+    let file_length = reencryption.volume.header.file_length();
+    let state = reencryption.volume.reencryption(reencryption.data_len)?;
+    // The file of a volume without a recorded length is cut off only while it is known where its data end.
+    let is_done = state.progress.done() == state.progress.len();
+    let len = file_length.or((!is_done).then_some(state.progress.len()));
+    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
+    let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
+    let zones = reencryption.resume(options.zone)?;
+    zones.run(|| cut_off(data, end))
+}
+
+/// Begins a re-encryption, or finds the one that has begun.
+fn begin_or_find(
+    volume: Volume,
+    data: &DataFile,
+    unlocked: Option<Unlocked>,
+    secrets: &dyn Secrets,
+    options: &ReencryptOptions,
+    context: &Context,
+) -> Result<(Reencryption, ReencryptionLock)> {
     let (mut opened, name) = (volume, path_name(data.path()));
     if opened.is_without_data() {
         let name = opened.name();
         return Err(VolumeError::DetachedHeader { name }.into());
     }
-    let _alone = opened.lock_for_reencryption(data.is_regular(), context)?;
+    let alone = opened.lock_for_reencryption(data.is_regular(), context)?;
     // Another program may have changed it until the lock was there.
     opened.read_again(context)?;
     if encrypt::finish_header(&opened, data)? {
@@ -258,26 +290,16 @@ fn begin_or_continue(
     } else {
         begin(&mut opened, data, secrets, options, &engine, context)?
     };
-    if options.part == ReencryptPart::Begin {
-        return Ok(());
-    }
-    let file_length = opened.header.file_length();
-    let state = opened.reencryption(data_len)?;
-    // The file of a volume without a recorded length is cut off only while it is known where its data end.
-    let is_done = state.progress.done() == state.progress.len();
-    let len = file_length.or((!is_done).then_some(state.progress.len()));
-    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
-    let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
-    Reencryption {
+    let reencryption = Reencryption {
         volume: opened,
         name,
         data: data.storage()?,
         data_len,
         keys,
         engine,
-        context,
-    }
-    .run(options.zone, || cut_off(data, end))
+        context: context.clone(),
+    };
+    Ok((reencryption, alone))
 }
 
 /// Cuts off a regular file at this byte, if it is longer.

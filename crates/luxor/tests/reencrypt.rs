@@ -2,6 +2,9 @@
 //! A re-encryption that a power cut, a failing disk or the user interrupts. The hand-over to and
 //! from cryptsetup is tested with the command.
 
+#[path = "reencrypt/in_use.rs"]
+mod in_use;
+
 use std::{
     io::{self, Cursor, Read},
     path::Path,

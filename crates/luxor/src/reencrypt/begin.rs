@@ -150,8 +150,8 @@ fn open_keyslots(
             Some(opened) => opened,
             None => open(&OfKeyslot { secrets, number }).map_err(|error| match error.class() {
                 ErrorClass::NoKey if of_data.len() > 1 => error.hint(
-                    "All keyslots are kept. To keep one of them and remove the others, name it \
-                         with --key-slot.",
+                    "All keyslots are kept. `luxor reencrypt --key-slot N` keeps keyslot N and \
+                         removes the others, and --init-only only begins.",
                 ),
                 _ => error,
             })?,

@@ -146,9 +146,10 @@ fn go_on(
         data_len,
         keys,
         engine,
-        context,
+        context: context.clone(),
     }
-    .run(options.zone, || Ok(()))
+    .resume(options.zone)?
+    .run(|| Ok(()))
 }
 
 /// Begins as [`encrypt_with_header_in_front`] does, and changes nothing but the place of the first bytes.

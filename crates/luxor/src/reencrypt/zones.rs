@@ -11,7 +11,7 @@ use luxor_luks::{
     ReencryptionState, Resilience, StoredData,
 };
 use luxor_sector::{
-    Storage,
+    Part, Storage,
     rewrite::{Blocks, Rewrite, RewriteError, Side},
 };
 use luxor_volume::{HashAlgorithm, VolumeKey};
@@ -24,7 +24,7 @@ use crate::{Context, Engine, Error, Result, Volume};
 const ZONE: u64 = 128 << 20;
 
 /// A re-encryption that has begun.
-pub(super) struct Reencryption<'a> {
+pub(super) struct Reencryption {
     pub volume: Volume,
     pub name: String,
     pub data: Arc<dyn Storage>,
@@ -33,13 +33,23 @@ pub(super) struct Reencryption<'a> {
     /// The keys of the data, by the numbers of their digests.
     pub keys: BTreeMap<u32, VolumeKey>,
     pub engine: Engine,
-    pub context: &'a Context,
+    pub context: Context,
 }
 
 /// The data before or after it, with the key.
 struct Loaded {
     stored: StoredData,
-    key: Option<Box<dyn LoadedKey>>,
+    key: Option<Arc<dyn LoadedKey>>,
+}
+
+/// A re-encryption of which no zone is half done.
+pub(super) struct BetweenZones {
+    reencryption: Reencryption,
+    zones: Zones,
+    progress: ReencryptionProgress,
+    /// The longest zone in bytes.
+    longest: u64,
+    buffer: Buffer,
 }
 
 /// How a zone survives a crash.
@@ -51,14 +61,88 @@ enum Guard {
     None,
 }
 
-impl Reencryption<'_> {
-    /// Does what is left, and ends it. A zone has at most `wanted` bytes. Calls `before_end` when all
-    /// data are done.
-    pub(super) fn run(
-        mut self,
-        wanted: Option<u64>,
-        before_end: impl FnOnce() -> Result<()>,
-    ) -> Result<()> {
+impl BetweenZones {
+    /// Does what is left, and ends it. Calls `before_end` when all data are done.
+    pub(super) fn run(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
+        let context = self.reencryption.context.clone();
+        let (name, len) = (self.reencryption.name.clone(), self.progress.len());
+        let report = context.events.bytes("Re-encrypting", name, Some(len));
+        report.at(self.progress.done());
+        while let Some(zone) = self.next() {
+            context.check_cancelled()?;
+            self.zone(zone)?;
+            report.at(self.progress.done());
+        }
+        drop(report);
+        self.end(before_end)
+    }
+
+    /// Returns the next zone.
+    pub(super) fn next(&self) -> Option<Range<u64>> {
+        self.progress.next(self.zones.state.direction, self.longest)
+    }
+
+    /// Does a zone, and records that.
+    pub(super) fn zone(&mut self, zone: Range<u64>) -> Result<()> {
+        let is_at_risk = matches!(self.zones.guard(&zone), Ok(Guard::None));
+        let events = Arc::clone(&self.reencryption.context.events);
+        let _held = is_at_risk.then(|| events.hold());
+        let working = self.progress.with(zone.clone(), PartState::Zone);
+        self.reencryption
+            .zone(&self.zones, &zone, &working, &mut self.buffer)?;
+        let done = working.with(zone, PartState::New);
+        self.reencryption.record(&done)?;
+        self.progress = done;
+        Ok(())
+    }
+
+    /// Returns the parts of a disk with the first `len` bytes of the plaintext. The data must stay where they
+    /// are.
+    pub(super) fn parts(&self, len: u64) -> Vec<Part> {
+        let part = |(range, state): &(Range<u64>, PartState)| {
+            let loaded = match state {
+                PartState::New => &self.zones.new,
+                _ => &self.zones.old,
+            };
+            let crypt = loaded.stored.cipher.zip(loaded.key.clone());
+            Part {
+                offset: loaded.stored.offset + range.start,
+                len: range.end.min(len) - range.start,
+                crypt: crypt.map(|(cipher, key)| {
+                    let mut geometry = cipher.geometry;
+                    geometry.iv_offset = geometry.iv_offset.wrapping_add(range.start / 512);
+                    (key, geometry)
+                }),
+            }
+        };
+        let parts = self.progress.parts().iter();
+        let shown = parts.take_while(|(range, _)| range.start < len);
+        shown.map(part).collect()
+    }
+
+    pub(super) fn engine(&self) -> &Engine {
+        &self.reencryption.engine
+    }
+
+    /// Reads and writes the data through `storage` from now on, in zones that it can transfer.
+    pub(super) fn use_storage(&mut self, storage: Arc<dyn Storage>) {
+        let unit = storage.alignment() as u64;
+        self.longest = (self.longest / unit * unit).max(unit);
+        self.zones.data = Arc::clone(&storage);
+        self.reencryption.data = storage;
+    }
+
+    /// Ends it when all zones are done, after `before_end`.
+    pub(super) fn end(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.reencryption.forget_moved(&self.zones.state)?;
+        before_end()?;
+        self.reencryption.change(Luks2Header::end_reencryption)
+    }
+}
+
+impl Reencryption {
+    /// Finishes the zone within which it was interrupted. A zone has at most `wanted` bytes.
+    pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<BetweenZones> {
         let state = self.volume.reencryption(self.data_len)?;
         self.check(&state)?;
         let zones = Zones {
@@ -82,25 +166,13 @@ impl Reencryption<'_> {
             progress = progress.with(zone, PartState::New);
             self.record(&progress)?;
         }
-        let report =
-            self.context
-                .events
-                .bytes("Re-encrypting", self.name.clone(), Some(progress.len()));
-        report.at(progress.done());
-        while let Some(zone) = progress.next(zones.state.direction, longest) {
-            self.context.check_cancelled()?;
-            let is_at_risk = matches!(zones.guard(&zone), Ok(Guard::None));
-            let _held = is_at_risk.then(|| self.context.events.hold());
-            progress = progress.with(zone.clone(), PartState::Zone);
-            self.zone(&zones, &zone, &progress, &mut buffer)?;
-            progress = progress.with(zone, PartState::New);
-            self.record(&progress)?;
-            report.at(progress.done());
-        }
-        drop(report);
-        self.forget_moved(&zones.state)?;
-        before_end()?;
-        self.change(Luks2Header::end_reencryption)
+        Ok(BetweenZones {
+            reencryption: self,
+            zones,
+            progress,
+            longest,
+            buffer,
+        })
     }
 
     /// Checks that the data end where the metadata require it, that everything is in whole sectors, and
@@ -278,7 +350,9 @@ impl Reencryption<'_> {
             Some(cipher) => {
                 let key = self.keys.get(&cipher.key);
                 let key = key.ok_or_else(|| self.failed("a key of the data is missing"))?;
-                Some(self.engine.load_volume_key(key, cipher.encryption)?)
+                Some(Arc::from(
+                    self.engine.load_volume_key(key, cipher.encryption)?,
+                ))
             }
             None => None,
         };
