@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exports a volume as a disk, with the options of the command line.
 
+mod background;
 #[cfg(test)]
 mod tests;
 
-use luxor::{Export, ExportOptions, PlainVolume};
-use luxor_files::DataFile;
+use luxor::{Export, ExportOptions, PlainVolume, ReencryptOptions, ReencryptionInUse};
+use luxor_files::{DataFile, Role, is_same_file};
 use luxor_luks::LuksVersion;
 use luxor_sector::SectorSize;
 
@@ -18,17 +19,22 @@ use crate::{
     volume::{self, Asking, unlock_options},
 };
 
+pub(crate) use self::background::Background;
+
+/// A volume that is exported, and what is left of its re-encryption with `--reencrypt`.
+pub(crate) type Opened = (Export, Option<ReencryptionInUse>);
+
 /// Opens the volume that `args` name, and asks for its secret if necessary.
 ///
 /// # Errors
 /// Fails when the volume or the secret cannot be used, when another program uses the volume, and
 /// when options contradict each other.
-pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Export> {
+pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Opened> {
     match args.kind {
         ExportType::Luks => open_luks(None, args, context),
         ExportType::Luks1 => open_luks(Some(LuksVersion::Luks1), args, context),
         ExportType::Luks2 => open_luks(Some(LuksVersion::Luks2), args, context),
-        ExportType::Plain => open_plain(args, context),
+        ExportType::Plain => Ok((open_plain(args, context)?, None)),
     }
 }
 
@@ -36,7 +42,7 @@ fn open_luks(
     required: Option<LuksVersion>,
     args: &ExportArgs,
     context: &Context,
-) -> Result<Export> {
+) -> Result<Opened> {
     if let Some(option) = args.plain.given() {
         return Err(Error::failure(format!(
             "{option} is only for --type plain: a LUKS volume has this value in its header"
@@ -45,7 +51,15 @@ fn open_luks(
     let options = options(args);
     let data = DataFile::open(&args.volume, options.access())?;
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
-    let volume = volume::open(data.input()?, context)?;
+    let volume = if args.reencrypt {
+        let volume = volume::open_metadata(&args.volume, Role::Change, context)?;
+        match context.options.header.as_deref() {
+            Some(header) if !is_same_file(header, &args.volume) => volume.with_data(data.input()?),
+            _ => volume,
+        }
+    } else {
+        volume::open(data.input()?, context)?
+    };
     let version = volume.header.version();
     if required.is_some_and(|required| required != version) {
         return Err(Error::failure(format!(
@@ -54,9 +68,21 @@ fn open_luks(
         )));
     }
     let secrets = Asking::new(&secrets, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let unlock = unlock_options(&args.unlock);
-    Export::open(volume, data, &secrets, &unlock, &options, &context.library)
+    let context = &context.library;
+    if args.reencrypt {
+        let new = ReencryptOptions {
+            zone: args.hotzone_size,
+            unlock,
+            ..ReencryptOptions::default()
+        };
+        let (export, left) =
+            luxor::reencrypt_in_use(volume, data, &secrets, &new, &options, context)?;
+        return Ok((export, Some(left)));
+    }
+    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+    let export = Export::open(volume, data, &secrets, &unlock, &options, context)?;
+    Ok((export, None))
 }
 
 fn open_plain(args: &ExportArgs, context: &Context) -> Result<Export> {
@@ -99,6 +125,7 @@ fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
             "--header-digest",
             context.options.policy.header_digest.is_some(),
         ),
+        ("--reencrypt", args.reencrypt),
         ("--key-slot", args.unlock.key_slot.is_some()),
         ("--pbkdf-memory-limit", limits.pbkdf_memory_limit.is_some()),
         (

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options for exporting a volume as a disk.
 
-use std::path::PathBuf;
+use std::{num::NonZeroU64, path::PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 use luxor_luks::Encryption;
 
-use super::{UnlockArgs, header::encryption};
+use super::{UnlockArgs, header::encryption, volume::size};
 
 /// The volume that is given out as a disk.
 #[derive(Args, Clone, Debug)]
@@ -38,6 +38,22 @@ pub(crate) struct ExportArgs {
     #[arg(long)]
     pub direct: bool,
 
+    /// Change the volume key meanwhile, as `luxor reencrypt` does, or continue that
+    ///
+    /// Luxor asks for the passphrase of each keyslot, and keeps all of them. If the program ends before
+    /// the re-encryption, the next one with this option continues it, and so does `luxor reencrypt`.
+    /// For LUKS2.
+    #[arg(long, conflicts_with_all = ["read_only", "key_slot"])]
+    pub reencrypt: bool,
+
+    /// Change at most this many bytes in a second (default: a quarter of the time while in use)
+    #[arg(long, value_name = "SIZE", value_parser = rate, requires = "reencrypt")]
+    pub reencrypt_rate: Option<NonZeroU64>,
+
+    /// Change at most this many bytes at once, and let requests for them wait (default: 4M)
+    #[arg(long, value_name = "SIZE", value_parser = size, requires = "reencrypt")]
+    pub hotzone_size: Option<u64>,
+
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
@@ -45,6 +61,10 @@ pub(crate) struct ExportArgs {
     /// What the header of a plain volume would say. Last, since its heading goes on.
     #[command(flatten)]
     pub plain: PlainArgs,
+}
+
+fn rate(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(size(text)?).ok_or_else(|| "at least 1 byte".to_owned())
 }
 
 /// `--type` of a volume that is given out as a disk.

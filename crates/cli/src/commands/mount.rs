@@ -18,7 +18,8 @@ use crate::{
     args::MountArgs,
     context::Context,
     error::{Error, ErrorClass, Result},
-    export, notify,
+    export::{self, Background},
+    notify,
     process::{StopOnSignal, unblocked},
     stats::{Page, Telling},
 };
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let file = args.folder.join(options.name.as_os_str());
     // Problems with the folder are reported before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
-    let export = export::open(&args.export, context)?;
+    let (export, reencryption) = export::open(&args.export, context)?;
 
     let (stop, stopped) = mpsc::channel();
     let stop_on_signal = move || {
@@ -91,9 +92,10 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         ));
         telling.announce(console);
         notify::ready(console, &format!("{} is shown as {shown}", export.name));
+        let background = Background::begin(reencryption, &args.export, context)?;
         let served = mounted.serve();
         notify::stopping();
-        drop((telling, end));
+        drop((background, telling, end));
         served.map_err(|error| {
             Error::io(
                 format!("{}: recent writes may be lost", export.name),

@@ -14,7 +14,7 @@ use crate::{
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
-    export,
+    export::{self, Background},
     listen::{self, SocketFile},
     log, notify,
     pid_file::PidFile,
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     }
     let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let export = export::open(&args.export, context)?;
+    let (export, reencryption) = export::open(&args.export, context)?;
 
     let (listeners, _socket) = places.listen()?;
     let options = ServerOptions {
@@ -81,6 +81,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         console,
         &format!("Serving {}{read_only}, at {at}", export.name),
     );
+    let background = Background::begin(reencryption, &args.export, context)?;
     let served = server.run(&listeners, &stop).map_err(|error| {
         let class = match error {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     notify::stopping();
     // Release the volume before the socket and the pid file disappear: a program that waits for
     // that can then use the volume.
-    drop((telling, server, export));
+    drop((background, telling, server, export));
     served
 }
 

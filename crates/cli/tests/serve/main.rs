@@ -10,6 +10,7 @@ mod hostile;
 mod log;
 mod memory;
 mod raw;
+mod reencrypt;
 mod stamps;
 mod support;
 mod systemd;

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume is re-encrypted while clients write to it, and the server is killed meanwhile.
+
+use std::sync::mpsc;
+
+use nix::sys::signal::Signal;
+
+use crate::{
+    raw::Client,
+    stamps::{LEN, Notes, blank},
+    support::{FOR_EVER, Kind, Random, Server, Volume, assert_same, must_succeed},
+};
+
+const REENCRYPT: &str = "--reencrypt --hotzone-size 8K";
+
+fn is_under_way(volume: &Volume) -> bool {
+    volume
+        .run("cryptsetup luksDump --dump-json-metadata volume", &[])
+        .contains("online-reencrypt")
+}
+
+/// Begins with a cheap keyslot.
+fn begin(volume: &Volume) {
+    let line = "--init-only --key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000 volume";
+    must_succeed(volume.luxor("reencrypt").args(line.split_whitespace()));
+}
+
+/// Waits for a line of the log that contains `words`.
+#[track_caller]
+fn logs(server: &Server, words: &str) {
+    while !server.log.recv_timeout(FOR_EVER).unwrap().contains(words) {}
+}
+
+#[test]
+fn kills_under_load_lose_nothing_and_the_volume_is_finished() {
+    let mut random = Random(11);
+    for by_server in [true, false] {
+        let volume = Volume::new(Kind::EXAMPLE, &blank());
+        begin(&volume);
+        let notes = Notes::new();
+        let mut begun = 0;
+        for round in 0..8 {
+            let server = volume.serve(REENCRYPT);
+            notes.check(&Client::new(&volume).read(0, LEN).unwrap());
+            let (word, words) = mpsc::channel();
+            notes.load(&volume, 1000 * round, &word, || {
+                for _ in 0..random.below(150) {
+                    words.recv_timeout(FOR_EVER).unwrap();
+                }
+                server.signal(Signal::SIGKILL);
+            });
+            assert_eq!(server.ended().0, None, "it was killed");
+            if !is_under_way(&volume) {
+                break;
+            }
+            begun += 1;
+        }
+        assert!(begun > 2, "{begun}");
+        if !is_under_way(&volume) {
+            begin(&volume);
+        }
+        if by_server {
+            let server = volume.serve(REENCRYPT);
+            let (word, _words) = mpsc::channel();
+            notes.load(&volume, 9000, &word, || {
+                logs(&server, "is done");
+                server.signal(Signal::SIGTERM);
+            });
+            assert_eq!(server.ended(), (Some(0), String::new()));
+        } else {
+            must_succeed(
+                volume
+                    .luxor("reencrypt")
+                    .args(["--key-file", "key", "volume"]),
+            );
+        }
+        assert!(!is_under_way(&volume));
+        let newest = notes.check(&volume.decrypted());
+        assert!(newest > 2, "{newest}: there was no load");
+        notes.check(&volume.independent());
+        let test = "cryptsetup open --test-passphrase --key-file key volume";
+        volume.run(test, &[]);
+    }
+}
+
+/// The costs of the new keyslot are the usual ones, so nothing else opens it here.
+#[test]
+fn a_server_begins_and_stops() {
+    let plain = blank();
+    let volume = Volume::new(Kind::EXAMPLE, &plain);
+    let server = volume.serve("--reencrypt --hotzone-size 4K --reencrypt-rate 4K");
+    logs(&server, "goes on");
+    assert_same(&Client::new(&volume).read(0, LEN).unwrap(), &plain);
+    server.stop();
+    assert!(is_under_way(&volume));
+}
+
+#[test]
+fn what_cannot_be_reencrypted_is_refused() {
+    let volume = Volume::new(Kind::Luks1, &[1; 4096]);
+    for (options, words) in [
+        ("--reencrypt", "LUKS1"),
+        ("--reencrypt --read-only", "--read-only"),
+        ("--reencrypt --type plain", "--type plain"),
+        ("--reencrypt-rate 1M", "--reencrypt"),
+        ("--reencrypt --reencrypt-rate 0", "at least 1"),
+    ] {
+        let output = volume
+            .serving(&format!("--socket socket {options}"))
+            .output();
+        let output = output.unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && said.contains(words),
+            "{options}: {said}"
+        );
+    }
+}
