@@ -313,6 +313,10 @@ impl Storage for DirectFile {
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.file.discard(offset, len)
     }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.allocate(offset, len)
+    }
 }
 
 /// Returns how many of the first transfers make up a round, at least one.

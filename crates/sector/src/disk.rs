@@ -381,24 +381,31 @@ impl Disk {
         ranges: &[(Range<u64>, bool)],
     ) -> io::Result<(Claimed<'_>, Arc<Layout>)> {
         loop {
-            let whole =
-                |(range, write): &(Range<u64>, bool)| (layout.whole_sectors(range.clone()), *write);
-            let claimed = self.ranges.claim_all(ranges.iter().map(whole));
+            let whole = |layout: &Layout| {
+                let whole = |(range, write): &(Range<u64>, bool)| {
+                    (layout.whole_sectors(range.clone()), *write)
+                };
+                ranges.iter().map(whole).collect::<Vec<_>>()
+            };
+            let wanted = whole(&layout);
+            let claimed = self.ranges.claim_all(wanted.iter().cloned());
             let now = self.current();
-            let is_lost = |range: &Range<u64>| {
+            let is_lost = |(range, _): &(Range<u64>, bool)| {
                 let mut lost = now.lost.iter();
                 lost.any(|lost| range.start < lost.end && lost.start < range.end)
             };
-            if ranges.iter().any(|claim| is_lost(&whole(claim).0)) {
+            if wanted.iter().any(is_lost) {
                 return Err(io::Error::other(
                     "the encryption of these bytes was being changed, and that failed",
                 ));
             }
-            if Arc::ptr_eq(&layout, &now.layout) {
+            let is_same = Arc::ptr_eq(&layout, &now.layout);
+            layout = Arc::clone(&now.layout);
+            drop(now);
+            // Where the sectors are longer now, it does not have all of them yet.
+            if is_same || whole(&layout) == wanted {
                 return Ok((claimed, layout));
             }
-            // The sectors may be longer now.
-            layout = Arc::clone(&now.layout);
         }
     }
 

@@ -22,7 +22,7 @@
 use std::{
     fs::File,
     io::{self, IoSliceMut, Seek, SeekFrom},
-    os::unix::fs::FileExt,
+    os::unix::fs::{FileExt, MetadataExt},
 };
 
 use nix::{
@@ -108,6 +108,16 @@ pub trait Storage: Send + Sync {
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let _ = (offset, len);
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Ensures, as far as the system can, that writes to `len` bytes from `offset` on, before the end,
+    /// need no more space. The bytes do not change. By default does nothing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::StorageFull`] if there is no space. Otherwise the system's errors.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let _ = (offset, len);
+        Ok(())
     }
 
     /// Tells the system that `len` bytes from `offset` on will be read soon. By default does
@@ -211,14 +221,23 @@ impl Storage for File {
         }
         let (begin, len) = (begin.cast_signed(), (end - begin).cast_signed());
         let mode = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        loop {
-            match fallocate(self, mode, begin, len) {
-                Err(Errno::EINTR) => {}
-                Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV) => {
-                    return Err(io::ErrorKind::Unsupported.into());
-                }
-                result => return Ok(result?),
-            }
+        change_space(self, mode, begin, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let metadata = self.metadata()?;
+        // The usual case, for which some file systems would look at each page.
+        let is_sparse =
+            metadata.is_file() && metadata.blocks().saturating_mul(512) < metadata.len();
+        let (Ok(begin), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if !is_sparse || len == 0 {
+            return Ok(());
+        }
+        match change_space(self, FallocateFlags::FALLOC_FL_KEEP_SIZE, begin, len) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            result => result,
         }
     }
 
@@ -248,6 +267,18 @@ pub(crate) fn read_exact_at(file: &impl FileExt, buf: &mut [u8], offset: u64) ->
 pub(crate) fn write_all_at(file: &impl FileExt, buf: &[u8], offset: u64) -> io::Result<()> {
     checked_end(buf.len(), offset)?;
     FileExt::write_all_at(file, buf, offset)
+}
+
+fn change_space(file: &File, mode: FallocateFlags, begin: i64, len: i64) -> io::Result<()> {
+    loop {
+        match fallocate(file, mode, begin, len) {
+            Err(Errno::EINTR) => {}
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::ENODEV) => {
+                return Err(io::ErrorKind::Unsupported.into());
+            }
+            result => return Ok(result?),
+        }
+    }
 }
 
 /// Fills `buf` from the page cache. Returns false if the page cache does not contain all of it.
@@ -290,6 +321,19 @@ pub(crate) mod tests {
         MemoryStorage,
         faulty::{Faults, FaultyStorage},
     };
+
+    #[test]
+    fn holes_of_a_file_are_allocated_where_that_is_wanted() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4 << 20).unwrap();
+        let blocks = || file.metadata().unwrap().blocks();
+        assert_eq!(blocks(), 0);
+        file.allocate(1 << 20, 2 << 20).unwrap();
+        assert!(blocks() >= (2 << 20) / 512, "{}", blocks());
+        assert_eq!(Storage::len(&file).unwrap(), 4 << 20);
+        let null = File::open("/dev/null").unwrap();
+        null.allocate(0, 1).unwrap();
+    }
 
     /// Behaviour that is common to files, [`MemoryStorage`], [`crate::DirectFile`] with each byte
     /// repeated `each` times, and [`FaultyStorage`] with and without short transfers.

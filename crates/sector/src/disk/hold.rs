@@ -15,12 +15,12 @@ use crate::{
 };
 
 /// A range of a disk that no request uses: those in flight have ended, and later ones wait until
-/// [`Held::replace`]. If this is dropped without it, the range is lost: all later requests that touch it
-/// fail.
+/// [`Held::replace`] or [`Held::release`]. If this is dropped without either, the range is lost: all later
+/// requests that touch it fail.
 #[must_use]
 pub struct Held<'a> {
     disk: &'a Disk,
-    /// The range, unless its encryption was changed.
+    /// The range, unless it can be used again.
     range: Option<Range<u64>>,
     /// Released last.
     _claimed: Claimed<'a>,
@@ -56,13 +56,18 @@ impl Held<'_> {
     ///
     /// # Panics
     /// If the length differs.
-    pub fn replace(mut self, parts: Vec<Part>) -> Result<(), DiskError> {
+    pub fn replace(self, parts: Vec<Part>) -> Result<(), DiskError> {
         let layout = Layout::new(parts, self.disk.storage.alignment())?;
         assert_eq!(layout.len(), self.disk.len(), "the length never changes");
         let current = self.disk.current.write();
         current.unwrap_or_else(PoisonError::into_inner).layout = Arc::new(layout);
-        self.range = None;
+        self.release();
         Ok(())
+    }
+
+    /// Lets requests use the range again, in which nothing was changed.
+    pub fn release(mut self) {
+        self.range = None;
     }
 }
 
@@ -102,5 +107,9 @@ impl Storage for Beneath {
 
     fn sync(&self) -> io::Result<()> {
         self.0.flush()
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.storage.allocate(offset, len)
     }
 }
