@@ -3,6 +3,8 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
+    fs::File,
     path::Path,
     sync::Arc,
 };
@@ -14,8 +16,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::UnlockOptions;
-use luxor_sector::{DirectFile, Disk, DiskOptions, Part, Storage};
-use luxor_volume::{Plaintext, VolumeKey};
+use luxor_sector::{DirectFile, Disk, DiskOptions, Layout, Part, Storage};
+use luxor_volume::{Extent, Plaintext, VolumeKey};
 
 use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, VolumeError};
 
@@ -85,7 +87,7 @@ pub struct Export {
     /// The volume's name for messages.
     pub name: String,
     /// Keeps cryptsetup from re-encrypting the data.
-    pub(crate) _reencryption: Option<ReencryptionLock>,
+    pub(crate) _reencryption: Option<Arc<ReencryptionLock>>,
 }
 
 impl Export {
@@ -169,7 +171,7 @@ impl Export {
         };
         let export = Self::of_plaintext(data, &plaintext, engine, &options)?;
         Ok(Self {
-            _reencryption: reencryption,
+            _reencryption: reencryption.map(Arc::new),
             ..export
         })
     }
@@ -214,6 +216,30 @@ impl Export {
         Self::of_parts(data, parts(plaintext, engine)?, engine, options)
     }
 
+    /// Checks whether the volume as it is could be exported with direct I/O, if that is wanted.
+    pub(crate) fn check_direct(
+        volume: &Volume,
+        data: &DataFile,
+        options: &ExportOptions,
+    ) -> Result<()> {
+        let name = volume.data_name();
+        let failed = |error: &dyn fmt::Display| no_disk(&name, error, options);
+        let Some(extents) = volume.extents()?.filter(|_| options.direct) else {
+            return Ok(());
+        };
+        let part = |extent: Extent| Part {
+            offset: extent.offset,
+            len: extent.len,
+            crypt: None,
+        };
+        // The file that is open must not be switched to direct I/O: its metadata are still read.
+        let file = File::open(data.path()).map_err(|error| failed(&error))?;
+        let file = DirectFile::new(file).map_err(|error| failed(&error))?;
+        let parts = extents.into_iter().map(part).collect();
+        Layout::new(parts, file.alignment()).map_err(|error| failed(&error))?;
+        Ok(())
+    }
+
     pub(crate) fn of_parts(
         data: DataFile,
         parts: Vec<Part>,
@@ -221,14 +247,7 @@ impl Export {
         options: &ExportOptions,
     ) -> Result<Self> {
         let name = path_name(data.path());
-        let failed = |error: &dyn std::fmt::Display| -> Error {
-            VolumeError::Disk {
-                name: name.clone(),
-                reason: error.to_string(),
-                direct: options.direct,
-            }
-            .into()
-        };
+        let failed = |error: &dyn fmt::Display| no_disk(&name, error, options);
         let storage: Arc<dyn Storage> = if options.direct {
             let file = data.into_file();
             let file = file.ok_or_else(|| failed(&"only a file supports direct I/O"))?;
@@ -249,6 +268,15 @@ impl Export {
             _reencryption: None,
         })
     }
+}
+
+fn no_disk(name: &str, error: &dyn fmt::Display, options: &ExportOptions) -> Error {
+    VolumeError::Disk {
+        name: name.to_owned(),
+        reason: error.to_string(),
+        direct: options.direct,
+    }
+    .into()
 }
 
 /// Returns the parts of a disk. Each key is loaded once.

@@ -3,29 +3,33 @@
 
 use std::{
     num::NonZeroU64,
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError},
-    },
+    ops::Range,
+    sync::Arc,
+    thread,
     time::{Duration, Instant},
 };
 
-use luxor_files::DataFile;
+use luxor_files::{DataFile, locks::ReencryptionLock};
 use luxor_luks::ReencryptMode;
 use luxor_sector::Disk;
 
-use super::{ReencryptOptions, begin_or_find, zones::BetweenZones};
-use crate::{Context, Error, Export, ExportOptions, Result, Secrets, Volume};
+use super::{ReencryptOptions, begin_or_find, zones::ZoneByZone};
+use crate::{Context, Error, ErrorClass, Export, ExportOptions, Result, Secrets, Volume};
 
 /// The longest zone by default, in bytes. Requests for it wait. Shorter ones are not much faster, because
 /// each is made durable several times.
 const ZONE: u64 = 4 << 20;
 
+/// How soon a pause ends for an interruption.
+const MOMENT: Duration = Duration::from_millis(20);
+
 /// A re-encryption of a volume that is exported. When this is dropped, the volume is still exported.
 pub struct ReencryptionInUse {
-    zones: BetweenZones,
+    zones: ZoneByZone,
     disk: Arc<Disk>,
     name: String,
+    context: Context,
+    _lock: Arc<ReencryptionLock>,
 }
 
 /// Begins to re-encrypt a volume with a new key, or continues what has begun, and makes a disk of it that can
@@ -34,8 +38,9 @@ pub struct ReencryptionInUse {
 /// the rest; without it, the volume stays as it is, and can be used all the same.
 ///
 /// # Errors
-/// Those of [`reencrypt`](fn@super::reencrypt). Also fails when the export is read-only, and when more than the
-/// encryption changes: plain data are encrypted or decrypted, or moved.
+/// Those of [`reencrypt`](fn@super::reencrypt). Also fails when the export is read-only or cannot be made,
+/// when more than the encryption changes (plain data are encrypted or decrypted, or data are moved), and
+/// when nothing protects the zones from a crash.
 pub fn reencrypt_in_use(
     volume: Volume,
     data: DataFile,
@@ -46,6 +51,7 @@ pub fn reencrypt_in_use(
 ) -> Result<(Export, ReencryptionInUse)> {
     let name = volume.data_name();
     let refused = |text: &str| Error::failure(format!("{name}: {text}"));
+    let only_offline = |text: &str| refused(text).hint("`luxor reencrypt` continues this.");
     if export.read_only {
         return Err(refused("a volume that is read-only cannot be re-encrypted"));
     }
@@ -53,6 +59,9 @@ pub fn reencrypt_in_use(
         return Err(refused(
             "it cannot be decrypted for good while it is in use",
         ));
+    }
+    if !volume.header.is_reencrypting() {
+        Export::check_direct(&volume, &data, export)?;
     }
     let (reencryption, lock) = begin_or_find(volume, &data, None, secrets, options, context)?;
     let state = reencryption.volume.reencryption(reencryption.data_len)?;
@@ -65,13 +74,13 @@ pub fn reencrypt_in_use(
         ReencryptMode::Reencrypt => None,
     };
     if let Some(other) = other {
-        let error = refused(&format!("it has {other}, which cannot be used meanwhile"));
-        return Err(error.hint("`luxor reencrypt` continues this."));
+        let text = format!("it has {other}, which cannot be used meanwhile");
+        return Err(only_offline(&text));
     }
     let header = &reencryption.volume.header;
     if header.has_trailer() && header.file_length().is_none() {
-        let error = refused("the trailer that ends the file in it is being re-encrypted");
-        return Err(error.hint("`luxor reencrypt` continues this."));
+        let text = "the trailer that ends the file in it is being re-encrypted";
+        return Err(only_offline(text));
     }
     let export = ExportOptions {
         allow_discards: export.allow_discards || header.allows_discards(),
@@ -79,46 +88,52 @@ pub fn reencrypt_in_use(
     };
     let len = header.file_length().unwrap_or(u64::MAX);
     let mut zones = reencryption.resume(Some(options.zone.unwrap_or(ZONE)))?;
-    let parts = zones.parts(len);
+    if !zones.is_protected() {
+        let text = "nothing protects its zones (resilience none), which nobody may use meanwhile";
+        return Err(only_offline(text));
+    }
+    let lock = Arc::new(lock);
     let export = Export {
-        _reencryption: Some(lock),
-        ..Export::of_parts(data, parts, zones.engine(), &export)?
+        _reencryption: Some(Arc::clone(&lock)),
+        ..Export::of_parts(data, zones.parts(len), zones.engine(), &export)?
     };
     let disk = Arc::clone(&export.disk);
     zones.use_storage(Arc::clone(&disk).storage());
-    Ok((export, ReencryptionInUse { zones, disk, name }))
+    let in_use = ReencryptionInUse {
+        zones,
+        disk,
+        name,
+        context: context.clone(),
+        _lock: lock,
+    };
+    Ok((export, in_use))
 }
 
 impl ReencryptionInUse {
-    /// Does what is left, and ends it. Returns false if something came through `stop`, or its sender was
-    /// dropped, before the end: [`reencrypt_in_use`] continues later.
+    /// Does what is left, and ends it. At most `rate` bytes are done in each second. Without a rate, it works
+    /// for a quarter of the time while anyone uses the disk.
     ///
-    /// At most `rate` bytes are done in each second. Without a rate, it works for a quarter of the time while
-    /// anyone uses the disk.
+    /// While another program has locked the metadata, it waits. The requests that touch a zone wait too if that
+    /// zone is done but not recorded.
     ///
     /// # Errors
-    /// Fails when something cannot be read or written. All requests for the zone in which it failed fail then.
-    pub fn run(mut self, rate: Option<NonZeroU64>, stop: &Receiver<()>) -> Result<bool> {
+    /// Fails with [`ErrorClass::Cancelled`] between two zones when [`Context::cancel`] is set, and when something
+    /// cannot be read or written. After an error within a zone, which the hint names, all requests for this
+    /// zone fail. In each case another [`reencrypt_in_use`] continues.
+    pub fn run(mut self, rate: Option<NonZeroU64>) -> Result<()> {
+        let context = self.context.clone();
+        let total = Some(self.disk.len());
+        let report = (context.events).bytes("Re-encrypting", self.name.clone(), total);
         let mut pause = Duration::ZERO;
         let mut used = self.disk.engine_time().calls;
+        report.at(self.zones.done());
         while let Some(zone) = self.zones.next() {
-            if stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
-                return Ok(false);
-            }
+            self.wait(pause)?;
             let len = zone.end - zone.start;
-            let held = self.disk.hold(zone.clone());
-            let begun = Instant::now();
-            // Its checksums must be those of sectors that a power cut cannot undo.
-            self.disk.flush().map_err(|error| {
-                Error::io(
-                    format!("{}: cannot make the data durable", self.name),
-                    &error,
-                )
-            })?;
-            self.zones.zone(zone)?;
-            held.replace(self.zones.parts(self.disk.len()))
-                .map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
-            let taken = begun.elapsed();
+            let Some(taken) = self.zone(zone)? else {
+                continue;
+            };
+            report.at(self.zones.done());
             let calls = self.disk.engine_time().calls;
             pause = match rate {
                 Some(rate) => {
@@ -131,7 +146,55 @@ impl ReencryptionInUse {
             };
             used = calls;
         }
-        self.zones.end(|| Ok(()))?;
-        Ok(true)
+        drop(report);
+        self.zones.end(|| Ok(()))
+    }
+
+    /// Does a zone. Returns how long requests for it had to wait. Returns `None`, and does nothing, if
+    /// another program has locked the metadata.
+    fn zone(&mut self, zone: Range<u64>) -> Result<Option<Duration>> {
+        // What can take long comes before requests for the zone must wait.
+        self.flush()?;
+        self.zones.wait_for_lock()?;
+        let held = self.disk.hold(zone.clone());
+        let begun = Instant::now();
+        // Its checksums must be those of sectors that a power cut cannot undo.
+        let changed = self.flush().and_then(|()| self.zones.zone(zone.clone()));
+        let Err(error) = changed else {
+            let replaced = held.replace(self.zones.parts(self.disk.len()));
+            replaced.map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
+            return Ok(Some(begun.elapsed()));
+        };
+        if self.zones.is_in_zone() {
+            let hint = format!(
+                "Requests for bytes {} to {} fail until the next start, which continues.",
+                zone.start,
+                zone.end - 1
+            );
+            return Err(error.hint(hint));
+        }
+        held.release();
+        match error.class() {
+            ErrorClass::Busy => Ok(None),
+            _ => Err(error),
+        }
+    }
+
+    fn wait(&self, pause: Duration) -> Result<()> {
+        let end = Instant::now() + pause;
+        loop {
+            self.context.check_cancelled()?;
+            match end.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Ok(()),
+                left => thread::sleep(left.min(MOMENT)),
+            }
+        }
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.disk.flush().map_err(|error| {
+            let text = format!("{}: cannot make the data durable", self.name);
+            Error::io(text, &error)
+        })
     }
 }

@@ -3,6 +3,7 @@
 
 use std::{
     collections::BTreeMap, convert::Infallible, io, num::NonZeroUsize, ops::Range, sync::Arc,
+    thread, time::Duration,
 };
 
 use luxor_engine::{Buffer, LoadedKey};
@@ -17,7 +18,7 @@ use luxor_sector::{
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
 use super::each_piece;
-use crate::{Context, Engine, Error, Result, Volume};
+use crate::{Context, Engine, Error, ErrorClass, Result, Volume};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
@@ -42,10 +43,11 @@ struct Loaded {
     key: Option<Arc<dyn LoadedKey>>,
 }
 
-/// A re-encryption of which no zone is half done.
-pub(super) struct BetweenZones {
+/// A re-encryption that is done zone by zone.
+pub(super) struct ZoneByZone {
     reencryption: Reencryption,
     zones: Zones,
+    /// It has a zone after an error within that zone.
     progress: ReencryptionProgress,
     /// The longest zone in bytes.
     longest: u64,
@@ -61,7 +63,7 @@ enum Guard {
     None,
 }
 
-impl BetweenZones {
+impl ZoneByZone {
     /// Does what is left, and ends it. Calls `before_end` when all data are done.
     pub(super) fn run(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
         let context = self.reencryption.context.clone();
@@ -88,12 +90,45 @@ impl BetweenZones {
         let events = Arc::clone(&self.reencryption.context.events);
         let _held = is_at_risk.then(|| events.hold());
         let working = self.progress.with(zone.clone(), PartState::Zone);
+        let mut is_begun = false;
+        let changed = self.reencryption.zone(
+            &self.zones,
+            &zone,
+            &working,
+            &mut self.buffer,
+            &mut is_begun,
+        );
+        if is_begun {
+            self.progress = working;
+        }
+        changed?;
+        let done = self.progress.with(zone, PartState::New);
         self.reencryption
-            .zone(&self.zones, &zone, &working, &mut self.buffer)?;
-        let done = working.with(zone, PartState::New);
-        self.reencryption.record(&done)?;
+            .patiently(is_at_risk, |this| this.record(&done))?;
         self.progress = done;
         Ok(())
+    }
+
+    /// Whether a zone has failed in the middle.
+    pub(super) fn is_in_zone(&self) -> bool {
+        self.progress.zone().is_some()
+    }
+
+    /// Waits until no other program has the lock on the metadata.
+    pub(super) fn wait_for_lock(&mut self) -> Result<()> {
+        let context = self.reencryption.context.clone();
+        self.reencryption
+            .patiently(false, |this| this.volume.change(&context, |_, _| Ok(())))
+    }
+
+    /// Returns how many bytes of the plaintext are done.
+    pub(super) fn done(&self) -> u64 {
+        self.progress.done()
+    }
+
+    /// Whether each zone survives a crash.
+    pub(super) fn is_protected(&self) -> bool {
+        !matches!(self.zones.guard(&(0..self.longest)), Ok(Guard::None))
     }
 
     /// Returns the parts of a disk with the first `len` bytes of the plaintext. The data must stay where they
@@ -136,13 +171,14 @@ impl BetweenZones {
     pub(super) fn end(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
         self.reencryption.forget_moved(&self.zones.state)?;
         before_end()?;
-        self.reencryption.change(Luks2Header::end_reencryption)
+        self.reencryption
+            .patiently(false, |this| this.change(Luks2Header::end_reencryption))
     }
 }
 
 impl Reencryption {
     /// Finishes the zone within which it was interrupted. A zone has at most `wanted` bytes.
-    pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<BetweenZones> {
+    pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
         let state = self.volume.reencryption(self.data_len)?;
         self.check(&state)?;
         let zones = Zones {
@@ -166,7 +202,7 @@ impl Reencryption {
             progress = progress.with(zone, PartState::New);
             self.record(&progress)?;
         }
-        Ok(BetweenZones {
+        Ok(ZoneByZone {
             reencryption: self,
             zones,
             progress,
@@ -229,6 +265,7 @@ impl Reencryption {
         zone: &Range<u64>,
         progress: &ReencryptionProgress,
         buffer: &mut Buffer,
+        is_begun: &mut bool,
     ) -> Result<()> {
         let rewrite = zones.rewrite(zone);
         let guard = zones.guard(zone).map_err(|text| self.failed(&text))?;
@@ -241,15 +278,32 @@ impl Reencryption {
             _ => Ok(Vec::new()),
         };
         let checksums = checksums.map_err(|error| self.rewriting(&error))?;
+        let begin = zones.new.stored.offset + zone.start;
+        let allocated = self.data.allocate(begin, zone.end - zone.start);
+        allocated.map_err(|error| {
+            let len = zone.end - zone.start;
+            Error::io(
+                format!("{}: no space for the next {len} bytes", self.name),
+                &error,
+            )
+        })?;
         let recorded = self.change(|header, storage| {
-            header.set_reencryption(storage, progress, |area, offset| match guard {
-                Guard::Journal => rewrite.keep(zone, bytes, area, offset).map(|()| true),
-                Guard::Checksums(_) => {
-                    let written = area.write_all_at(&checksums, offset);
-                    written.map_err(|source| RewriteError::Write { offset, source })?;
-                    Ok(true)
-                }
-                Guard::Shift | Guard::None => Ok(false),
+            header.set_reencryption(storage, progress, |area, offset| {
+                let has_written = match guard {
+                    Guard::Journal => {
+                        rewrite.keep(zone, bytes, area, offset)?;
+                        true
+                    }
+                    Guard::Checksums(_) => {
+                        let written = area.write_all_at(&checksums, offset);
+                        written.map_err(|source| RewriteError::Write { offset, source })?;
+                        true
+                    }
+                    Guard::Shift | Guard::None => false,
+                };
+                // Now the metadata change.
+                *is_begun = true;
+                Ok(has_written)
             })
         })?;
         recorded.map_err(|error| self.rewriting(&error))?;
@@ -323,6 +377,34 @@ impl Reencryption {
             Error::io(text, &error)
         })?;
         self.sync()
+    }
+
+    /// Makes a change of the metadata as soon as no other program has their lock. An interruption ends the
+    /// wait unless it `must` be made.
+    fn patiently(
+        &mut self,
+        must: bool,
+        mut change: impl FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let mut has_warned = false;
+        loop {
+            let changed = change(self);
+            let waits = |error: &Error| {
+                error.class() == ErrorClass::Busy
+                    && (must || self.context.check_cancelled().is_ok())
+            };
+            match changed {
+                Err(error) if waits(&error) => {
+                    if !has_warned {
+                        let text = format!("{}, and the re-encryption waits", error.message());
+                        self.context.events.warning(&text);
+                    }
+                    has_warned = true;
+                    thread::sleep(Duration::from_millis(20));
+                }
+                changed => return changed,
+            }
+        }
     }
 
     fn record(&mut self, progress: &ReencryptionProgress) -> Result<()> {

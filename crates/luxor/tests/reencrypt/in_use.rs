@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A re-encryption of a volume that clients read and write meanwhile.
 
-use std::{sync::mpsc, thread};
-
-use luxor::{ReencryptionInUse, reencrypt_in_use};
-use luxor_conformance::Random;
-use luxor_sector::{
-    Disk,
-    faulty::{Operation, SyncOutcome},
+use std::{
+    any::Any,
+    num::NonZeroU64,
+    sync::{Mutex, OnceLock},
+    thread,
 };
+
+use luxor::{Error, ReencryptionInUse, reencrypt_in_use};
+use luxor_conformance::Random;
+use luxor_sector::Disk;
 
 use super::*;
 
 /// Several zones, and an end within a sector.
 const LEN: usize = (180 << 10) + 100;
+const HEADER: usize = 312 << 10;
 
 fn volume() -> Vec<u8> {
+    volume_of(plain_of(LEN))
+}
+
+fn volume_of(plain: Vec<u8>) -> Vec<u8> {
     let storage = Arc::new(MemoryStorage::default());
-    let mut input = Input::of_stream(Cursor::new(plain_of(LEN)), Path::new("plain"));
+    let mut input = Input::of_stream(Cursor::new(plain), Path::new("plain"));
     let output = Output::of_storage(storage.clone(), Path::new("volume"));
-    let (new, context) = (new_volume(312 << 10), Context::default());
+    let (new, context) = (new_volume(HEADER as u64), Context::default());
     luxor::encrypt_to(&mut input, output, &new, || Ok(secret()), &context).unwrap();
     storage.to_bytes()
 }
@@ -66,43 +73,37 @@ fn client(number: usize, disk: &Disk, stop: &AtomicBool) -> Vec<u8> {
     model
 }
 
-/// Runs a re-encryption with clients until it ends, or until it is stopped. Returns whether it ended, and the
-/// plaintext.
+/// Runs a re-encryption with clients until `until` returns. Returns the plaintext, and how it ended.
 fn with_clients(
     storage: Arc<dyn Storage>,
     protection: ZoneProtection,
-    stops: bool,
-) -> (bool, Vec<u8>) {
-    let (export, work) = begin(storage, &options(protection), &Context::default()).unwrap();
-    let (stop, stopped) = mpsc::channel();
+    rate: Option<NonZeroU64>,
+    until: impl FnOnce(&AtomicBool),
+) -> (Vec<u8>, Result<()>) {
+    let context = Context::default();
+    let (export, work) = begin(storage, &options(protection), &context).unwrap();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
         let (disk, is_done) = (&export.disk, &is_done);
         let clients: Vec<_> = (0..3)
             .map(|number| scope.spawn(move || client(number, disk, is_done)))
             .collect();
-        let work = scope.spawn(move || work.run(None, &stopped).unwrap());
-        if stops {
-            thread::sleep(std::time::Duration::from_millis(5));
-            drop(stop);
-        } else {
-            std::mem::forget(stop);
-        }
+        let work = scope.spawn(move || work.run(rate));
+        until(&context.cancel);
         let ended = work.join().unwrap();
         is_done.store(true, Ordering::Relaxed);
         let mut plain = vec![0; LEN];
         for client in clients {
             let own = client.join().unwrap();
-            plain
-                .iter_mut()
-                .zip(own)
-                .for_each(|(byte, own)| *byte |= own);
+            for (byte, own) in plain.iter_mut().zip(own) {
+                *byte |= own;
+            }
         }
         let mut found = vec![0; LEN];
         disk.read(&mut found, 0).unwrap();
         assert!(found == plain);
         disk.flush().unwrap();
-        (ended, plain)
+        (plain, ended)
     })
 }
 
@@ -110,76 +111,298 @@ fn with_clients(
 fn clients_read_and_write_meanwhile() {
     for protection in PROTECTIONS {
         let storage = Arc::new(MemoryStorage::new(volume()));
-        let (ended, plain) = with_clients(storage.clone(), protection, false);
-        assert!(ended);
+        let (plain, ended) = with_clients(storage.clone(), protection, None, |_| ());
+        ended.unwrap();
         let (volume, _) = open(storage.clone());
         assert!(!volume.header.is_reencrypting());
         assert!(decrypted_of(storage, LEN) == plain, "{protection:?}");
     }
 }
 
+/// At this rate, the second zone would begin after an hour.
 #[test]
 fn what_is_stopped_continues_without_clients() {
     let storage = Arc::new(MemoryStorage::new(volume()));
     let protection = PROTECTIONS[0];
-    let (ended, plain) = with_clients(storage.clone(), protection, true);
-    assert!(!ended);
+    let done = || {
+        let (volume, data) = open(storage.clone());
+        let data_len = data.len().unwrap();
+        let state = volume.header.luks2().unwrap().reencryption(data_len);
+        state.unwrap().unwrap().progress.done()
+    };
+    let (plain, ended) = with_clients(storage.clone(), protection, NonZeroU64::new(1), |stop| {
+        while done() == 0 {
+            thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(ended.unwrap_err().class(), ErrorClass::Cancelled);
+    assert_eq!(done(), ZONE);
     reencrypt(storage.clone(), &options(protection), &Context::default()).unwrap();
     assert!(decrypted_of(storage, LEN) == plain);
 }
 
-/// The header is another file, so that a sync of it does not make the data durable.
-#[test]
-fn what_clients_wrote_is_durable_before_its_checksums_count() {
-    const HEADER: usize = 312 << 10;
-    let mut image = super::volume();
-    let header = Arc::new(MemoryStorage::new(image[..HEADER].to_vec()));
-    image[..HEADER].fill(0);
-    let storage = Arc::new(FaultyStorage::new(image));
-    let data = DataFile::of_storage(storage.clone(), Path::new("volume"));
+/// A few blocks of 512 bytes, each of which repeats its version, and a client that writes them at the worst
+/// moments: just before a zone, and between what is done for it before and after requests have to wait.
+struct Blocks {
+    data: Arc<FaultyStorage>,
+    disk: OnceLock<Arc<Disk>>,
+    state: Mutex<Versions>,
+    /// Whether the next sync is the one before requests have to wait.
+    comes: AtomicBool,
+}
+
+struct Versions {
+    random: Random,
+    newest: [u32; BLOCKS],
+    /// How many operations of the storage there were when these were durable.
+    durable: Vec<(usize, [u32; BLOCKS])>,
+}
+
+const BLOCKS: usize = 24;
+
+impl Blocks {
+    fn blank() -> Vec<u8> {
+        vec![0; BLOCKS * 512]
+    }
+
+    fn write_some(&self) {
+        let mut state = self.state.lock().unwrap();
+        // One in each zone.
+        for zone in (0..BLOCKS).step_by(8) {
+            let block = zone + state.random.below(8);
+            state.newest[block] += 1;
+            let bytes = state.newest[block].to_be_bytes().repeat(512 / 4);
+            let disk = self.disk.get().unwrap();
+            disk.write(&bytes, block as u64 * 512).unwrap();
+        }
+    }
+
+    /// Fails if a block is torn, or older than what was durable when there were so many operations.
+    fn check(&self, after: usize, plain: &[u8]) -> std::result::Result<(), String> {
+        let state = self.state.lock().unwrap();
+        let durable = state.durable.iter().rev();
+        let mut durable = durable.skip_while(|(count, _)| *count > after);
+        let oldest = durable
+            .next()
+            .map_or([0; BLOCKS], |(_, versions)| *versions);
+        for (block, bytes) in plain.chunks(512).enumerate() {
+            let found = u32::from_be_bytes(bytes[..4].try_into().unwrap());
+            let is_whole = bytes.chunks(4).all(|bytes| bytes == found.to_be_bytes());
+            if !is_whole || !(oldest[block]..=state.newest[block]).contains(&found) {
+                return Err(format!("block {block} is {:?}", &bytes[..8]));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The storage of the data, with the client.
+struct Beneath(Arc<Blocks>);
+
+impl Storage for Beneath {
+    fn len(&self) -> io::Result<u64> {
+        self.0.data.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.data.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.data.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.data.sync()?;
+        if self.0.comes.swap(false, Ordering::Relaxed) {
+            self.0.write_some();
+        }
+        Ok(())
+    }
+}
+
+struct BetweenZones(Arc<Blocks>);
+
+impl Events for BetweenZones {
+    fn warning(&self, text: &str) {
+        panic!("{text}");
+    }
+
+    fn note(&self, _: &str) {}
+
+    fn step(&self, _: &'static str) -> Box<dyn Any> {
+        Box::new(())
+    }
+
+    fn bytes(&self, _: &'static str, _: String, _: Option<u64>) -> Box<dyn Progress> {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+impl Progress for BetweenZones {
+    fn at(&self, _: u64) {
+        let blocks = &self.0;
+        {
+            let mut state = blocks.state.lock().unwrap();
+            let newest = state.newest;
+            state.durable.push((blocks.data.operation_count(), newest));
+        }
+        blocks.write_some();
+        blocks.comes.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A header in another file, in all its states. What is written to it is durable at once.
+struct Header {
+    bytes: MemoryStorage,
+    data: Arc<FaultyStorage>,
+    /// How many operations on the data came before.
+    states: Mutex<Vec<(usize, Vec<u8>)>>,
+}
+
+impl Header {
+    fn note(&self) {
+        let state = (self.data.operation_count(), self.bytes.to_bytes());
+        self.states.lock().unwrap().push(state);
+    }
+}
+
+impl Storage for Header {
+    fn len(&self) -> io::Result<u64> {
+        self.bytes.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.bytes.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        // Until then the data had this one.
+        self.note();
+        self.bytes.write_all_at(buf, offset)?;
+        self.note();
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn open_with(header: Arc<dyn Storage>, data: Arc<dyn Storage>) -> (Volume, DataFile) {
+    let data = DataFile::of_storage(data, Path::new("volume"));
     let header = Input::of_storage(header, Path::new("header")).unwrap();
     let context = Context::default();
     let volume = Volume::open_with_header(data.input().unwrap(), Some(header), &context);
-    let (options, export) = (options(PROTECTIONS[0]), ExportOptions::default());
-    let begun = reencrypt_in_use(
-        volume.unwrap(),
-        data,
-        &secret(),
-        &options,
-        &export,
-        &context,
-    );
+    (volume.unwrap(), data)
+}
+
+/// Returns how many images were seen, and the first one that has lost something.
+fn cut_power_with_a_client(
+    protection: ZoneProtection,
+    faults: Faults,
+) -> std::result::Result<usize, String> {
+    let mut image = volume_of(Blocks::blank());
+    let header = MemoryStorage::new(image[..HEADER].to_vec());
+    image[..HEADER].fill(0);
+    let data = Arc::new(FaultyStorage::with_faults(image, faults));
+    let blocks = Arc::new(Blocks {
+        data: data.clone(),
+        disk: OnceLock::new(),
+        state: Mutex::new(Versions {
+            random: Random::for_test("reencrypt::cut_power_with_a_client"),
+            newest: [0; BLOCKS],
+            durable: Vec::new(),
+        }),
+        comes: AtomicBool::new(false),
+    });
+    let header = Arc::new(Header {
+        bytes: header,
+        data: data.clone(),
+        states: Mutex::default(),
+    });
+    let options = options(protection);
+    let context = Context {
+        threads: Some(1.try_into().unwrap()),
+        events: Arc::new(BetweenZones(blocks.clone())),
+        ..Context::default()
+    };
+    let (volume, beneath) = open_with(header.clone(), Arc::new(Beneath(blocks.clone())));
+    let export = ExportOptions::default();
+    let begun = reencrypt_in_use(volume, beneath, &secret(), &options, &export, &context);
     let (export, work) = begun.unwrap();
-    export.disk.write(&[7], 0).unwrap();
-    let before = storage.operation_count();
-    let (_stop, stopped) = mpsc::channel();
-    work.run(None, &stopped).unwrap();
-    let operations = storage.operations();
-    let first = &operations[before];
-    assert!(
-        matches!(first, Operation::Sync(SyncOutcome::Durable)),
-        "{first}"
-    );
+    assert!(blocks.disk.set(export.disk.clone()).is_ok());
+    work.run(None).unwrap();
+    drop(export);
+
+    let (states, mut seen) = (header.states.lock().unwrap(), 0);
+    for after in 0..=data.operation_count() {
+        let mut same = states
+            .iter()
+            .filter(|(count, _)| *count == after)
+            .collect::<Vec<_>>();
+        let before = states.iter().rev().find(|(count, _)| *count < after);
+        same.extend(before.filter(|_| same.is_empty()));
+        same.dedup();
+        for (_, header) in same {
+            let check = |data: MemoryStorage, _: &Cut<'_>| {
+                let header: Arc<dyn Storage> = Arc::new(MemoryStorage::new(header.clone()));
+                let data: Arc<dyn Storage> = Arc::new(data);
+                let (volume, file) = open_with(header, data);
+                let (context, export) = (Context::default(), ExportOptions::default());
+                // The next start finishes the zone. At the end there is nothing left.
+                let export = if volume.header.is_reencrypting() {
+                    reencrypt_in_use(volume, file, &secret(), &options, &export, &context)
+                        .map(|(export, _)| export)
+                } else {
+                    let unlock = UnlockOptions::default();
+                    Export::open(volume, file, &secret(), &unlock, &export, &context)
+                };
+                let export = export.map_err(|error| error.to_string())?;
+                let mut plain = Blocks::blank();
+                let read = export.disk.read(&mut plain, 0);
+                read.map_err(|error| error.to_string())?;
+                blocks.check(after, &plain)
+            };
+            let images = data.cut_power(after, 0x5eed, check);
+            seen += images.map_err(|broken| broken.to_string())?;
+        }
+    }
+    Ok(seen)
 }
 
 #[test]
-fn after_an_error_all_but_one_zone_is_served() {
+fn a_power_cut_loses_nothing_that_clients_made_durable() {
+    for protection in PROTECTIONS {
+        let seen = cut_power_with_a_client(protection, Faults::default()).unwrap();
+        eprintln!("{protection:?}: {seen} images");
+        assert!(seen > 100, "{seen}");
+        let lost = cut_power_with_a_client(
+            protection,
+            Faults {
+                ignore_syncs: true,
+                ..Faults::default()
+            },
+        );
+        assert!(lost.is_err());
+    }
+}
+
+/// Runs it on a storage with faults until it succeeds, with `faults` for each number of successful transfers.
+/// Returns how often it failed in a zone, and how often without one.
+fn fail(faults: impl Fn(u64) -> Faults) -> (u32, u32) {
     let image = volume();
-    let mut failed = 0;
+    let (mut in_zone, mut between) = (0, 0);
     for after in (20..).step_by(37) {
-        let faults = Faults {
-            fail_write_after: Some(after),
-            ..Faults::default()
-        };
-        let storage = Arc::new(FaultyStorage::with_faults(image.clone(), faults));
+        let storage = Arc::new(FaultyStorage::with_faults(image.clone(), faults(after)));
         let options = options(PROTECTIONS[0]);
         let Ok((export, work)) = begin(storage.clone(), &options, &Context::default()) else {
             continue;
         };
-        let (_stop, stopped) = mpsc::channel();
-        if work.run(None, &stopped).is_ok() {
+        let Err(error) = work.run(None) else {
             break;
-        }
+        };
         let mut lost = 0;
         for (at, old) in plain_of(LEN).chunks(512).enumerate() {
             let mut found = vec![0; old.len()];
@@ -191,14 +414,65 @@ fn after_an_error_all_but_one_zone_is_served() {
             let written = export.disk.write(&found, at);
             assert_eq!(written.is_ok(), found == old, "{after}, {at}");
         }
-        // The end can fail too.
         assert!(lost <= ZONE / 512, "{lost}");
-        failed += u32::from(lost > 0);
+        let hint = error.hint_text().unwrap_or_default();
+        assert_eq!(hint.contains("Requests"), lost > 0, "{hint}");
+        *if lost > 0 { &mut in_zone } else { &mut between } += 1;
         drop(export);
         reencrypt(storage.clone(), &options, &Context::default()).unwrap();
         assert!(decrypted_of(storage, LEN) == plain_of(LEN));
     }
-    assert!(failed > 2, "{failed}");
+    (in_zone, between)
+}
+
+#[test]
+fn after_an_error_all_but_one_zone_is_served() {
+    let (in_zone, between) = fail(|after| Faults {
+        fail_write_after: Some(after),
+        ..Faults::default()
+    });
+    assert!(in_zone > 1 && between > 1, "{in_zone}, {between}");
+    let (in_zone, between) = fail(|after| Faults {
+        fail_read_after: Some(after),
+        ..Faults::default()
+    });
+    assert!(in_zone > 1 && between > 1, "{in_zone}, {between}");
+}
+
+/// A storage with no space for the holes in it.
+struct Full(MemoryStorage);
+
+impl Storage for Full {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn allocate(&self, _: u64, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[test]
+fn without_space_nothing_changes() {
+    let storage = Arc::new(Full(MemoryStorage::new(volume())));
+    let options = options(ZoneProtection::None);
+    let no_space = |error: Error| assert!(error.message().contains("no space"), "{error}");
+    no_space(reencrypt(storage.clone(), &options, &Context::default()).unwrap_err());
+    let storage = Arc::new(MemoryStorage::new(storage.0.to_bytes()));
+    reencrypt(storage.clone(), &options, &Context::default()).unwrap();
+    assert!(decrypted_of(storage, LEN) == plain_of(LEN));
 }
 
 #[test]
@@ -222,4 +496,8 @@ fn what_moves_data_or_is_read_only_is_refused() {
     luxor::put_header_in_front(&data, by, &new, || Ok(secret()), &only, &context).unwrap();
     let refused = begin(storage, &only, &context).err().unwrap();
     assert!(refused.message().contains("plain data"), "{refused}");
+
+    let storage = Arc::new(MemoryStorage::new(super::volume()));
+    let refused = begin(storage, &self::options(ZoneProtection::None), &context).err();
+    assert!(refused.unwrap().message().contains("resilience none"));
 }
