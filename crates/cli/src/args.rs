@@ -29,7 +29,7 @@ use clap::{
 };
 
 pub(crate) use self::{
-    export::{ExportArgs, ExportType, PlainArgs},
+    export::{ExportArgs, ExportType, PlainArgs, ReencryptWhen},
     header::{
         ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,

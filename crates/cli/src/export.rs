@@ -5,16 +5,17 @@ mod background;
 #[cfg(test)]
 mod tests;
 
-use luxor::{Export, ExportOptions, PlainVolume, ReencryptOptions, ReencryptionInUse};
+use luxor::{Export, ExportOptions, PlainVolume, ReencryptOptions};
 use luxor_files::{DataFile, Role, is_same_file};
 use luxor_luks::LuksVersion;
 use luxor_sector::SectorSize;
 
 use crate::{
-    args::{ExportArgs, ExportType, PlainArgs},
+    args::{ExportArgs, ExportType, PlainArgs, ReencryptWhen},
     commands::inputs,
     context::Context,
     error::{Error, Result},
+    log,
     secrets::SecretSource,
     volume::{self, Asking, unlock_options},
 };
@@ -22,7 +23,7 @@ use crate::{
 pub(crate) use self::background::Background;
 
 /// A volume that is exported, and what is left of its re-encryption with `--reencrypt`.
-pub(crate) type Opened = (Export, Option<ReencryptionInUse>);
+pub(crate) type Opened = (Export, Option<background::Work>);
 
 /// Opens the volume that `args` name, and asks for its secret if necessary.
 ///
@@ -51,15 +52,19 @@ fn open_luks(
     let options = options(args);
     let data = DataFile::open(&args.volume, options.access())?;
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
-    let volume = if args.reencrypt {
-        let volume = volume::open_metadata(&args.volume, Role::Change, context)?;
-        match context.options.header.as_deref() {
-            Some(header) if !is_same_file(header, &args.volume) => volume.with_data(data.input()?),
-            _ => volume,
-        }
-    } else {
-        volume::open(data.input()?, context)?
+    let mut volume = volume::open(data.input()?, context)?;
+    let reencrypts = match args.reencrypt {
+        Some(ReencryptWhen::Always) => true,
+        Some(ReencryptWhen::Begun) => volume.header.is_reencrypting(),
+        None => false,
     };
+    if reencrypts {
+        volume = volume::open_metadata(&args.volume, Role::Change, context)?;
+        let header = context.options.header.as_deref();
+        if header.is_some_and(|header| !is_same_file(header, &args.volume)) {
+            volume = volume.with_data(data.input()?);
+        }
+    }
     let version = volume.header.version();
     if required.is_some_and(|required| required != version) {
         return Err(Error::failure(format!(
@@ -69,17 +74,25 @@ fn open_luks(
     }
     let secrets = Asking::new(&secrets, &args.unlock.limits);
     let unlock = unlock_options(&args.unlock);
-    let context = &context.library;
-    if args.reencrypt {
+    if reencrypts {
+        log::begin(&context.options);
         let new = ReencryptOptions {
             zone: args.hotzone_size,
             unlock,
             ..ReencryptOptions::default()
         };
-        let (export, left) =
-            luxor::reencrypt_in_use(volume, data, &secrets, &new, &options, context)?;
-        return Ok((export, Some(left)));
+        let context = background::context(&context.library);
+        let (export, reencryption) =
+            luxor::reencrypt_in_use(volume, data, &secrets, &new, &options, &context)?;
+        let work = background::Work {
+            reencryption,
+            name: export.name.clone(),
+            rate: args.reencrypt_rate,
+            cancel: context.cancel,
+        };
+        return Ok((export, Some(work)));
     }
+    let context = &context.library;
     let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
     let export = Export::open(volume, data, &secrets, &unlock, &options, context)?;
     Ok((export, None))
@@ -125,7 +138,7 @@ fn check_no_header(args: &ExportArgs, context: &Context) -> Result<()> {
             "--header-digest",
             context.options.policy.header_digest.is_some(),
         ),
-        ("--reencrypt", args.reencrypt),
+        ("--reencrypt", args.reencrypt.is_some()),
         ("--key-slot", args.unlock.key_slot.is_some()),
         ("--pbkdf-memory-limit", limits.pbkdf_memory_limit.is_some()),
         (

@@ -43,8 +43,15 @@ pub(crate) struct ExportArgs {
     /// Luxor asks for the passphrase of each keyslot, and keeps all of them. If the program ends before
     /// the re-encryption, the next one with this option continues it, and so does `luxor reencrypt`.
     /// For LUKS2.
-    #[arg(long, conflicts_with_all = ["read_only", "key_slot"])]
-    pub reencrypt: bool,
+    #[arg(
+        long,
+        value_name = "WHEN",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "always",
+        conflicts_with_all = ["read_only", "key_slot"]
+    )]
+    pub reencrypt: Option<ReencryptWhen>,
 
     /// Change at most this many bytes in a second (default: a quarter of the time while in use)
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "reencrypt")]
@@ -65,6 +72,15 @@ pub(crate) struct ExportArgs {
 
 fn rate(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(size(text)?).ok_or_else(|| "at least 1 byte".to_owned())
+}
+
+/// `--reencrypt` of a volume that is given out as a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReencryptWhen {
+    /// Begin unless it has begun, also at the next start
+    Always,
+    /// Continue what has begun, and otherwise only give out the volume
+    Begun,
 }
 
 /// `--type` of a volume that is given out as a disk.

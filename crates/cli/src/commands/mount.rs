@@ -48,7 +48,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let file = args.folder.join(options.name.as_os_str());
     // Problems with the folder are reported before the secret is asked for.
     let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
-    let (export, reencryption) = export::open(&args.export, context)?;
+    let (export, work) = export::open(&args.export, context)?;
 
     let (stop, stopped) = mpsc::channel();
     let stop_on_signal = move || {
@@ -92,16 +92,18 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         ));
         telling.announce(console);
         notify::ready(console, &format!("{} is shown as {shown}", export.name));
-        let background = Background::begin(reencryption, &args.export, context)?;
+        let background = Background::begin(work)?;
         let served = mounted.serve();
         notify::stopping();
-        drop((background, telling, end));
+        let worked = background.end();
+        drop((telling, end));
         served.map_err(|error| {
             Error::io(
                 format!("{}: recent writes may be lost", export.name),
                 &error,
             )
-        })
+        })?;
+        worked
     };
     let served = serve();
     // After an error, or if the connection was aborted, it may still be mounted.

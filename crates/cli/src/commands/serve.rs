@@ -44,7 +44,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     }
     let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let (export, reencryption) = export::open(&args.export, context)?;
+    let (export, work) = export::open(&args.export, context)?;
 
     let (listeners, _socket) = places.listen()?;
     let options = ServerOptions {
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         console,
         &format!("Serving {}{read_only}, at {at}", export.name),
     );
-    let background = Background::begin(reencryption, &args.export, context)?;
+    let background = Background::begin(work)?;
     let served = server.run(&listeners, &stop).map_err(|error| {
         let class = match error {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,
@@ -92,8 +92,9 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     notify::stopping();
     // Release the volume before the socket and the pid file disappear: a program that waits for
     // that can then use the volume.
-    drop((background, telling, server, export));
-    served
+    let worked = background.end();
+    drop((telling, server, export));
+    served.and(worked)
 }
 
 /// Loads the certificates or the pre-shared keys for TCP clients. The parser requires all three files

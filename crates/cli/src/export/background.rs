@@ -2,63 +2,132 @@
 //! Re-encrypts a volume in a thread while it is exported.
 
 use std::{
-    sync::mpsc::{self, Sender},
+    any::Any,
+    num::NonZeroU64,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     thread::{self, JoinHandle},
 };
 
-use luxor::ReencryptionInUse;
-use luxor_files::path_name;
-use tracing::{error, info};
+use luxor::{Context, Events, Progress, ReencryptionInUse};
+use tracing::{debug, error, info, warn};
 
-use crate::{
-    args::ExportArgs,
-    context::Context,
-    error::{Error, Result},
-    log,
-};
+use crate::error::{Error, ErrorClass, Result};
 
-/// The thread. When this is dropped, it ends as soon as no zone is half done.
-pub(crate) struct Background(Option<(Sender<()>, JoinHandle<()>)>);
+/// What is left of a re-encryption.
+pub(crate) struct Work {
+    pub reencryption: ReencryptionInUse,
+    /// The volume's name for messages.
+    pub name: String,
+    /// The most bytes in a second.
+    pub rate: Option<NonZeroU64>,
+    /// Stops it.
+    pub cancel: Arc<AtomicBool>,
+}
+
+/// The thread that does the work.
+pub(crate) struct Background(Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>);
 
 impl Background {
     /// Starts the thread, if there is anything to do.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn begin(
-        work: Option<ReencryptionInUse>,
-        args: &ExportArgs,
-        context: &Context,
-    ) -> Result<Self> {
+    pub(crate) fn begin(work: Option<Work>) -> Result<Self> {
         let Some(work) = work else {
             return Ok(Self(None));
         };
-        log::begin(&context.options);
-        let (stop, stopped) = mpsc::channel();
-        let (name, rate) = (path_name(&args.volume), args.reencrypt_rate);
-        let run = move || {
-            info!("the re-encryption of {name} goes on while it is in use");
-            match work.run(rate, &stopped) {
-                Ok(true) => info!("the re-encryption of {name} is done"),
-                Ok(false) => info!("the re-encryption of {name} stops, and can be continued"),
-                Err(error) => error!(
-                    "the re-encryption has stopped, and some requests will fail: {}",
-                    error.message()
-                ),
-            }
-        };
-        let thread = thread::Builder::new().name("reencrypt".into()).spawn(run);
+        let cancel = Arc::clone(&work.cancel);
+        let thread = thread::Builder::new().name("reencrypt".into());
+        let thread = thread.spawn(move || work.run());
         let thread = thread.map_err(|error| Error::io("cannot start a thread", &error))?;
-        Ok(Self(Some((stop, thread))))
+        Ok(Self(Some((cancel, thread))))
+    }
+
+    /// Ends the thread as soon as no zone is half done.
+    ///
+    /// # Errors
+    /// The error for which the work has stopped before.
+    pub(crate) fn end(self) -> Result<()> {
+        let Some((cancel, thread)) = self.0 else {
+            return Ok(());
+        };
+        cancel.store(true, Relaxed);
+        let panicked = |_| Err(Error::failure("the re-encryption has stopped by a defect"));
+        thread.join().unwrap_or_else(panicked)
     }
 }
 
-impl Drop for Background {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.0.take() {
-            drop(stop);
-            // A panic has been printed.
-            let _ = thread.join();
+impl Work {
+    fn run(self) -> Result<()> {
+        let name = self.name;
+        info!("the re-encryption of {name} goes on while it is in use");
+        match self.reencryption.run(self.rate) {
+            Ok(()) => info!("the re-encryption of {name} is done"),
+            Err(error) if error.class() == ErrorClass::Cancelled => {
+                info!("the re-encryption of {name} stops, and can be continued");
+            }
+            Err(error) => {
+                let hint = error.hint_text().unwrap_or_default();
+                error!("the re-encryption has stopped: {}. {hint}", error.message());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns a context for the work, with a flag of its own that stops it. What happens goes to the log.
+pub(crate) fn context(context: &Context) -> Context {
+    Context {
+        cancel: Arc::default(),
+        events: Arc::new(Logged(Arc::clone(&context.events))),
+        ..context.clone()
+    }
+}
+
+struct Logged(Arc<dyn Events>);
+
+impl Events for Logged {
+    fn warning(&self, text: &str) {
+        warn!("{text}");
+    }
+
+    fn note(&self, text: &str) {
+        debug!("{text}");
+    }
+
+    fn step(&self, what: &'static str) -> Box<dyn Any> {
+        self.0.step(what)
+    }
+
+    fn hold(&self) -> Box<dyn Any> {
+        self.0.hold()
+    }
+
+    fn bytes(&self, _: &'static str, name: String, total: Option<u64>) -> Box<dyn Progress> {
+        Box::new(Tenths {
+            name,
+            total: total.unwrap_or(0),
+            said: AtomicU64::new(0),
+        })
+    }
+}
+
+/// Logs each tenth of the work.
+struct Tenths {
+    name: String,
+    total: u64,
+    said: AtomicU64,
+}
+
+impl Progress for Tenths {
+    fn at(&self, done: u64) {
+        let tenths = done.saturating_mul(10) / self.total.max(1);
+        if self.said.swap(tenths, Relaxed) < tenths && tenths < 10 {
+            info!("{}0 % of {} are re-encrypted", tenths, self.name);
         }
     }
 }
