@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -90,3 +91,25 @@ def faulty_s3(s3_server: S3Server, bucket: Bucket) -> Iterator[FaultyS3]:
     proxy = FaultyS3(s3_server, bucket)
     yield proxy
     proxy.close()
+
+
+@pytest.fixture(scope="session")
+def cluster(s3_server: S3Server) -> Iterator[None]:
+    """A cluster of Ray with several nodes, whose workers know the server from their environment."""
+    # Not all tests need them.
+    import ray
+    import ray.data
+    from ray.cluster_utils import Cluster
+
+    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+    nodes.add_node(num_cpus=1)
+    nodes.add_node(num_cpus=1)
+    # The workers import the tests and the package as this process does.
+    tests = str(Path(__file__).with_name("tests"))
+    paths = os.pathsep.join([tests, os.environ.get("PYTHONPATH", "")])
+    variables = {"PYTHONPATH": paths, **s3_server.variables}
+    ray.init(address=nodes.address, runtime_env={"env_vars": variables})
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield
+    ray.shutdown()
+    nodes.shutdown()

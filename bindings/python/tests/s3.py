@@ -131,6 +131,16 @@ class S3Server:
             "client_kwargs": {"endpoint_url": endpoint or self.endpoint, "region_name": REGION},
         }
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return the environment variables that lead to this server."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.key,
+            "AWS_SECRET_ACCESS_KEY": self.secret,
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_DEFAULT_REGION": REGION,
+        }
+
     @functools.cached_property
     def client(self) -> Any:
         """A file system of s3fs whose caches no test shares. Making one takes a while."""

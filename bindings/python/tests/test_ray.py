@@ -19,7 +19,6 @@ import ray
 import ray.data
 from luxor import distributed
 from luxor.keys import KeyFile, WrappedKey
-from ray.cluster_utils import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,19 +27,7 @@ if TYPE_CHECKING:
 
 CHEAP: dict[str, Any] = {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster() -> Iterator[None]:
-    nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    nodes.add_node(num_cpus=1)
-    nodes.add_node(num_cpus=1)
-    # The workers import this module and the package as the tests do.
-    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    ray.init(address=nodes.address, runtime_env={"env_vars": {"PYTHONPATH": paths}})
-    ray.data.DataContext.get_current().enable_progress_bars = False
-    yield
-    ray.shutdown()
-    nodes.shutdown()
+pytestmark = pytest.mark.usefixtures("cluster")
 
 
 @pytest.fixture
