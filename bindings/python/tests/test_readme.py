@@ -96,8 +96,6 @@ def test_blocks_in_the_documents_run_as_they_are_printed(
     ran = set()
     left_out = 0
     for document in documents():
-        # A block may use what the blocks before it have imported.
-        names: dict[str, Any] = {"pandas": pandas}
         for block in blocks(document):
             if any(needed in block for needed in NEEDS):
                 left_out += 1
@@ -108,9 +106,10 @@ def test_blocks_in_the_documents_run_as_they_are_printed(
                 monkeypatch.chdir(folder)
                 code = re.sub(r"/run/(secrets/)?key\b", str(folder / "key.bin"), block)
                 code = code.replace("s3://bucket/", bucket.url(""))
+                names: dict[str, Any] = {}
                 exec(compile(code, document, "exec"), names)
-        if isinstance(client := names.get("client"), Client):
-            client.shutdown()
+                if isinstance(client := names.get("client"), Client):
+                    client.shutdown()
     assert len(ran) >= 6
     assert left_out == LEFT_OUT
 
