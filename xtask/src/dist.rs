@@ -255,14 +255,7 @@ fn bills_of_materials(folder: &Path, time: &str) -> Result<(), String> {
     process::run(describe.current_dir(&source).env("SOURCE_DATE_EPOCH", time))?;
     let files = list(folder)?;
     let files = files.iter().filter_map(|file| file.file_name()?.to_str());
-    // The names of the files with the program or library begin in these ways.
-    let archive = format!("luxor-{VERSION}-{STATIC}");
-    for (package, name, beginnings) in [
-        ("crates/cli", "luxor", ["luxor_", "luxor-"]),
-        ("bench", "luxor-bench", ["luxor_", &archive]),
-        ("bindings/c", "libluxor", ["libluxor0_", "libluxor-dev_"]),
-        ("bindings/python", "luxor_xts", ["luxor_xts-", "luxor_xts-"]),
-    ] {
+    for (package, name, beginnings) in bills() {
         let is_in = |file: &&str| beginnings.iter().any(|begin| file.starts_with(begin));
         let files: Vec<_> = files.clone().filter(is_in).collect();
         let bill = source.join(package).join("bom.json");
@@ -272,6 +265,21 @@ fn bills_of_materials(folder: &Path, time: &str) -> Result<(), String> {
         write(&folder.join(format!("{name}-{VERSION}.cdx.json")), text)?;
     }
     Ok(())
+}
+
+/// Returns the package and the name of each list, and the beginnings of the names of the files that
+/// contain the program or library.
+fn bills() -> [(&'static str, &'static str, Vec<String>); 4] {
+    let file = |name: &str| format!("{name}{VERSION}");
+    let (deb, archive) = (file("luxor_"), file("luxor-"));
+    let programs = vec![deb.clone(), format!("{archive}-{STATIC}")];
+    let libraries = vec![file("libluxor0_"), file("libluxor-dev_")];
+    [
+        ("crates/cli", "luxor", vec![deb, archive]),
+        ("bench", "luxor-bench", programs),
+        ("bindings/c", "libluxor", libraries),
+        ("bindings/python", "luxor_xts", vec![file("luxor_xts-")]),
+    ]
 }
 
 /// Adds the names of the files that contain it to the component which a list in `CycloneDX` describes.
@@ -329,6 +337,25 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_list_of_components_is_of_the_files_that_contain_it() {
+        let archive = format!("luxor-{VERSION}-{STATIC}.tar.gz");
+        for (file, lists) in [
+            (format!("luxor_{VERSION}_amd64.deb"), "luxor luxor-bench"),
+            (archive, "luxor luxor-bench"),
+            (format!("luxor-{VERSION}-oci.tar"), "luxor"),
+            (format!("libluxor-dev_{VERSION}_amd64.deb"), "libluxor"),
+            (format!("luxor_xts-{VERSION}-cp311.whl"), "luxor_xts"),
+        ] {
+            let of = bills().into_iter().filter(|(_, _, beginnings)| {
+                let mut beginnings = beginnings.iter();
+                beginnings.any(|beginning| file.starts_with(beginning))
+            });
+            let names: Vec<_> = of.map(|(_, name, _)| name).collect();
+            assert_eq!(names.join(" "), lists, "{file}");
+        }
+    }
 
     #[test]
     fn a_list_of_components_names_its_files() {
