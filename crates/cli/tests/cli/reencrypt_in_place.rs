@@ -319,6 +319,28 @@ fn what_does_not_fit_stays_as_it_is() {
     assert!(fs::read(folder.join("v")).unwrap()[..LEN] == plain());
 }
 
+#[test]
+fn data_that_are_too_long_for_one_key_are_announced() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("v", b"");
+    let limit = MIB << 20;
+    for (begin, free) in [
+        ("--encrypt --header h --init-only", 0),
+        ("--encrypt --reduce-device-size 2M --init-only", 2 * MIB),
+    ] {
+        for (len, words) in [(limit, ""), (limit + 4096, "more than the 1 TiB")] {
+            lengthen(&folder, len + free);
+            let outcome = ours(&folder, begin).args(FAST).ok();
+            let is_announced = outcome.stderr.contains("one key encrypts the 10995");
+            assert_eq!(is_announced, !words.is_empty(), "{begin}: {outcome:#?}");
+            assert!(outcome.stderr.contains(words), "{outcome:#?}");
+            folder.write("v", b"");
+            let _ = fs::remove_file(folder.join("h"));
+        }
+    }
+}
+
 /// A copy of the header that is no longer that of the volume would decrypt it with another key.
 #[test]
 fn only_the_present_header_decrypts() {

@@ -24,6 +24,7 @@ use super::{ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, zones
 use crate::{
     Context, Engine, Error, Result, Volume,
     create::{make, new_detached_header},
+    key_scope::warn_of_key_scope,
 };
 
 /// Encrypts data in place, with a new detached header. `new` are the options of the volume, of which
@@ -57,6 +58,7 @@ pub fn encrypt_in_place(
         )));
     }
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
+    warn_of_key_scope(&name, data_len, context);
     let engine = Engine::select(context, Mode::Xts)?;
     let new = NewVolumeOptions {
         detached: true,
@@ -209,6 +211,7 @@ fn begin(
     let sizes =
         sizes.map_err(|error| refused(format!("the header cannot have {shift} bytes: {error}")))?;
     check_zone(options, sector).map_err(refused)?;
+    warn_of_key_scope(&name, data_len, context);
     let place = Place { shift, data_len };
     let storage = data.storage()?;
     let failed = |error: io::Error| Error::io(format!("{name}: cannot be prepared"), &error);
