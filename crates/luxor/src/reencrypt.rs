@@ -272,8 +272,12 @@ fn begin_or_find(
             keyslots: options.keyslots.clone(),
             ..options.unlock.clone()
         };
-        let keys = opened.test(secrets, &*engine.backend, &unlock, context)?;
-        let keys = keys.into_keys();
+        let keys = if luks2.is_decrypted() {
+            BTreeMap::new()
+        } else {
+            let opened = opened.test(secrets, &*engine.backend, &unlock, context)?;
+            opened.into_keys()
+        };
         check_is_the_same(&state, &keys, options)
             .map_err(|what| Error::failure(format!("{name}: it has begun with another {what}")))?;
         (data_len, keys)

@@ -28,4 +28,18 @@ impl<'a> Reencryption<'a> {
         }
         Ok(state)
     }
+
+    /// Returns whether all data have a new key, and the old one is not needed any more. cryptsetup
+    /// destroys its keyslots before its last change, so without them the digest over the state, which
+    /// covers both keys, cannot be checked. The data are then no more than those of a volume with one
+    /// key, whose metadata have no such digest either.
+    pub(crate) fn needs_no_old_key(&self, metadata: &Metadata) -> bool {
+        self.keys().len() == 2 && self.is_done(metadata)
+    }
+
+    /// Returns whether all data are new.
+    pub(crate) fn is_done(&self, metadata: &Metadata) -> bool {
+        let (_, progress) = self.progress(metadata, u64::MAX);
+        progress.done() == progress.len()
+    }
 }

@@ -30,7 +30,8 @@ impl Luks2Header {
     /// the others are still tried.
     ///
     /// During a re-encryption the data may have two keys. `secret` must open a keyslot of each, and
-    /// the state of the re-encryption must match its digest.
+    /// the state of the re-encryption must match its digest. When all data have the new key, that one
+    /// is enough.
     ///
     /// `storage` must be the one that the header was read from.
     ///
@@ -93,6 +94,7 @@ impl Luks2Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let metadata = self.metadata();
+        let reencryption = reencryption.filter(|state| !state.needs_no_old_key(metadata));
         let needed = needed_keys(metadata, reencryption)?;
         let mut attempt = UnlockAttempt {
             keyslots: &metadata.keyslots,

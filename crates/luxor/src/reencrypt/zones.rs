@@ -181,10 +181,12 @@ impl Reencryption {
     pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
         let state = self.volume.reencryption(self.data_len)?;
         self.check(&state)?;
+        // Then nothing more is read, and the old key may have no keyslots any more.
+        let is_done = state.progress.done() == state.progress.len();
         let zones = Zones {
-            old: self.load(state.old)?,
+            old: self.load(if is_done { state.new } else { state.old })?,
             new: self.load(state.new)?,
-            moved: match state.moved {
+            moved: match state.moved.filter(|_| !is_done) {
                 Some((moved, len)) => Some((self.load(moved)?, len)),
                 None => None,
             },

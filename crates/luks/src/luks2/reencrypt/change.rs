@@ -145,9 +145,7 @@ impl Luks2Header {
         let segments = &self.metadata().segments;
         // When all is done, what came before the data may be gone.
         let state = self.state().ok().flatten();
-        let progress = state.map(|state| state.progress(self.metadata(), u64::MAX).1);
-        let is_done = progress.is_some_and(|progress| progress.done() == progress.len());
-        let role = if is_done {
+        let role = if state.is_some_and(|state| state.is_done(self.metadata())) {
             SegmentRole::BackupFinal
         } else {
             SegmentRole::BackupPrevious
@@ -192,6 +190,16 @@ impl Luks2Header {
             end,
             progress,
         }))
+    }
+
+    /// Returns whether all data have been decrypted for good, and only the metadata are left to be changed,
+    /// which needs no key. cryptsetup destroys the keyslots before that.
+    #[must_use]
+    pub fn is_decrypted(&self) -> bool {
+        let state = self.state().ok().flatten();
+        state.is_some_and(|state| {
+            state.keyslot.mode == ReencryptMode::Decrypt && state.is_done(self.metadata())
+        })
     }
 
     /// Begins a re-encryption: nothing of the data has changed yet. Until it ends the metadata require
