@@ -55,7 +55,8 @@ pub struct ReencryptOptions {
     pub sector_size: Option<SectorSize>,
     /// The PBKDF and costs of the new keyslots.
     pub pbkdf: Option<PbkdfOptions>,
-    /// How a zone survives a crash. `None`: with checksums by SHA-256, or as it has begun.
+    /// How a zone survives a crash. `None`: with checksums by SHA-256, or as it has begun. It may be
+    /// another one than when it has begun, unless the data are moved.
     pub protection: Option<ZoneProtection>,
     /// The longest zone in bytes. Its area in the metadata may permit less.
     pub zone: Option<u64>,
@@ -94,6 +95,18 @@ impl ZoneProtection {
                 hash: hash.name().to_owned(),
                 sector_size: u32::try_from(unit.bytes()).expect("at most 4096"),
             },
+        }
+    }
+
+    /// Returns its state in the metadata, which is `begun` if that is the same protection.
+    fn instead_of(self, begun: &Resilience, unit: SectorSize) -> Resilience {
+        match (self, begun) {
+            (Self::Checksum(hash), Resilience::Checksum { hash: same, .. })
+                if hash.name() == same =>
+            {
+                begun.clone()
+            }
+            _ => self.resilience(unit),
         }
     }
 }
@@ -300,6 +313,7 @@ fn begin_or_find(
         data: data.storage()?,
         data_len,
         keys,
+        protection: options.protection,
         engine,
         context: context.clone(),
     };
@@ -361,19 +375,17 @@ fn check_is_the_same(
     let sector_size = new.map(|cipher| cipher.geometry.sector_size);
     let key = new.and_then(|cipher| keys.get(&cipher.key));
     let key_len = key.map(|key| key.expose().len());
-    let resilience = options.protection.map(|protection| {
-        let (_, unit) = state.resilience.checksum().unwrap_or(("", 512));
-        let unit = SectorSize::try_from(unit).unwrap_or(SectorSize::B4096);
-        protection.resilience(unit)
-    });
     let begun = state.resilience.without_shift();
+    let is_other =
+        |protection: ZoneProtection| protection.instead_of(&begun, SectorSize::B512) != begun;
+    let is_shifted = state.resilience.shift().is_some();
     if options.mode.is_some_and(|mode| mode != state.mode) {
         Err("mode")
     } else if options.sector_size.is_some() && options.sector_size != sector_size {
         Err("sector size")
     } else if options.key_len.is_some() && options.key_len != key_len {
         Err("key length")
-    } else if resilience.is_some_and(|resilience| resilience != begun) {
+    } else if is_shifted && options.protection.is_some_and(is_other) {
         Err("resilience")
     } else {
         Ok(())

@@ -4,7 +4,9 @@
 
 use std::{
     fs::{self, File},
+    io::Read,
     os::unix::process::ExitStatusExt,
+    path::Path,
     process::{Child, Command, Stdio},
     thread,
     time::Duration,
@@ -140,6 +142,70 @@ fn what_one_program_begins_the_other_finishes() {
             is_done(&folder);
         }
     }
+}
+
+#[test]
+fn what_protects_the_zones_may_change_on_the_way() {
+    let folder = with("--sector-size 512");
+    reencrypt(&folder, "--init-only").args(FAST).ok();
+    let area = || {
+        let metadata = json(&folder, "v");
+        let mut keyslots = metadata["keyslots"].as_object().unwrap().values();
+        let state = keyslots.find(|keyslot| keyslot["type"] == "reencrypt");
+        let area = &state.expect("it is under way")["area"];
+        format!("{} {}", area["type"], area["hash"])
+    };
+    let ours = |options: &str| {
+        let program = reencrypt(&folder, &format!("--hotzone-size 64K {options}"));
+        interrupt_within_zones(program, &folder.join("v"));
+    };
+    let theirs = |options: &str| {
+        let line = format!(
+            "strace -f -qq -o /dev/null -e trace=fsync,fdatasync \
+             -e inject=fsync,fdatasync:signal=INT:when=14 {}",
+            cryptsetup_line(&format!("--hotzone-size 64K {options}"))
+        );
+        shell_without_terminal(&line, folder.path()).assert_code(1);
+    };
+    for (options, expected) in [
+        ("--resilience journal", "\"journal\" null"),
+        ("", "\"journal\" null"),
+        ("--resilience none", "\"none\" null"),
+        ("--resilience-hash sha512", "\"checksum\" \"sha512\""),
+        ("--resilience checksum", "\"checksum\" \"sha256\""),
+    ] {
+        ours(options);
+        assert_eq!(area(), expected, "{options}");
+        is_same(&folder);
+        // cryptsetup does all at once then.
+        if options == "--resilience none" {
+            continue;
+        }
+        theirs(&options.replace("-hash sha512", " checksum --resilience-hash sha1"));
+        let expected = expected.replace("sha512", "sha1");
+        assert_eq!(area(), expected, "{options}");
+        is_same(&folder);
+    }
+    ours("--resilience journal");
+    cryptsetup(&folder, "");
+    is_done(&folder);
+}
+
+/// Interrupts a re-encryption by Ctrl-C when its first zone is recorded in `metadata`.
+pub(crate) fn interrupt_within_zones(program: Luxor, metadata: &Path) {
+    let mut program = program.stderr_to(Stdio::null()).spawn();
+    let has_zone = || {
+        let file = File::open(metadata).ok();
+        let mut text = Vec::new();
+        let read = file.map(|file| file.take(32 << 10).read_to_end(&mut text));
+        let zone = b"in-reencryption";
+        read.is_some() && text.windows(zone.len()).any(|bytes| bytes == zone)
+    };
+    while !has_zone() && program.try_wait().unwrap().is_none() {
+        thread::yield_now();
+    }
+    kill(Pid::from_raw(program.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(program.wait().unwrap().code(), Some(130));
 }
 
 /// Kills the program after a while. Returns whether it was still running.
@@ -609,8 +675,6 @@ fn what_cannot_be_re_encrypted_stays_as_it_is() {
     for (option, what) in [
         ("--sector-size 4096", "sector size"),
         ("--key-size 256", "key length"),
-        ("--resilience journal", "resilience"),
-        ("--resilience-hash sha1", "resilience"),
     ] {
         let words = format!("it has begun with another {what}");
         reencrypt(&folder, option).fails(1, &words);

@@ -90,9 +90,18 @@ impl NewDigest {
         hash: HashAlgorithm,
         pbkdf: &PbkdfOptions,
     ) -> Result<Self, getrandom::Error> {
+        Self::with_iterations(secret, hash, pbkdf.digest_iterations(hash))
+    }
+
+    /// As [`NewDigest::make`], with this number of iterations.
+    pub(crate) fn with_iterations(
+        secret: &[u8],
+        hash: HashAlgorithm,
+        iterations: u32,
+    ) -> Result<Self, getrandom::Error> {
         let mut digest = Self {
             hash,
-            iterations: pbkdf.digest_iterations(hash),
+            iterations,
             salt: rng::random(SALT_BYTES)?,
             value: vec![0; hash.output_len()],
         };

@@ -6,6 +6,7 @@
 mod change;
 mod error;
 mod parts;
+mod seal;
 mod state;
 
 pub use change::{

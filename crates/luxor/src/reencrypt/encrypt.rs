@@ -147,6 +147,7 @@ fn go_on(
         data: file.into_storage(),
         data_len,
         keys,
+        protection: None,
         engine,
         context: context.clone(),
     }

@@ -2,7 +2,7 @@
 //! Does the zones of a re-encryption that has begun, one after the other, and ends it.
 
 use std::{
-    collections::BTreeMap, convert::Infallible, io, num::NonZeroUsize, ops::Range, sync::Arc,
+    collections::BTreeMap, convert::Infallible, io, mem, num::NonZeroUsize, ops::Range, sync::Arc,
     thread, time::Duration,
 };
 
@@ -12,12 +12,12 @@ use luxor_luks::{
     ReencryptionState, Resilience, StoredData,
 };
 use luxor_sector::{
-    Part, Storage,
+    Part, SectorSize, Storage,
     rewrite::{Blocks, Rewrite, RewriteError, Side},
 };
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
-use super::each_piece;
+use super::{ZoneProtection, each_piece};
 use crate::{Context, Engine, Error, ErrorClass, Result, Volume};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
@@ -33,6 +33,8 @@ pub(super) struct Reencryption {
     pub data_len: u64,
     /// The keys of the data, by the numbers of their digests.
     pub keys: BTreeMap<u32, VolumeKey>,
+    /// What protects the next zones. `None`: as it has begun.
+    pub protection: Option<ZoneProtection>,
     pub engine: Engine,
     pub context: Context,
 }
@@ -177,13 +179,14 @@ impl ZoneByZone {
 }
 
 impl Reencryption {
-    /// Finishes the zone within which it was interrupted. A zone has at most `wanted` bytes.
+    /// Finishes the zone within which it was interrupted. Then what protects the next ones may change. A
+    /// zone has at most `wanted` bytes.
     pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
         let state = self.volume.reencryption(self.data_len)?;
         self.check(&state)?;
         // Then nothing more is read, and the old key may have no keyslots any more.
         let is_done = state.progress.done() == state.progress.len();
-        let zones = Zones {
+        let mut zones = Zones {
             old: self.load(if is_done { state.new } else { state.old })?,
             new: self.load(state.new)?,
             moved: match state.moved.filter(|_| !is_done) {
@@ -194,15 +197,28 @@ impl Reencryption {
             threads: self.engine.threads,
             state,
         };
+        let begun = zones.state.resilience.clone();
+        let unit = u32::try_from(longest_sector(&zones.state)).map(SectorSize::try_from);
+        if let (Some(protection), Ok(Ok(unit)), None, false) =
+            (self.protection, unit, begun.shift(), is_done)
+        {
+            zones.state.resilience = protection.instead_of(&begun, unit);
+        }
         let longest = zones
             .longest(wanted.unwrap_or(ZONE))
             .map_err(|text| self.failed(&text))?;
+        let next = mem::replace(&mut zones.state.resilience, begun);
         let mut progress = zones.state.progress.clone();
         let mut buffer = Buffer::zeroed(0);
         if let Some(zone) = progress.zone() {
             self.recover(&zones, &zone, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
             self.record(&progress)?;
+        }
+        if next != zones.state.resilience {
+            let keys = mem::take(&mut self.keys);
+            self.change(|header, storage| header.set_resilience(storage, &next, &keys))?;
+            zones.state.resilience = next;
         }
         Ok(ZoneByZone {
             reencryption: self,

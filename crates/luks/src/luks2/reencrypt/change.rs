@@ -10,18 +10,16 @@
 
 use std::collections::BTreeMap;
 
-use luxor_engine::SecretBytes;
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{Encryption, ExtentCipher, HashAlgorithm, PbkdfOptions, VolumeKey};
+use luxor_volume::{Encryption, ExtentCipher, PbkdfOptions};
 use serde_json::json;
 
 use super::{
     parts::{PartState, ReencryptionProgress},
+    seal::{MIN_AREA, NewState, area_for},
     state::{BackupSegment, Reencryption},
 };
 use crate::luks2::{
-    binary_header::json_size,
-    digest::NewDigest,
     edit::{
         ChangeError, JsonMembers, MAX_NUMBERS, MetadataDraft, NewVolumeKey, durable, free_number,
     },
@@ -32,12 +30,6 @@ use crate::luks2::{
     segment::{SegmentError, SegmentRole, SegmentSize},
     unlock::{ConfirmedKey, UnlockError},
 };
-
-/// The hash of the digest over the state.
-const HASH: HashAlgorithm = HashAlgorithm::Sha256;
-
-/// The shortest area for the state of a zone, in bytes.
-const MIN_AREA: u64 = 4096;
 
 /// A re-encryption that is to begin.
 #[derive(Debug)]
@@ -542,18 +534,6 @@ impl MetadataDraft {
         });
     }
 
-    /// Checks that there is room for the metadata of a zone, which have two more segments. cryptsetup
-    /// may write them.
-    fn check_later_room(&self) -> Result<(), ChangeError> {
-        const TWO_SEGMENTS: u64 = 640;
-        let room = json_size(self.binary.size);
-        let needed = self.root.text().len() as u64 + TWO_SEGMENTS;
-        if needed > room {
-            return Err(ChangeError::NoRoom { needed, room });
-        }
-        Ok(())
-    }
-
     /// Sets the segments of all digests. A digest that is not in `bindings` has none.
     fn bind_segments(&mut self, mut bindings: BTreeMap<u32, Vec<String>>) {
         let numbers = 0..MAX_DIGESTS;
@@ -569,48 +549,8 @@ impl MetadataDraft {
         });
     }
 
-    /// Adds the state of a re-encryption: its keyslot, the requirement, and the digest over it. The
-    /// draft has the backup segments. `keys` are those of the data, by the numbers of their digests.
-    fn seal(
-        &mut self,
-        new: &NewState<'_>,
-        keys: &BTreeMap<u32, &VolumeKey>,
-        pbkdf: &PbkdfOptions,
-    ) -> Result<(), ChangeError> {
-        let (keyslot, number) = (new.keyslot.to_string(), new.digest.to_string());
-        self.root.edit(&["keyslots"], |keyslots| {
-            keyslots.set(&keyslot, &new.json());
-        });
-        self.root.edit(&["config"], |config| {
-            let requirement = json!({ "mandatory": [new.requirement()] });
-            config.set("requirements", &requirement);
-        });
-        let set = |draft: &mut Self, digest: &NewDigest| {
-            let json = digest.json(&[&keyslot], &[]);
-            draft
-                .root
-                .edit(&["digests"], |digests| digests.set(&number, &json));
-        };
-        // Parsed with the digest of something else, because a keyslot must have one.
-        let make = |secret: &[u8]| NewDigest::make(secret, HASH, pbkdf).map_err(ChangeError::from);
-        set(self, &make(&[])?);
-        let metadata = Metadata::parse(&self.root.text(), self.binary.size)?;
-        let state = Reencryption::find(&metadata)?.expect("the draft has one");
-        let covered: Vec<&[u8]> = state
-            .keys()
-            .iter()
-            .filter_map(|(digest, _)| keys.get(digest).map(|key| key.expose()))
-            .collect();
-        let bytes: SecretBytes = state.bytes(&covered);
-        if let Some(parts) = &new.parts {
-            self.set_parts(&metadata, &state, parts);
-        }
-        set(self, &make(bytes.expose())?);
-        self.check_later_room()
-    }
-
     /// Sets the segments of the data to those of `progress`, and keeps the backup segments.
-    fn set_parts(
+    pub(super) fn set_parts(
         &mut self,
         metadata: &Metadata,
         state: &Reencryption<'_>,
@@ -672,56 +612,6 @@ impl MetadataDraft {
     }
 }
 
-/// The state of a re-encryption that is to begin.
-struct NewState<'a> {
-    keyslot: u32,
-    digest: u32,
-    mode: ReencryptMode,
-    direction: ReencryptDirection,
-    resilience: &'a Resilience,
-    area: AreaRange,
-    /// The parts of the data, if they are not all as before.
-    parts: Option<ReencryptionProgress>,
-}
-
-impl NewState<'_> {
-    /// The requirement of the metadata. cryptsetup takes version 3 for the resiliences that it
-    /// introduced.
-    fn requirement(&self) -> &'static str {
-        match self.resilience {
-            Resilience::DataShiftJournal { .. } | Resilience::DataShiftChecksum { .. } => {
-                "online-reencrypt-v3"
-            }
-            _ => "online-reencrypt-v2",
-        }
-    }
-
-    /// Returns the keyslot `reencrypt`.
-    fn json(&self) -> serde_json::Value {
-        let mut json = json!({
-            "type": "reencrypt",
-            "key_size": 1,
-            "area": {
-                "type": self.resilience.name(),
-                "offset": self.area.offset.to_string(),
-                "size": self.area.size.to_string(),
-            },
-            "mode": self.mode.name(),
-            "direction": self.direction.name(),
-            "priority": 0,
-        });
-        let area = &mut json["area"];
-        if let Some((hash, sector_size)) = self.resilience.checksum() {
-            area["hash"] = hash.into();
-            area["sector_size"] = sector_size.into();
-        }
-        if let Some(shift) = self.resilience.shift() {
-            area["shift_size"] = shift.to_string().into();
-        }
-        json
-    }
-}
-
 /// Returns the segments of data that are all `old` and will be `last`. Their beginning may be moved.
 fn backups(old: &JsonMembers, last: &JsonMembers, moved: Option<JsonMembers>) -> JsonMembers {
     let with = |segment: &JsonMembers, role| {
@@ -765,21 +655,4 @@ impl JsonMembers {
             self.set("iv_tweak", &iv_offset.to_string());
         }
     }
-}
-
-/// Returns how many bytes the area of the state needs. Data that were moved, `first` bytes, are one
-/// zone.
-fn area_for(resilience: &Resilience, first: Option<u64>) -> u64 {
-    let first = first.unwrap_or(0);
-    let needed = match resilience {
-        Resilience::DataShiftJournal { .. } => first,
-        Resilience::DataShiftChecksum {
-            hash, sector_size, ..
-        } => {
-            let len = HashAlgorithm::by_name(hash).map_or(0, HashAlgorithm::output_len);
-            first.div_ceil(u64::from(*sector_size)) * len as u64
-        }
-        _ => 0,
-    };
-    needed.max(MIN_AREA)
 }
