@@ -115,8 +115,9 @@ pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
 pub use reencrypt::{
-    ReencryptOptions, ReencryptPart, ReencryptionInUse, ZoneProtection, encrypt_in_place,
-    encrypt_with_header_in_front, put_header_in_front, reencrypt, reencrypt_data, reencrypt_in_use,
+    ReencryptOptions, ReencryptPart, ReencryptionInUse, ZoneProtection, data_beyond,
+    encrypt_in_place, encrypt_with_header_in_front, put_header_in_front, reencrypt, reencrypt_data,
+    reencrypt_in_use,
 };
 pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};

@@ -15,6 +15,7 @@ mod begin;
 mod decrypt;
 mod encrypt;
 mod in_use;
+mod part;
 mod zones;
 
 use std::{collections::BTreeMap, io, ops::Range, path::Path};
@@ -42,6 +43,7 @@ use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
 pub use self::{
     encrypt::{encrypt_in_place, encrypt_with_header_in_front, put_header_in_front},
     in_use::{ReencryptionInUse, reencrypt_in_use},
+    part::data_beyond,
 };
 
 /// How to re-encrypt a volume. The defaults keep what the volume has, except for its key.
@@ -60,6 +62,10 @@ pub struct ReencryptOptions {
     pub protection: Option<ZoneProtection>,
     /// The longest zone in bytes. Its area in the metadata may permit less.
     pub zone: Option<u64>,
+    /// Changes only this number of bytes from the beginning of the data. The data after them are lost:
+    /// they stay as they are, and have no key any more ([`data_beyond`]). The metadata have it as soon as
+    /// there is a zone.
+    pub device_size: Option<u64>,
     /// Whether to begin, or to continue what has begun.
     pub part: ReencryptPart,
     /// What is to be done, and what may be continued. `None`: a new key, or whatever has begun. To
@@ -209,7 +215,7 @@ fn begin_or_continue(
         return Ok(());
     }
     let file_length = reencryption.volume.header.file_length();
-    let state = reencryption.volume.reencryption(reencryption.data_len)?;
+    let state = reencryption.state()?;
     // The file of a volume without a recorded length is cut off only while it is known where its data end.
     let is_done = state.progress.done() == state.progress.len();
     let len = file_length.or((!is_done).then_some(state.progress.len()));
@@ -293,6 +299,9 @@ fn begin_or_find(
         };
         check_is_the_same(&state, &keys, options)
             .map_err(|what| Error::failure(format!("{name}: it has begun with another {what}")))?;
+        if options.device_size.is_none() {
+            part::warn_of_rest(&state, data_len, &name, context);
+        }
         (data_len, keys)
     } else if options.mode == to_plain {
         begin_decryption(
@@ -313,6 +322,7 @@ fn begin_or_find(
         data: data.storage()?,
         data_len,
         keys,
+        device_size: options.device_size,
         protection: options.protection,
         engine,
         context: context.clone(),
@@ -381,6 +391,11 @@ fn check_is_the_same(
     let is_shifted = state.resilience.shift().is_some();
     if options.mode.is_some_and(|mode| mode != state.mode) {
         Err("mode")
+    } else if options
+        .device_size
+        .is_some_and(|size| !part::may_end_at(state, size))
+    {
+        Err("device size")
     } else if options.sector_size.is_some() && options.sector_size != sector_size {
         Err("sector size")
     } else if options.key_len.is_some() && options.key_len != key_len {

@@ -72,6 +72,8 @@ pub(crate) struct ReencryptArgs {
     pub sector_size: Option<u32>,
 
     /// What is stored before data change, so that a crash loses nothing (default: checksum)
+    ///
+    /// It can be another one after an interruption, unless the data move.
     #[arg(long, value_enum)]
     pub resilience: Option<ResilienceName>,
 
@@ -84,6 +86,17 @@ pub(crate) struct ReencryptArgs {
     /// The area for the state in the metadata may permit less.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub hotzone_size: Option<u64>,
+
+    /// Change only the first SIZE bytes of the data: what comes after them is lost
+    ///
+    /// It stays where it is, and no key opens it afterwards: for a disk of which only the beginning is used.
+    /// Luxor asks for confirmation. A command that continues after --init-only needs the option again.
+    #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "reduce_device_size")]
+    pub device_size: Option<u64>,
+
+    /// Do not ask for confirmation before data are lost
+    #[arg(long)]
+    pub batch_mode: bool,
 
     /// Begin, and change no data yet
     #[arg(long, conflicts_with = "resume_only")]

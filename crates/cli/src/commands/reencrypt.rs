@@ -12,6 +12,7 @@ use luxor_sector::SectorSize;
 use crate::{
     args::{ReencryptArgs, ResilienceName},
     commands::inputs,
+    confirm::confirm,
     context::Context,
     error::{Error, ErrorClass, Result},
     new_volume::key_size,
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         pbkdf: Some(args.pbkdf.options(PbkdfKind::Argon2id)?),
         protection: protection(args)?,
         zone: args.hotzone_size,
+        device_size: args.device_size,
         mode: match (args.encrypt, args.decrypt) {
             (true, _) => Some(ReencryptMode::Encrypt),
             (_, true) => Some(ReencryptMode::Decrypt),
@@ -50,6 +52,7 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         },
         unlock: limited(Vec::new(), &args.limits),
     };
+    confirm_loss(args, context)?;
     let volume = path_name(&args.volume);
     let cancel = Arc::clone(&context.library.cancel);
     let _signals = StopOnSignal::new(move || cancel.store(true, Ordering::Relaxed));
@@ -67,6 +70,9 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
     if args.decrypt {
         option.insert_str(0, " --decrypt");
     }
+    if let Some(size) = args.device_size {
+        option += &format!(" --device-size {size}");
+    }
     done.map_err(|error| match error.class() {
         ErrorClass::Cancelled => error.hint(format!(
             "If the re-encryption has begun, this continues it: luxor reencrypt{option} {volume}"
@@ -79,6 +85,9 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         _ => "re-encryption",
     };
     let end = match (args.init_only, &header) {
+        (true, _) if args.device_size.is_some() => {
+            "can begin. The command that continues it needs --device-size again".to_owned()
+        }
         (true, _) => "can begin".to_owned(),
         (false, Some(header)) if args.decrypt => {
             format!(
@@ -92,6 +101,32 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         .console
         .tell(format!("the {what} of {volume} {end}"));
     Ok(())
+}
+
+/// Asks before the data after those of `--device-size` are lost.
+fn confirm_loss(args: &ReencryptArgs, context: &Context) -> Result<()> {
+    let Some(size) = args.device_size else {
+        return Ok(());
+    };
+    let header = context.options.header.as_deref();
+    let lost = luxor::data_beyond(&args.volume, header, size, &context.library)?;
+    if lost == 0 {
+        return Ok(());
+    }
+    let what = if args.encrypt {
+        "not be encrypted, and not be in the volume"
+    } else {
+        "be lost"
+    };
+    let warning = format!(
+        "{}: all data after the first {size} bytes will {what}, which are {lost} bytes",
+        path_name(&args.volume)
+    );
+    if args.batch_mode {
+        context.library.events.warning(&warning);
+        return Ok(());
+    }
+    confirm(&format!("{warning}."), "--batch-mode")
 }
 
 /// What protects a zone, if the options say so and permit it.

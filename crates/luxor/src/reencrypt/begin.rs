@@ -11,7 +11,7 @@ use luxor_luks::{
 };
 use luxor_volume::{Encryption, VolumeKey};
 
-use super::ReencryptOptions;
+use super::{ReencryptOptions, part::check_part};
 use crate::{Context, Engine, Error, ErrorClass, Result, Secrets, Volume, trailer::length_at_end};
 
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
@@ -47,6 +47,18 @@ pub(super) fn begin(
              ({sector_size})"
         )));
     }
+    let unit = segment.geometry.sector_size.max(sector_size);
+    let is_possible = |file_length| {
+        let part = check_part(
+            options.device_size,
+            data_len,
+            unit,
+            segment.size,
+            file_length,
+        );
+        part.map(drop).map_err(refused)
+    };
+    is_possible(volume.header.file_length())?;
     let default = || PbkdfOptions {
         kind: volume.header.version().default_pbkdf(),
         ..PbkdfOptions::default()
@@ -82,12 +94,12 @@ pub(super) fn begin(
     } else {
         None
     };
+    is_possible(file_length)?;
     if segment.geometry.iv_offset != 0 || segment.size != SegmentSize::Dynamic {
         let text = "its data have a first IV or a length in the metadata, which cryptsetup would not \
                     keep: do not continue with cryptsetup";
         context.events.warning(&format!("{name}: {text}"));
     }
-    let unit = segment.geometry.sector_size.max(sector_size);
     let plan = ReencryptionPlan {
         old: ConfirmedKey {
             digest,

@@ -18,7 +18,7 @@ use luxor_luks::{
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, begins_like_luks, check_zone, copy, only_luks2};
+use super::{ReencryptOptions, begins_like_luks, check_zone, copy, only_luks2, part::check_part};
 use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
@@ -89,8 +89,13 @@ pub(super) fn forget_header(volume: &DataFile, header: &Path, context: &Context)
     Ok(())
 }
 
-/// Checks what can be checked before anything changes. Returns the length of the data.
-fn check(volume: &Volume, data: &DataFile, options: &ReencryptOptions) -> Result<u64> {
+/// Checks what can be checked before anything changes. Returns the length of the data, and that of their
+/// first part if only that is to be decrypted.
+fn check(
+    volume: &Volume,
+    data: &DataFile,
+    options: &ReencryptOptions,
+) -> Result<(u64, Option<u64>)> {
     let name = path_name(data.path());
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let (Some(segment), Some(luks2)) = (volume.header.segment(), volume.header.luks2()) else {
@@ -116,12 +121,20 @@ fn check(volume: &Volume, data: &DataFile, options: &ReencryptOptions) -> Result
              ({sector_size}), and not 0"
         )));
     }
-    if let Some(length) = volume.header.file_length() {
+    let file_length = volume.header.file_length();
+    if let Some(length) = file_length {
         let checked = check_file_length(length, data_len, sector_size);
         checked.map_err(|error| refused(error.to_string()))?;
     }
     check_zone(options, sector).map_err(refused)?;
-    Ok(data_len)
+    let part = check_part(
+        options.device_size,
+        data_len,
+        sector_size,
+        segment.size,
+        file_length,
+    );
+    Ok((data_len, part.map_err(refused)?))
 }
 
 /// Begins the decryption. `unlocked` is from [`export_header`]. Returns the length of the data and the
@@ -137,7 +150,8 @@ pub(super) fn begin_decryption(
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = volume.data_name();
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
-    let data_len = check(volume, data, options)?;
+    let (data_len, part) = check(volume, data, options)?;
+    let len = part.unwrap_or(data_len);
     let segment = volume.header.segment().cloned().expect("it was checked");
     let storage = data.storage()?;
     let unlocked = match unlocked {
@@ -149,7 +163,7 @@ pub(super) fn begin_decryption(
     };
     let failed = |error: io::Error| Error::io(format!("{name}: cannot move the data"), &error);
 
-    let (shift, first) = (segment.offset, segment.offset.min(data_len));
+    let (shift, first) = (segment.offset, segment.offset.min(len));
     if shift > 0 && !is_over_header(volume, &*storage, shift..shift + first).map_err(failed)? {
         return Err(refused(format!(
             "its data begin at byte {shift}, and something else than its header comes before them"
@@ -178,7 +192,8 @@ pub(super) fn begin_decryption(
             volume_key: &unlocked.volume_key,
         },
         resilience,
-        moved: (shift > 0).then_some((0, data_len)),
+        moved: (shift > 0).then_some((0, len)),
+        is_part: part.is_some(),
         pbkdf: &options.pbkdf.clone().unwrap_or_else(|| PbkdfOptions {
             kind: volume.header.version().default_pbkdf(),
             ..PbkdfOptions::default()

@@ -15,12 +15,15 @@ use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Role, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
-    ReencryptDirection, ReencryptMode, Resilience,
+    ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
 };
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, zones::Reencryption};
+use super::{
+    ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, part::check_part,
+    zones::Reencryption,
+};
 use crate::{
     Context, Engine, Error, Result, Volume,
     create::{make, new_detached_header},
@@ -58,7 +61,15 @@ pub fn encrypt_in_place(
         )));
     }
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
-    warn_of_key_scope(&name, data_len, context);
+    let part = check_part(
+        options.device_size,
+        data_len,
+        sector_size,
+        SegmentSize::Dynamic,
+        None,
+    );
+    let part = part.map_err(refused)?;
+    warn_of_key_scope(&name, part.unwrap_or(data_len), context);
     let engine = Engine::select(context, Mode::Xts)?;
     let new = NewVolumeOptions {
         detached: true,
@@ -88,6 +99,7 @@ pub fn encrypt_in_place(
                 key,
                 resilience,
                 moved: None,
+                is_part: false,
                 pbkdf: &new.pbkdf,
             };
             let begun = luks2.begin_in_place(storage, &plan, || Ok::<_, Infallible>(()));
@@ -147,6 +159,7 @@ fn go_on(
         data: file.into_storage(),
         data_len,
         keys,
+        device_size: options.device_size,
         protection: None,
         engine,
         context: context.clone(),
@@ -188,6 +201,10 @@ fn begin(
     let version = Volume::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
         return Err(already_luks(data.path()));
+    }
+    if options.device_size.is_some() {
+        let text = "--device-size is not possible where the data move to make room for a header";
+        return Err(refused(text.to_owned()));
     }
     if reduce_by == 0 || !reduce_by.is_multiple_of(2 * 4096) {
         let text = format!("the {reduce_by} bytes for the header must be a multiple of 8192");
@@ -349,6 +366,7 @@ impl Place {
             },
             resilience: Resilience::DataShift { shift: self.shift },
             moved: Some((self.moved(), self.data_len)),
+            is_part: false,
             pbkdf: &new.pbkdf,
         };
         let begun = luks2.begin_in_place(&header, &plan, || Ok::<_, Infallible>(()));

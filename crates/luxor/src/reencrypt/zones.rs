@@ -33,6 +33,8 @@ pub(super) struct Reencryption {
     pub data_len: u64,
     /// The keys of the data, by the numbers of their digests.
     pub keys: BTreeMap<u32, VolumeKey>,
+    /// How many bytes of them are changed. `None`: all, or as many as it has begun with.
+    pub device_size: Option<u64>,
     /// What protects the next zones. `None`: as it has begun.
     pub protection: Option<ZoneProtection>,
     pub engine: Engine,
@@ -182,7 +184,7 @@ impl Reencryption {
     /// Finishes the zone within which it was interrupted. Then what protects the next ones may change. A
     /// zone has at most `wanted` bytes.
     pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
-        let state = self.volume.reencryption(self.data_len)?;
+        let state = self.state()?;
         self.check(&state)?;
         // Then nothing more is read, and the old key may have no keyslots any more.
         let is_done = state.progress.done() == state.progress.len();
@@ -227,6 +229,15 @@ impl Reencryption {
             longest,
             buffer,
         })
+    }
+
+    /// Returns how far it has come, in the part of the data that is changed.
+    pub(super) fn state(&self) -> Result<ReencryptionState> {
+        let mut state = self.volume.reencryption(self.data_len)?;
+        if let Some(part) = self.device_size.filter(|part| *part < self.data_len) {
+            state.progress = state.progress.first(part);
+        }
+        Ok(state)
     }
 
     /// Checks that the data end where the metadata require it, that everything is in whole sectors, and

@@ -123,6 +123,8 @@ pub struct InPlacePlan<'a> {
     /// With a data shift: where the storage has the first `shift` bytes of the data, which were moved
     /// there, and the length of the data in bytes.
     pub moved: Option<(u64, u64)>,
+    /// Whether those are only the first part of the data that the header has. The rest is lost.
+    pub is_part: bool,
     /// What the digest over the state costs.
     pub pbkdf: &'a PbkdfOptions,
 }
@@ -314,7 +316,12 @@ impl Luks2Header {
         let raw = draft.root.raw("segments").map(JsonMembers::parse);
         let raw =
             raw.and_then(|segments| Some(JsonMembers::parse(segments.raw(&segment.to_string())?)));
-        let encrypted = raw.unwrap_or_default();
+        let mut encrypted = raw.unwrap_or_default();
+        let mut size = crypt.size;
+        if let (true, Some((_, len))) = (plan.is_part, plan.moved) {
+            size = SegmentSize::Fixed(len);
+            encrypted.set("size", &size.to_string());
+        }
         let plain = |offset: u64, size: SegmentSize| {
             let (offset, size) = (offset.to_string(), size.to_string());
             let json = json!({ "type": "linear", "offset": offset, "size": size });
@@ -376,7 +383,7 @@ impl Luks2Header {
             resilience: &plan.resilience,
             area: self.state_area(&[], area_for(&plan.resilience, first))?,
             parts: plan.moved.zip(first).map(|((_, len), first)| {
-                let is_open = plan.what == InPlace::Decrypt && crypt.size == SegmentSize::Dynamic;
+                let is_open = plan.what == InPlace::Decrypt && size == SegmentSize::Dynamic;
                 ReencryptionProgress::all(len, PartState::Old, is_open)
                     .with(0..first, PartState::Moved)
             }),
@@ -577,6 +584,9 @@ impl MetadataDraft {
             number += 1;
         };
         let (previous, last) = (state.previous, state.last);
+        // Where only the first part of the data was to be done, the rest has no key any more.
+        let is_open = progress.is_open()
+            || previous.entry.size() == SegmentSize::Dynamic && progress.done() == progress.len();
         for (range, part) in progress.parts() {
             let (backup, digests, role) = match part {
                 PartState::Moved => {
@@ -592,8 +602,8 @@ impl MetadataDraft {
             };
             let mut json = raw(backup.entry.role).expect("it is one of the segments");
             let is_last = range.end == progress.len() && *part != PartState::Zone;
-            let is_open = is_last && progress.is_open();
-            json.set_stretch(backup, range.start, (!is_open).then_some(range.end));
+            let end = (!(is_last && is_open)).then_some(range.end);
+            json.set_stretch(backup, range.start, end);
             json.set_role(role);
             add(&json, &digests);
         }

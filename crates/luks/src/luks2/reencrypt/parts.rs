@@ -85,6 +85,19 @@ impl ReencryptionProgress {
         self.is_open
     }
 
+    /// Returns the progress of the first `len` bytes alone. The metadata then say where they end.
+    #[must_use]
+    pub fn first(&self, len: u64) -> Self {
+        let mut first = Self {
+            parts: Vec::new(),
+            is_open: false,
+        };
+        for (part, state) in &self.parts {
+            first.push(part.start..part.end.min(len), *state);
+        }
+        first
+    }
+
     /// Returns the parts of the plaintext, in bytes and in order.
     #[must_use]
     pub fn parts(&self) -> &[(Range<u64>, PartState)] {
@@ -266,17 +279,16 @@ impl Reencryption<'_> {
         if let SegmentSize::Fixed(size) = self.previous.entry.size() {
             end = DataEnd::At(size);
         }
+        // Data that move backward need room for that.
+        let (from, to) = (self.previous.entry.offset(), self.last.entry.offset());
+        let whole = data_len.saturating_sub(to.saturating_sub(from));
         let len = match end {
             DataEnd::At(end) => end,
-            // Data that move backward need room for that.
-            DataEnd::After(_) => {
-                let (from, to) = (self.previous.entry.offset(), self.last.entry.offset());
-                data_len.saturating_sub(to.saturating_sub(from))
-            }
+            DataEnd::After(_) => whole,
         };
         // A zone and the moved part have fixed sizes, even where the data end.
         let last = parts.last().map(|(_, state)| *state);
-        let is_fixed = matches!(last, Some(PartState::Zone | PartState::Moved));
+        let is_fixed = matches!(last, Some(PartState::Zone | PartState::Moved)) && len == whole;
         let is_open = self.previous.entry.size() == SegmentSize::Dynamic
             && (is_fixed || matches!(end, DataEnd::After(_)));
         let mut progress = ReencryptionProgress {
