@@ -9,6 +9,7 @@
 //! | test code with an error, a full disk or short transfers | [`FaultyStorage::with_faults`] |
 //! | see in what order something was written and synced | [`FaultyStorage::operations`] |
 //! | cut the power of a storage after any history | [`FaultyStorage::cut_power`] |
+//! | cut the power of several files at one moment | [`FaultyStorage::file`] |
 //! | continue after a program that was killed | [`Killed::after_syncs`] |
 //! | tell long images apart | [`ImageHasher`] |
 //!
@@ -18,6 +19,7 @@
 //!   lost or torn. Of a torn write, some 512-byte sectors are there and some are not, in any
 //!   pattern. A sector itself is never torn; sectors begin at multiples of 512 bytes of the
 //!   storage.
+//! - A sync of one [file](FaultyStorage::file) makes only that file durable.
 //! - Writes between two syncs reach the disk in any order, so an earlier one may overwrite a later
 //!   one. None passes a sync.
 //! - The growth of a file is a separate operation, just before the write that causes it. Without
@@ -63,8 +65,9 @@ mod tests;
 use std::{
     fmt, io,
     num::NonZeroUsize,
+    ops::Range,
     os::unix::fs::FileExt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 pub use self::{
@@ -143,6 +146,13 @@ pub enum Operation {
     },
     /// A sync.
     Sync(SyncOutcome),
+    /// A sync of a [file](FaultyStorage::file).
+    FileSync {
+        /// The bytes of the storage that are the file.
+        file: Range<usize>,
+        /// What the sync did with the file.
+        outcome: SyncOutcome,
+    },
 }
 
 /// What a sync did.
@@ -199,6 +209,33 @@ impl FaultyStorage {
         self.lock().bytes.clone()
     }
 
+    /// Makes a file of the bytes `range`, which must be there. Files must not overlap. All use the faults
+    /// and the history of the storage, so that a power cut hits them at one moment.
+    ///
+    /// # Panics
+    /// If the storage is shorter.
+    #[must_use]
+    pub fn file(self: &Arc<Self>, range: Range<usize>) -> FaultyFile {
+        assert!(range.end <= self.lock().bytes.len(), "{range:?}");
+        FaultyFile {
+            storage: Arc::clone(self),
+            range,
+        }
+    }
+
+    /// Counts a sync, and records it as `operation` makes it.
+    fn record_sync(&self, operation: impl FnOnce(SyncOutcome) -> Operation) -> io::Result<()> {
+        let state = &mut *self.lock();
+        let result = count(&mut state.syncs, self.faults.fail_sync_after);
+        let outcome = match result {
+            Err(_) => SyncOutcome::Failed,
+            Ok(()) if self.faults.ignore_syncs => SyncOutcome::Ignored,
+            Ok(()) => SyncOutcome::Durable,
+        };
+        state.operations.push(operation(outcome));
+        result
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,15 +268,47 @@ impl Storage for FaultyStorage {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let state = &mut *self.lock();
-        let result = count(&mut state.syncs, self.faults.fail_sync_after);
-        let outcome = match result {
-            Err(_) => SyncOutcome::Failed,
-            Ok(()) if self.faults.ignore_syncs => SyncOutcome::Ignored,
-            Ok(()) => SyncOutcome::Durable,
-        };
-        state.operations.push(Operation::Sync(outcome));
-        result
+        self.record_sync(Operation::Sync)
+    }
+}
+
+/// A file that is a part of a [`FaultyStorage`], and cannot grow. See [`FaultyStorage::file`].
+#[derive(Debug)]
+pub struct FaultyFile {
+    storage: Arc<FaultyStorage>,
+    range: Range<usize>,
+}
+
+impl FaultyFile {
+    /// Returns where the bytes are in the storage.
+    fn place(&self, len: usize, offset: u64) -> io::Result<u64> {
+        let end = offset.checked_add(len as u64);
+        match end {
+            Some(end) if end <= self.range.len() as u64 => Ok(self.range.start as u64 + offset),
+            _ => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
+        }
+    }
+}
+
+impl Storage for FaultyFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.range.len() as u64)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let place = self.place(buf.len(), offset)?;
+        self.storage.read_exact_at(buf, place)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let place = self.place(buf.len(), offset)?;
+        self.storage.write_all_at(buf, place)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let file = self.range.clone();
+        self.storage
+            .record_sync(|outcome| Operation::FileSync { file, outcome })
     }
 }
 
@@ -319,10 +388,21 @@ impl fmt::Display for Operation {
                 write!(f, "write of {} bytes at {offset}", bytes.len())
             }
             Self::Growth { from, to } => write!(f, "growth from {from} to {to} bytes"),
-            Self::Sync(SyncOutcome::Durable) => f.write_str("sync"),
-            Self::Sync(SyncOutcome::Failed) => f.write_str("sync that fails"),
-            Self::Sync(SyncOutcome::Ignored) => f.write_str("sync that is ignored"),
+            Self::Sync(outcome) => outcome.fmt(f),
+            Self::FileSync { file, outcome } => {
+                write!(f, "{outcome}, of bytes {} to {}", file.start, file.end)
+            }
         }
+    }
+}
+
+impl fmt::Display for SyncOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Durable => "sync",
+            Self::Failed => "sync that fails",
+            Self::Ignored => "sync that is ignored",
+        })
     }
 }
 

@@ -7,6 +7,7 @@ use std::{
     env, fmt,
     hash::{BuildHasher, BuildHasherDefault},
     iter,
+    ops::Range,
     panic::{AssertUnwindSafe, catch_unwind},
 };
 
@@ -173,13 +174,15 @@ struct Disk<'a> {
     items: Vec<Item<'a>>,
     /// The indices in `items` of operations that may be lost.
     uncertain: Vec<usize>,
+    /// The number of epochs so far.
+    epochs: usize,
 }
 
 struct Item<'a> {
     /// The number of the operation, from 1.
     number: usize,
     operation: &'a Operation,
-    /// The number of earlier syncs that were not ignored. Writes of one epoch can reach the disk in
+    /// Another number after each sync that was not ignored. Writes of one epoch can reach the disk in
     /// any order.
     epoch: usize,
     durable: bool,
@@ -217,37 +220,59 @@ impl<'a> Disk<'a> {
             },
             items: Vec::new(),
             uncertain: Vec::new(),
+            epochs: 0,
         };
-        let ends_epoch = |operation: &Operation| {
-            matches!(
-                operation,
-                Operation::Sync(SyncOutcome::Durable | SyncOutcome::Failed)
-            )
+        // The files have no bytes in common, so their order does not matter.
+        let mut files: Vec<_> = operations.iter().filter_map(Operation::file).collect();
+        files.sort_unstable_by_key(|file| file.start);
+        files.dedup();
+        for file in files.iter().map(|file| Some(*file)).chain([None]) {
+            let numbered = (1..).zip(operations);
+            let concerns = |operation: &Operation| match operation {
+                Operation::FileSync { file: synced, .. } => Some(synced) == file,
+                Operation::Sync(_) => true,
+                Operation::Write { offset, .. } => {
+                    let is_in = |file: &&&Range<usize>| file.contains(offset);
+                    files.iter().find(is_in).copied() == file
+                }
+                Operation::Growth { .. } => file.is_none(),
+            };
+            disk.add_file(numbered.filter(|(_, operation)| concerns(operation)));
+        }
+        disk
+    }
+
+    /// Adds the operations on a file, and their numbers.
+    fn add_file(&mut self, operations: impl Iterator<Item = (usize, &'a Operation)>) {
+        let operations: Vec<_> = operations.collect();
+        let outcome = |(_, operation): &(usize, &Operation)| operation.sync_outcome();
+        let ends_epoch = |operation: &_| {
+            let outcome = outcome(operation);
+            matches!(outcome, Some(SyncOutcome::Durable | SyncOutcome::Failed))
         };
-        let mut number = 0;
-        for (epoch, operations) in operations.split_inclusive(ends_epoch).enumerate() {
-            let durable = operations.last() == Some(&Operation::Sync(SyncOutcome::Durable));
-            for operation in operations {
-                number += 1;
-                if matches!(operation, Operation::Sync(_)) {
+        let others = self.uncertain.len();
+        for operations in operations.split_inclusive(ends_epoch) {
+            self.epochs += 1;
+            let durable = operations.last().and_then(outcome) == Some(SyncOutcome::Durable);
+            for &(number, operation) in operations {
+                if operation.sync_outcome().is_some() {
                     continue;
                 }
-                if durable && disk.uncertain.is_empty() {
-                    disk.base.apply(operation, &Fate::Kept);
+                if durable && self.uncertain.len() == others {
+                    self.base.apply(operation, &Fate::Kept);
                     continue;
                 }
                 if !durable {
-                    disk.uncertain.push(disk.items.len());
+                    self.uncertain.push(self.items.len());
                 }
-                disk.items.push(Item {
+                self.items.push(Item {
                     number,
                     operation,
-                    epoch,
+                    epoch: self.epochs,
                     durable,
                 });
             }
         }
-        disk
     }
 
     fn image(&self, plan: &Plan) -> Vec<u8> {
@@ -378,9 +403,26 @@ impl<'a> Disk<'a> {
     }
 }
 
+impl Operation {
+    /// The file that it makes durable, if it is not all of the storage.
+    fn file(&self) -> Option<&Range<usize>> {
+        match self {
+            Self::FileSync { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
+    fn sync_outcome(&self) -> Option<SyncOutcome> {
+        match self {
+            Self::Sync(outcome) | Self::FileSync { outcome, .. } => Some(*outcome),
+            _ => None,
+        }
+    }
+}
+
 impl Item<'_> {
     /// The range of bytes that it writes.
-    fn range(&self) -> std::ops::Range<usize> {
+    fn range(&self) -> Range<usize> {
         match self.operation {
             Operation::Write { offset, bytes } => *offset..offset + bytes.len(),
             _ => 0..0,
@@ -424,7 +466,7 @@ impl Contents {
                 }
             }
             Operation::Growth { to, .. } if is_kept(0) => self.len = self.len.max(*to),
-            Operation::Growth { .. } | Operation::Sync(_) => {}
+            Operation::Growth { .. } | Operation::Sync(_) | Operation::FileSync { .. } => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests `FaultyStorage` with protocols that survive a power cut and protocols that do not.
 
-use std::{cell::Cell, collections::BTreeSet, convert::Infallible, iter};
+use std::{cell::Cell, collections::BTreeSet, convert::Infallible, iter, sync::Arc};
 
 use super::*;
 
@@ -583,4 +583,40 @@ fn a_killed_program_can_do_nothing_more() {
     let syncs = storage.operations().into_iter();
     let syncs = syncs.filter(|operation| matches!(operation, Operation::Sync(_)));
     assert_eq!(syncs.count(), 1);
+}
+
+#[test]
+fn a_sync_of_a_file_leaves_the_other_file_uncertain() {
+    for fail_sync_after in [None, Some(0)] {
+        let faults = Faults {
+            fail_sync_after,
+            ..Faults::default()
+        };
+        let storage = Arc::new(FaultyStorage::with_faults(sectors(&[0; 4]), faults));
+        let [header, data] = [0..1024, 1024..2048].map(|range| storage.file(range));
+        let mut found = [0; 512];
+        header.read_exact_at(&mut found, 600).unwrap_err();
+        header.write_all_at(&[1; 512], 600).unwrap_err();
+        data.write_all_at(&[1; 512], 512).unwrap();
+        header.write_all_at(&[2; 512], 0).unwrap();
+        assert_eq!(header.sync().is_err(), fail_sync_after.is_some());
+        data.read_exact_at(&mut found, 512).unwrap();
+        assert_eq!(found, [1; 512]);
+        header.write_all_at(&[3; 512], 512).unwrap();
+        header.sync().unwrap();
+        let of_header =
+            |header: [u8; 2]| [0, 1].map(|last| sectors(&[header[0], header[1], 0, last]));
+        let mut expected = BTreeSet::from(of_header([2, 3]));
+        if fail_sync_after.is_some() {
+            expected.extend(of_header([0, 3]));
+        }
+        assert_eq!(images(&storage), expected);
+        data.sync().unwrap();
+        let count = storage.operation_count();
+        assert_eq!(images(&storage).len(), expected.len() / 2);
+        assert_eq!(
+            format!("{}", storage.operations()[count - 1]),
+            "sync, of bytes 1024 to 2048"
+        );
+    }
 }
