@@ -4,6 +4,8 @@
 
 #[path = "reencrypt/in_use.rs"]
 mod in_use;
+#[path = "reencrypt/power_cuts.rs"]
+mod power_cuts;
 
 use std::{
     io::{self, Cursor, Read},
@@ -26,7 +28,7 @@ use luxor_luks::{
 };
 use luxor_sector::{
     MemoryStorage, SectorSize, Storage,
-    faulty::{Cut, Faults, FaultyStorage},
+    faulty::{Faults, FaultyStorage},
 };
 
 const PROTECTIONS: [ZoneProtection; 2] = [
@@ -104,6 +106,10 @@ fn decrypted(storage: Arc<dyn Storage>) -> Vec<u8> {
 
 fn decrypted_of(storage: Arc<dyn Storage>, len: usize) -> Vec<u8> {
     let (volume, data) = open(storage);
+    decrypted_volume(volume, data, len)
+}
+
+fn decrypted_volume(volume: Volume, data: DataFile, len: usize) -> Vec<u8> {
     let (unlock, export) = (UnlockOptions::default(), ExportOptions::default());
     let export = Export::open(
         volume,
@@ -139,164 +145,6 @@ fn new_volume(len: u64) -> NewVolumeOptions {
         key_size: KeySize::Aes128,
         header_sizes: Some(sizes.unwrap()),
         ..NewVolumeOptions::new(LuksVersion::Luks2)
-    }
-}
-
-/// Cuts the power after each step of `run`, and runs it again with what the disk may have then.
-fn survives_power_cuts(
-    what: &str,
-    image: &[u8],
-    run: impl Fn(Arc<dyn Storage>, &Context) -> Result<()>,
-    is_whole: impl Fn(Arc<MemoryStorage>) -> bool,
-) {
-    let cuts = |faults: Faults| {
-        let storage = Arc::new(FaultyStorage::with_faults(image.to_vec(), faults));
-        // One thread writes a zone at once, so that the test can be repeated.
-        let context = Context {
-            threads: Some(1.try_into().unwrap()),
-            ..Context::default()
-        };
-        run(storage.clone(), &context).unwrap();
-        let check = |image: MemoryStorage, _: &Cut<'_>| {
-            let storage = Arc::new(image);
-            let done = run(storage.clone(), &Context::default());
-            done.map_err(|error| error.to_string())?;
-            if is_whole(storage) {
-                Ok(())
-            } else {
-                Err("the plaintext is another".to_owned())
-            }
-        };
-        let seed = 0x5eed;
-        let all = 0..=storage.operation_count();
-        all.map(|after| storage.cut_power(after, seed, check)).sum()
-    };
-    let seen: std::result::Result<usize, _> = cuts(Faults::default());
-    let seen = seen.unwrap_or_else(|broken| panic!("{what}: {broken}"));
-    eprintln!("{what}: {seen} images");
-    assert!(seen > 100, "{what}: {seen}");
-    let ignore_syncs = true;
-    let noticed: std::result::Result<usize, _> = cuts(Faults {
-        ignore_syncs,
-        ..Faults::default()
-    });
-    assert!(noticed.is_err(), "{what}");
-}
-
-#[test]
-fn a_power_cut_loses_nothing() {
-    let image = volume();
-    for protection in PROTECTIONS {
-        survives_power_cuts(
-            &format!("{protection:?}"),
-            &image,
-            |storage, context| reencrypt(storage, &options(protection), context),
-            |storage| decrypted(storage) == plain(),
-        );
-    }
-}
-
-/// A part of a storage: so that one power cut hits a header and the data, which are two files.
-struct Part {
-    of: Arc<dyn Storage>,
-    range: std::ops::Range<u64>,
-}
-
-impl Storage for Part {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.range.end - self.range.start)
-    }
-
-    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.of.read_exact_at(buf, self.range.start + offset)
-    }
-
-    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        assert!(offset + buf.len() as u64 <= self.range.end - self.range.start);
-        self.of.write_all_at(buf, self.range.start + offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.of.sync()
-    }
-}
-
-/// Runs what is left of an encryption with the header in front. The storage has the data, and after them
-/// room for two headers.
-fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> {
-    let data = DataFile::of_storage(storage.clone(), Path::new("volume"));
-    if !matches!(Volume::version(data.input()?, context), Ok(Some(_))) {
-        let (new, reduce_by) = (new_volume(SHIFT as u64), 2 * SHIFT as u64);
-        // An interrupted attempt has left something in the free bytes.
-        let options = ReencryptOptions {
-            force: true,
-            ..ReencryptOptions::default()
-        };
-        luxor::put_header_in_front(&data, reduce_by, &new, || Ok(secret()), &options, context)?;
-    }
-    let (volume, data) = open(storage);
-    if !volume.header.is_reencrypting() {
-        return Ok(());
-    }
-    let options = ReencryptOptions::default();
-    reencrypt_data(volume, &data, &secret(), &options, context)
-}
-
-#[test]
-fn a_power_cut_loses_nothing_while_data_move_for_a_header() {
-    let mut image = plain_of(SHIFTED_LEN);
-    image.resize(SHIFTED_LEN + 2 * SHIFT, 0);
-    survives_power_cuts("data shift", &image, encrypt_in_front, |storage| {
-        decrypted_of(storage, SHIFTED_LEN) == plain_of(SHIFTED_LEN)
-    });
-}
-
-/// Runs what is left of a decryption. The first bytes of the storage are the header, which is another
-/// file, of this length.
-fn decrypt_in_place(
-    storage: &Arc<dyn Storage>,
-    header_len: u64,
-    protection: ZoneProtection,
-    context: &Context,
-) -> Result<()> {
-    let part = |range| -> Arc<dyn Storage> {
-        let of = storage.clone();
-        Arc::new(Part { of, range })
-    };
-    let header = part(0..header_len);
-    let data = part(header_len..storage.len().unwrap());
-    let data = DataFile::of_storage(data, Path::new("volume"));
-    let header = Input::of_storage(header, Path::new("header"))?;
-    let volume = Volume::open_with_header(data.input()?, Some(header), context)?;
-    if volume.header.segment().is_none() && !volume.header.is_reencrypting() {
-        return Ok(());
-    }
-    let options = ReencryptOptions {
-        mode: Some(ReencryptMode::Decrypt),
-        zone: None,
-        ..options(protection)
-    };
-    reencrypt_data(volume, &data, &secret(), &options, context)
-}
-
-#[test]
-fn a_power_cut_loses_nothing_while_data_become_plain() {
-    const HEADER: usize = 280 << 10;
-    // A journal must have room for all that takes the place of the header.
-    for (protection, len) in PROTECTIONS.into_iter().zip([700 << 10, 100 << 10]) {
-        let input = Arc::new(MemoryStorage::new(plain_of(len)));
-        let mut input = Input::of_storage(input, Path::new("plain")).unwrap();
-        let made = Arc::new(MemoryStorage::default());
-        let output = Output::of_storage(made.clone(), Path::new("volume"));
-        let (new, context) = (new_volume(HEADER as u64), Context::default());
-        luxor::encrypt_to(&mut input, output, &new, || Ok(secret()), &context).unwrap();
-        let made = made.to_bytes();
-        survives_power_cuts(
-            &format!("to plain data, {protection:?}"),
-            &[&made[..HEADER], &made].concat(),
-            |storage, context| decrypt_in_place(&storage, HEADER as u64, protection, context),
-            |storage| storage.to_bytes()[HEADER..][..len] == plain_of(len),
-        );
     }
 }
 

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A power cut at any moment, of one file or of the header and the data in two.
+
+use std::{
+    collections::HashSet,
+    fs,
+    hash::{BuildHasher, BuildHasherDefault},
+};
+
+use luxor_sector::faulty::{Broken, ImageHasher};
+
+use super::*;
+
+/// Random numbers of a test that can be repeated.
+const SEED: u64 = 0x5eed;
+
+fn is_long() -> bool {
+    std::env::var_os("LUXOR_TEST_LONG").is_some()
+}
+
+/// One thread writes a zone at once, so that the test can be repeated.
+fn one_thread() -> Context {
+    Context {
+        threads: Some(1.try_into().unwrap()),
+        ..Context::default()
+    }
+}
+
+/// Cuts the power after each step of `run`, and runs it again with what the disk may have then.
+fn survives_power_cuts(
+    what: &str,
+    image: &[u8],
+    run: impl Fn(&Arc<FaultyStorage>, &Context) -> Result<()>,
+    is_whole: impl Fn(&Arc<FaultyStorage>) -> bool,
+) {
+    let cuts = |faults: Faults| {
+        let storage = Arc::new(FaultyStorage::with_faults(image.to_vec(), faults));
+        run(&storage, &one_thread()).unwrap();
+        check_cuts(&storage, 0, 3, |image| goes_on(image, &run, &is_whole))
+    };
+    let seen = cuts(Faults::default());
+    let seen = seen.unwrap_or_else(|broken| panic!("{what}: {broken}"));
+    eprintln!("{what}: {seen} images");
+    assert!(seen > 50, "{what}: {seen}");
+    let ignore_syncs = true;
+    let noticed = cuts(Faults {
+        ignore_syncs,
+        ..Faults::default()
+    });
+    assert!(noticed.is_err(), "{what}");
+}
+
+/// Cuts the power after each of the operations from `first` on. Checks no image twice. In the short form, for
+/// each cut, everything that is not durable is there, or nothing of it; of the other images only one of
+/// `one_of` is checked, another one after the next cut. Returns the number of images.
+fn check_cuts(
+    storage: &FaultyStorage,
+    first: usize,
+    one_of: usize,
+    check: impl Fn(Vec<u8>) -> std::result::Result<(), String>,
+) -> std::result::Result<usize, Broken> {
+    let mut seen = HashSet::new();
+    let hasher = BuildHasherDefault::<ImageHasher>::default();
+    for after in first..=storage.operation_count() {
+        let mut number = 0;
+        storage.cut_power(after, SEED, |image, _| {
+            let image = image.into_bytes();
+            number += 1;
+            let is_chosen = number <= 2 || (after + number).is_multiple_of(one_of) || is_long();
+            if is_chosen && seen.insert(hasher.hash_one(&image)) {
+                check(image)
+            } else {
+                Ok(())
+            }
+        })?;
+    }
+    Ok(seen.len())
+}
+
+/// Runs what is left, and checks the result.
+fn goes_on(
+    image: Vec<u8>,
+    run: impl Fn(&Arc<FaultyStorage>, &Context) -> Result<()>,
+    is_whole: impl Fn(&Arc<FaultyStorage>) -> bool,
+) -> std::result::Result<(), String> {
+    let storage = Arc::new(FaultyStorage::new(image));
+    run(&storage, &Context::default()).map_err(|error| error.to_string())?;
+    if is_whole(&storage) {
+        Ok(())
+    } else {
+        Err("the plaintext is another".to_owned())
+    }
+}
+
+#[test]
+fn a_power_cut_loses_nothing() {
+    let image = volume();
+    for protection in PROTECTIONS {
+        survives_power_cuts(
+            &format!("{protection:?}"),
+            &image,
+            |storage, context| reencrypt(storage.clone(), &options(protection), context),
+            |storage| decrypted(storage.clone()) == plain(),
+        );
+    }
+}
+
+/// Runs what is left of an encryption with the header in front. The storage has the data, and after them
+/// room for two headers.
+fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> {
+    let data = DataFile::of_storage(storage.clone(), Path::new("volume"));
+    if !matches!(Volume::version(data.input()?, context), Ok(Some(_))) {
+        let (new, reduce_by) = (new_volume(SHIFT as u64), 2 * SHIFT as u64);
+        // An interrupted attempt has left something in the free bytes.
+        let options = ReencryptOptions {
+            force: true,
+            ..ReencryptOptions::default()
+        };
+        luxor::put_header_in_front(&data, reduce_by, &new, || Ok(secret()), &options, context)?;
+    }
+    let (volume, data) = open(storage);
+    if !volume.header.is_reencrypting() {
+        return Ok(());
+    }
+    let options = ReencryptOptions::default();
+    reencrypt_data(volume, &data, &secret(), &options, context)
+}
+
+#[test]
+fn a_power_cut_loses_nothing_while_data_move_for_a_header() {
+    let mut image = plain_of(SHIFTED_LEN);
+    image.resize(SHIFTED_LEN + 2 * SHIFT, 0);
+    survives_power_cuts(
+        "data shift",
+        &image,
+        |storage, context| encrypt_in_front(storage.clone(), context),
+        |storage| decrypted_of(storage.clone(), SHIFTED_LEN) == plain_of(SHIFTED_LEN),
+    );
+}
+
+/// A header and its data, which are two files of one storage. The header comes first, and has this length.
+#[derive(Clone, Copy)]
+struct Detached {
+    header_len: usize,
+    mode: ReencryptMode,
+}
+
+impl Detached {
+    fn open(self, storage: &Arc<FaultyStorage>, context: &Context) -> Result<(Volume, DataFile)> {
+        let len = usize::try_from(storage.len().unwrap()).unwrap();
+        let header = Arc::new(storage.file(0..self.header_len));
+        let data = Arc::new(storage.file(self.header_len..len));
+        let data = DataFile::of_storage(data, Path::new("volume"));
+        let header = Input::of_storage(header, Path::new("header"))?;
+        let volume = Volume::open_with_header(data.input()?, Some(header), context)?;
+        Ok((volume, data))
+    }
+
+    /// Runs what is left.
+    fn run(
+        self,
+        storage: &Arc<FaultyStorage>,
+        options: ReencryptOptions,
+        context: &Context,
+    ) -> Result<()> {
+        let (volume, data) = self.open(storage, context)?;
+        let is_to_begin = self.mode == ReencryptMode::Decrypt && volume.header.segment().is_some();
+        if !is_to_begin && !volume.header.is_reencrypting() {
+            return Ok(());
+        }
+        let options = ReencryptOptions {
+            mode: Some(self.mode),
+            ..options
+        };
+        reencrypt_data(volume, &data, &secret(), &options, context)
+    }
+
+    /// The data, which are plain if they were decrypted.
+    fn plaintext(self, storage: &Arc<FaultyStorage>, len: usize) -> Vec<u8> {
+        if self.mode == ReencryptMode::Decrypt {
+            return storage.to_bytes()[self.header_len..][..len].to_vec();
+        }
+        let (volume, data) = self.open(storage, &Context::default()).unwrap();
+        decrypted_volume(volume, data, len)
+    }
+}
+
+#[test]
+fn a_power_cut_loses_nothing_while_data_become_plain() {
+    const HEADER: usize = 280 << 10;
+    // A journal must have room for all that takes the place of the header.
+    for (protection, len) in PROTECTIONS.into_iter().zip([700 << 10, 100 << 10]) {
+        let input = Arc::new(MemoryStorage::new(plain_of(len)));
+        let mut input = Input::of_storage(input, Path::new("plain")).unwrap();
+        let made = Arc::new(MemoryStorage::default());
+        let output = Output::of_storage(made.clone(), Path::new("volume"));
+        let (new, context) = (new_volume(HEADER as u64), Context::default());
+        luxor::encrypt_to(&mut input, output, &new, || Ok(secret()), &context).unwrap();
+        let made = made.to_bytes();
+        let files = Detached {
+            header_len: HEADER,
+            mode: ReencryptMode::Decrypt,
+        };
+        let options = ReencryptOptions {
+            zone: None,
+            ..options(protection)
+        };
+        survives_power_cuts(
+            &format!("to plain data, {protection:?}"),
+            &[&made[..HEADER], &made].concat(),
+            |storage, context| files.run(storage, options.clone(), context),
+            |storage| files.plaintext(storage, len) == plain_of(len),
+        );
+    }
+}
+
+/// The bytes of a new header and of the data, which it encrypts with `options`.
+fn with_detached_header(options: &ReencryptOptions) -> [Vec<u8>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    let [header, data] = ["header", "data"].map(|name| folder.path().join(name));
+    fs::write(&data, plain()).unwrap();
+    let (new, context) = (new_volume(312 << 10), Context::default());
+    luxor::encrypt_in_place(&data, &header, &new, || Ok(secret()), options, &context).unwrap();
+    [header, data].map(|path| fs::read(path).unwrap())
+}
+
+#[test]
+fn a_power_cut_of_two_files_loses_nothing() {
+    for mode in [ReencryptMode::Encrypt, ReencryptMode::Decrypt] {
+        for protection in PROTECTIONS {
+            let options = options(protection);
+            let begun = ReencryptOptions {
+                part: match mode {
+                    ReencryptMode::Encrypt => ReencryptPart::Begin,
+                    _ => ReencryptPart::All,
+                },
+                ..options.clone()
+            };
+            let [header, data] = with_detached_header(&begun);
+            let files = Detached {
+                header_len: header.len(),
+                mode,
+            };
+            survives_power_cuts(
+                &format!("detached header, {mode:?}, {protection:?}"),
+                &[header, data].concat(),
+                |storage, context| files.run(storage, options.clone(), context),
+                |storage| files.plaintext(storage, LEN) == plain(),
+            );
+        }
+    }
+}
