@@ -445,7 +445,9 @@ fn a_decryption_that_is_killed_at_each_write_goes_on() {
         let line = "encrypt --luks2-keyslots-size 992K --key-file key plain made";
         at(&folder, line).args(FAST).ok();
         let all = if is_long() { 60 } else { 20 };
-        for first in 3..all {
+        // In the short form each write is the first in one of both cases.
+        let step = if is_long() { 1 } else { 2 };
+        for first in (3 + usize::from(len == 3000)..all).step_by(step) {
             fs::copy(folder.join("made"), folder.join("v")).unwrap();
             let _ = fs::remove_file(folder.join("h"));
             let mut kills = 0;
