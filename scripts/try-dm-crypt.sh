@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Opens volumes of the program $1 with cryptsetup and dm-crypt, also in every state of a
-# re-encryption. cryptsetup continues what Luxor has begun, while the volume is active, and Luxor
-# continues what cryptsetup has begun on an active volume. QEMU emulates the machine with dm-crypt,
+# re-encryption, of an encryption in place and of a decryption in place. cryptsetup continues what Luxor
+# has begun, while the volume is active, and Luxor continues what cryptsetup has begun on an active volume. QEMU emulates the machine with dm-crypt,
 # and this script is also the first program there. Its files are in target/dm-crypt.
 set -eu
 
@@ -32,12 +32,18 @@ stop_in() {
     shift 2
     "$@" &
     process=$!
+    go_on_to "$wanted" "$header"
+}
+
+# Lets $process run until the header $2 is in the state $1, and stops it.
+go_on_to() {
+    wanted=$1 header=$2
     while kill -STOP "$process"; do
         if [ "$(state "$header")" = "$wanted" ]; then return 0; fi
         kill -CONT "$process"
         sleep 0.002
     done
-    echo "$1 ended before the state was: $wanted"
+    echo "the program ended before the state was: $wanted"
     return 1
 }
 
@@ -68,7 +74,12 @@ guest_case() {
     case $action in
         open) cryptsetup close "$name" ;;
         resume)
-            "$@" --resume-only --hotzone-size 2M && same && cryptsetup close "$name"
+            "$@" --resume-only --hotzone-size 2M || return 1
+            case $name in
+                # cryptsetup removes the device of a volume that it has decrypted.
+                resume-dec*) test ! -e "/dev/mapper/$name" ;;
+                *) same && cryptsetup close "$name" ;;
+            esac
             ;;
         *)
             set -- "$@" --resilience "${action#*-}" --hotzone-size 2M
@@ -147,12 +158,67 @@ reencrypt() {
     fi
 }
 
-# Makes a re-encryption of plain data in the state $3.
+# Makes an encryption of plain data with a detached header, in the state $3.
 encryption() {
     name=$2
     echo "$1 $2" >>cases
     cp plain "disks/$name"
     reencrypt "$3" --encrypt --header "disks/$name.hdr"
+}
+
+# Begins to do in place what the options of `reencrypt` after the first four arguments say, with the volume
+# $2, and goes on to the state $3. The guest will do $1. $4 begins it: `luxor`, or `cryptsetup` for comparison.
+# shellcheck disable=SC2086 # $cheap and $detached are several words
+in_place() {
+    name=$2 goal=$3 first=$4
+    echo "$1 $2" >>cases
+    shift 4
+    if [ "$first" = cryptsetup ]; then
+        set -- cryptsetup reencrypt --batch-mode --force-offline-reencrypt "$@"
+    else
+        set -- "$luxor" reencrypt --quiet "$@"
+    fi
+    "$@" $cheap --init-only "disks/$name" >>log 2>&1
+    find_header
+    if [ "$goal" != begun ]; then
+        # Data that move have more segments, so their first zone shows that they are under way.
+        stop_in zone "$header" "$luxor" reencrypt --quiet $cheap --resume-only --hotzone-size 128K \
+            $detached "disks/$name" >>log 2>&1
+        if [ "$goal" = between ]; then
+            go_on_to between "$header" && end TERM
+        else
+            end KILL
+        fi >>log 2>&1
+        now=$(state "$header")
+        if [ "$now" != "$goal" ]; then
+            echo "$name: the state of the re-encryption is $now instead of $goal" >&2
+            exit 1
+        fi
+    fi
+}
+
+# Makes an encryption with the header in front of the data, begun by $4.
+encryption_in_front() {
+    cp plain "disks/$2"
+    truncate --size +2M "disks/$2"
+    more=
+    if [ "$4" = cryptsetup ]; then more='--type luks2 --luks2-keyslots-size 512k'; fi
+    # shellcheck disable=SC2086 # $more is several words
+    in_place "$@" --encrypt --reduce-device-size 2M $more
+}
+
+# Makes a decryption of a volume with a detached header, begun by $4.
+# shellcheck disable=SC2086 # $cheap is several words
+decryption() {
+    "$luxor" encrypt $cheap --header "disks/$2.hdr" plain "disks/$2"
+    in_place "$@" --decrypt --header "disks/$2.hdr"
+}
+
+# Makes a decryption of a volume with the header in front, begun by $4.
+# shellcheck disable=SC2086 # $cheap is several words
+decryption_in_front() {
+    "$luxor" encrypt $cheap --luks2-keyslots-size 992K plain "disks/$2"
+    in_place "$@" --decrypt --header "disks/$2.hdr"
 }
 
 make_volumes() {
@@ -171,6 +237,18 @@ make_volumes() {
         reencrypt zone --resilience journal
         encryption "$action" "$action-encrypt" between
         encryption "$action" "$action-enc-zone" zone
+    done
+    for action in open resume; do
+        for goal in between zone; do
+            # A serial, with `.hdr`, has room for 20 characters.
+            short=${goal%ween}
+            short=${short%ne}
+            encryption_in_front $action $action-front-"$short" "$goal" luxor
+            decryption $action $action-dec-"$short" "$goal" luxor
+            decryption_in_front $action $action-decf-"$short" "$goal" luxor
+        done
+        encryption_in_front $action $action-front-c between cryptsetup
+        decryption_in_front $action $action-decf-c between cryptsetup
     done
     volume open open-512-to-4096 --sector-size 512
     reencrypt between --sector-size 4096
@@ -260,8 +338,13 @@ judge() {
     if [ "$after" != none ]; then
         "$luxor" reencrypt --quiet $cheap --resume-only $detached "disks/$name" || return 1
     fi
+    # The rest of a volume that was encrypted in place was free, and of one that was decrypted it may be.
+    case $name in
+        open-dec* | resume-dec*) cmp -n "$(wc -c <plain)" plain "disks/$name" ; return ;;
+    esac
     rm -f copy
-    "$luxor" decrypt --quiet --key-file key $detached "disks/$name" copy && cmp plain copy
+    "$luxor" decrypt --quiet --key-file key $detached "disks/$name" copy &&
+        cmp -n "$(wc -c <plain)" plain copy
 }
 
 if [ $$ = 1 ]; then
