@@ -245,9 +245,15 @@ fn begin_or_find(
     if encrypt::finish_header(&opened, data)? {
         opened.read_again(context)?;
     }
-    let Some(luks2) = opened.header.luks2() else {
+    if opened.header.luks2().is_none() {
         return Err(only_luks2(&name));
-    };
+    }
+    // The data will change as the metadata say, so these must be durable, also after a failed sync.
+    opened.change(context, |header, storage| {
+        let luks2 = header.luks2_mut().expect("it is LUKS2");
+        luks2.write_again(storage)
+    })?;
+    let luks2 = opened.header.luks2().expect("it is LUKS2");
     let has_begun = luks2.describe().config.reencrypt_version().is_some();
     match options.part {
         ReencryptPart::Begin if has_begun => {

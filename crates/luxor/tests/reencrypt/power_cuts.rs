@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A power cut at any moment, of one file or of the header and the data in two.
+//! A power cut at any moment, of one file or of the header and the data in two, and syncs that fail.
 
 use std::{
     collections::HashSet,
@@ -7,7 +7,7 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault},
 };
 
-use luxor_sector::faulty::{Broken, ImageHasher};
+use luxor_sector::faulty::{Broken, ImageHasher, Operation};
 
 use super::*;
 
@@ -36,7 +36,8 @@ fn survives_power_cuts(
     let cuts = |faults: Faults| {
         let storage = Arc::new(FaultyStorage::with_faults(image.to_vec(), faults));
         run(&storage, &one_thread()).unwrap();
-        check_cuts(&storage, 0, 3, |image| goes_on(image, &run, &is_whole))
+        let cuts = 0..=storage.operation_count();
+        check_cuts(&storage, cuts, 3, |image| goes_on(image, &run, &is_whole))
     };
     let seen = cuts(Faults::default());
     let seen = seen.unwrap_or_else(|broken| panic!("{what}: {broken}"));
@@ -50,18 +51,18 @@ fn survives_power_cuts(
     assert!(noticed.is_err(), "{what}");
 }
 
-/// Cuts the power after each of the operations from `first` on. Checks no image twice. In the short form, for
-/// each cut, everything that is not durable is there, or nothing of it; of the other images only one of
-/// `one_of` is checked, another one after the next cut. Returns the number of images.
+/// Cuts the power after each of these numbers of operations. Checks no image twice. In the short form, for each
+/// cut, everything that is not durable is there, or nothing of it; of the other images only one of `one_of` is
+/// checked, and others after the next cut. Returns the number of images.
 fn check_cuts(
     storage: &FaultyStorage,
-    first: usize,
+    cuts: impl IntoIterator<Item = usize>,
     one_of: usize,
     check: impl Fn(Vec<u8>) -> std::result::Result<(), String>,
 ) -> std::result::Result<usize, Broken> {
     let mut seen = HashSet::new();
     let hasher = BuildHasherDefault::<ImageHasher>::default();
-    for after in first..=storage.operation_count() {
+    for after in cuts {
         let mut number = 0;
         storage.cut_power(after, SEED, |image, _| {
             let image = image.into_bytes();
@@ -248,5 +249,49 @@ fn a_power_cut_of_two_files_loses_nothing() {
                 |storage| files.plaintext(storage, LEN) == plain(),
             );
         }
+    }
+}
+
+/// A sync fails once, and loses for good what it was to make durable, although later syncs succeed. The
+/// next run sees it, until the power is cut.
+#[test]
+fn a_failed_sync_stops_it_and_loses_nothing() {
+    let image = volume();
+    // The syncs that fail, one in each run.
+    let step = if is_long() { 1 } else { 7 };
+    for (first, protection) in PROTECTIONS.into_iter().enumerate() {
+        let (mut images, mut failed) = (0, 0);
+        let run = |storage: &Arc<FaultyStorage>, context: &Context| {
+            reencrypt(storage.clone(), &options(protection), context)
+        };
+        let is_whole = |storage: &Arc<FaultyStorage>| decrypted(storage.clone()) == plain();
+        for sync in (3 * first as u64..).step_by(step) {
+            let faults = Faults {
+                fail_sync_after: Some(sync),
+                ..Faults::default()
+            };
+            let storage = Arc::new(FaultyStorage::with_faults(image.clone(), faults));
+            let Err(error) = run(&storage, &one_thread()) else {
+                break;
+            };
+            let text = error.message();
+            let says = |words: &str| text.contains(words);
+            let is_about_it = says("durable") || says("cannot be written");
+            assert!(says("volume: ") && is_about_it, "{sync}: {text}");
+            let stopped = storage.operation_count();
+            run(&storage, &one_thread()).unwrap();
+            // Before each sync most can be lost.
+            let operations = storage.operations();
+            let is_before_sync = |after: &usize| {
+                let next = operations.get(*after);
+                next.is_none_or(|operation| matches!(operation, Operation::Sync(_)))
+            };
+            let cuts = (stopped..=operations.len()).filter(is_before_sync);
+            let cuts = check_cuts(&storage, cuts, 40, |image| goes_on(image, run, is_whole));
+            images += cuts.unwrap_or_else(|broken| panic!("{protection:?}, sync {sync}: {broken}"));
+            failed += 1;
+        }
+        eprintln!("{protection:?}: {failed} failed syncs, {images} images");
+        assert!(failed > 3, "{failed}");
     }
 }

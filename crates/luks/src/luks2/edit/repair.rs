@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rewrites a damaged or older copy of the metadata from the other one.
 
+use std::io;
+
 use luxor_sector::Storage;
 
-use super::{draft::write_copy, error::ChangeError, overwrite::Overwrite};
+use super::{draft::write_copy, durable, error::ChangeError, overwrite::Overwrite};
 use crate::luks2::{
     binary_header::CopyKind,
     header::{Luks2Header, Warning},
@@ -36,5 +38,31 @@ impl Luks2Header {
         write_copy(storage, kind, &draft.binary, self.text())?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
+    }
+
+    /// Writes the copies of the metadata that are in use again, unchanged. After a failed sync the system
+    /// may show one that the disk does not have, and later syncs do not write it. Nothing may depend on it
+    /// before, nor the other copy change.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: the metadata changed, cannot be read again or cannot be written.
+    pub fn write_again(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        self.begin_reencrypting(storage)?;
+        let newest = self.binary().seqid;
+        for kind in [CopyKind::Primary, CopyKind::Secondary] {
+            let found = &self.copies()[kind as usize].found;
+            if !matches!(found, Ok(facts) if facts.seqid == newest) {
+                continue;
+            }
+            let place = self.binary().place(kind);
+            let write = || -> io::Result<()> {
+                let len = usize::try_from(self.binary().size).map_err(io::Error::other)?;
+                let mut bytes = vec![0; len];
+                storage.read_exact_at(&mut bytes, place)?;
+                durable::write(storage, &bytes, place)
+            };
+            write().map_err(|source| ChangeError::WriteCopy { kind, source })?;
+        }
+        Ok(())
     }
 }
