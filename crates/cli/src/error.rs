@@ -109,9 +109,11 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::DoesNotFit { .. } => {
                 Some("Use --type luks2, which can store any length.".to_owned())
             }
-            VolumeError::Reencrypting { .. } => {
-                Some("Use --read-only, or finish it: luxor reencrypt.".to_owned())
-            }
+            VolumeError::Reencrypting { .. } => Some(
+                "Use --read-only, or --reencrypt=begun to continue it meanwhile, or finish it: \
+                     luxor reencrypt."
+                    .to_owned(),
+            ),
             VolumeError::UnknownSize { .. } => {
                 Some("To create a new file, add --size SIZE.".to_owned())
             }

@@ -421,8 +421,8 @@ pub enum SegmentError {
     },
     /// A re-encryption was interrupted in this segment.
     #[error(
-        "segment {segment}: a re-encryption was interrupted in this part, which may be partly old \
-         and partly new. Finish it: luxor reencrypt, or cryptsetup repair"
+        "segment {segment}: this part may be partly old and partly new. Unless another program is \
+         re-encrypting it now, finish it: luxor reencrypt, or cryptsetup repair"
     )]
     HotZone {
         /// The segment.
