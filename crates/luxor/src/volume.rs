@@ -298,9 +298,16 @@ impl Volume {
         context: &Context,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
-        let lock = begin_change(self.metadata.input(), context)?;
-        let changed = change(&mut self.header, lock.storage());
-        changed.map_err(|error| failed(&self.path, error))
+        self.lock_to_change(context)?.change(change)
+    }
+
+    /// Locks the metadata for one or more changes.
+    pub(crate) fn lock_to_change(&mut self, context: &Context) -> Result<LockedMetadata<'_>> {
+        Ok(LockedMetadata {
+            lock: begin_change(self.metadata.input(), context)?,
+            header: &mut self.header,
+            path: &self.path,
+        })
     }
 
     /// Converts the volume to the other version of LUKS, in place and without a secret. With
@@ -665,6 +672,24 @@ pub(crate) fn begin_change<'a>(input: &'a Input, context: &Context) -> Result<Me
     // The caller may have cancelled while there was no lock to wait for.
     context.check_cancelled()?;
     Ok(change)
+}
+
+/// The metadata of a volume, which no other program reads or changes until this is dropped.
+pub(crate) struct LockedMetadata<'a> {
+    lock: MetadataChange<'a>,
+    header: &'a mut VolumeHeader,
+    path: &'a Path,
+}
+
+impl LockedMetadata<'_> {
+    /// Makes one change.
+    pub(crate) fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
+    ) -> Result<T> {
+        let changed = change(self.header, self.lock.storage());
+        changed.map_err(|error| failed(self.path, error))
+    }
 }
 
 /// Keeps other processes from using a file or device until the returned value is dropped

@@ -7,7 +7,10 @@ use std::{
     sync::mpsc,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::signal::Signal,
+};
 
 use crate::{
     raw::Client,
@@ -124,6 +127,22 @@ fn it_waits_for_a_lock_on_the_metadata() {
     logs(&server, "is done");
     server.stop();
     assert_same(&volume.decrypted(), &blank());
+}
+
+/// No request waits for the lock, and the server ends at once.
+#[test]
+fn a_lock_on_the_metadata_stops_nothing_else() {
+    let volume = Volume::new(Kind::EXAMPLE, &blank());
+    begin(&volume);
+    let server = volume.serve("--reencrypt --hotzone-size 8K --reencrypt-rate 256K");
+    logs(&server, "10 %");
+    let file = File::open(volume.path("volume")).unwrap();
+    let lock = Flock::lock(file, FlockArg::LockExclusive).unwrap();
+    assert_same(&Client::new(&volume).read(0, LEN).unwrap(), &blank());
+    server.signal(Signal::SIGTERM);
+    assert_eq!(server.ended().0, Some(0));
+    drop(lock);
+    assert!(is_under_way(&volume));
 }
 
 /// Another program has put older metadata back.

@@ -2,6 +2,7 @@
 //! Re-encrypts a volume while its plaintext is a disk in use.
 
 use std::{
+    mem,
     num::NonZeroU64,
     ops::Range,
     sync::Arc,
@@ -13,7 +14,10 @@ use luxor_files::{DataFile, locks::ReencryptionLock};
 use luxor_luks::ReencryptMode;
 use luxor_sector::Disk;
 
-use super::{ReencryptOptions, begin_or_find, zones::ZoneByZone};
+use super::{
+    ReencryptOptions, begin_or_find,
+    zones::{ZoneByZone, waits},
+};
 use crate::{Context, Error, ErrorClass, Export, ExportOptions, Result, Secrets, Volume};
 
 /// The longest zone by default, in bytes. Requests for it wait. Shorter ones are not much faster, because
@@ -113,8 +117,7 @@ impl ReencryptionInUse {
     /// Does what is left, and ends it. At most `rate` bytes are done in each second. Without a rate, it works
     /// for a quarter of the time while anyone uses the disk.
     ///
-    /// While another program has locked the metadata, it waits. The requests that touch a zone wait too if that
-    /// zone is done but not recorded.
+    /// While another program has locked the metadata, it waits, and all requests are served.
     ///
     /// # Errors
     /// Fails with [`ErrorClass::Cancelled`] between two zones when [`Context::cancel`] is set, and when something
@@ -124,59 +127,74 @@ impl ReencryptionInUse {
         let context = self.context.clone();
         let total = Some(self.disk.len());
         let report = (context.events).bytes("Re-encrypting", self.name.clone(), total);
-        let mut pause = Duration::ZERO;
-        let mut used = self.disk.engine_time().calls;
         report.at(self.zones.done());
-        while let Some(zone) = self.zones.next() {
-            self.wait(pause)?;
-            let len = zone.end - zone.start;
-            let Some(taken) = self.zone(zone)? else {
-                continue;
+        let mut used = self.disk.engine_time().calls;
+        let mut has_warned = false;
+        loop {
+            let done = match self.zones.next() {
+                Some(zone) => self.zone(zone).map(Some),
+                None => self.zones.end(|| Ok(())).map(|()| None),
             };
-            report.at(self.zones.done());
-            let calls = self.disk.engine_time().calls;
-            pause = match rate {
-                Some(rate) => {
-                    let least = Duration::from_micros(len.saturating_mul(1_000_000) / rate);
-                    least.saturating_sub(taken)
+            let pause = match done {
+                Ok(None) => return Ok(()),
+                Ok(Some((len, taken))) => {
+                    has_warned = false;
+                    report.at(self.zones.done());
+                    let calls = self.disk.engine_time().calls;
+                    let is_used = mem::replace(&mut used, calls) != calls;
+                    match rate {
+                        Some(rate) => {
+                            let least = Duration::from_micros(len.saturating_mul(1_000_000) / rate);
+                            least.saturating_sub(taken)
+                        }
+                        // Other programs can read the metadata then.
+                        None if !is_used => taken / 4,
+                        // Then clients keep two thirds of their throughput.
+                        None => taken * 3,
+                    }
                 }
-                None if calls == used => Duration::ZERO,
-                // Then clients keep two thirds of their throughput.
-                None => taken * 3,
+                Err(error) if error.class() == ErrorClass::Busy => {
+                    if !mem::replace(&mut has_warned, true) {
+                        context.events.warning(&waits(&error));
+                    }
+                    MOMENT
+                }
+                Err(error) => return Err(error),
             };
-            used = calls;
+            self.wait(pause)?;
         }
-        drop(report);
-        self.zones.end(|| Ok(()))
     }
 
-    /// Does a zone. Returns how long requests for it had to wait. Returns `None`, and does nothing, if
-    /// another program has locked the metadata.
-    fn zone(&mut self, zone: Range<u64>) -> Result<Option<Duration>> {
+    /// Does a zone. Returns its length, and how long requests for it had to wait. If another program has
+    /// locked the metadata, it fails with [`ErrorClass::Busy`], and nothing has waited.
+    fn zone(&mut self, zone: Range<u64>) -> Result<(u64, Duration)> {
         // What can take long comes before requests for the zone must wait.
-        self.flush()?;
-        self.zones.wait_for_lock()?;
-        let held = self.disk.hold(zone.clone());
-        let begun = Instant::now();
-        // Its checksums must be those of sectors that a power cut cannot undo.
-        let changed = self.flush().and_then(|()| self.zones.zone(zone.clone()));
-        let Err(error) = changed else {
-            let replaced = held.replace(self.zones.parts(self.disk.len()));
-            replaced.map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
-            return Ok(Some(begun.elapsed()));
-        };
-        if self.zones.is_in_zone() {
-            let hint = format!(
-                "Requests for bytes {} to {} fail until the next start, which continues.",
-                zone.start,
-                zone.end - 1
-            );
-            return Err(error.hint(hint));
-        }
-        held.release();
-        match error.class() {
-            ErrorClass::Busy => Ok(None),
-            _ => Err(error),
+        flush(&self.disk, &self.name)?;
+        let disk = Arc::clone(&self.disk);
+        let mut held = None;
+        let changed = self.zones.zone_in_use(&zone, || {
+            held = Some((disk.hold(zone.clone()), Instant::now()));
+            // Its checksums must be those of sectors that a power cut cannot undo.
+            flush(&disk, &self.name)
+        });
+        match (held, changed) {
+            (Some((held, begun)), Ok(())) => {
+                let replaced = held.replace(self.zones.parts(disk.len()));
+                replaced.map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
+                Ok((zone.end - zone.start, begun.elapsed()))
+            }
+            (Some(_), Err(error)) if self.zones.is_in_zone() => {
+                let (first, last) = (zone.start, zone.end - 1);
+                Err(error.hint(format!(
+                    "Requests for bytes {first} to {last} fail until the next start, which continues."
+                )))
+            }
+            (held, changed) => {
+                if let Some((held, _)) = held {
+                    held.release();
+                }
+                changed.map(|()| (0, Duration::ZERO))
+            }
         }
     }
 
@@ -190,11 +208,9 @@ impl ReencryptionInUse {
             }
         }
     }
+}
 
-    fn flush(&self) -> Result<()> {
-        self.disk.flush().map_err(|error| {
-            let text = format!("{}: cannot make the data durable", self.name);
-            Error::io(text, &error)
-        })
-    }
+fn flush(disk: &Disk, name: &str) -> Result<()> {
+    disk.flush()
+        .map_err(|error| Error::io(format!("{name}: cannot make the data durable"), &error))
 }

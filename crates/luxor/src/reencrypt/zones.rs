@@ -9,7 +9,7 @@ use std::{
 use luxor_engine::{Buffer, LoadedKey};
 use luxor_luks::{
     ChangeError, DataEnd, Luks2Header, PartState, ReencryptMode, ReencryptionProgress,
-    ReencryptionState, Resilience, StoredData,
+    ReencryptionState, Resilience, StoredData, VolumeHeader,
 };
 use luxor_sector::{
     Part, SectorSize, Storage,
@@ -51,8 +51,8 @@ struct Loaded {
 pub(super) struct ZoneByZone {
     reencryption: Reencryption,
     zones: Zones,
-    /// It has a zone after an error within that zone.
     progress: ReencryptionProgress,
+    is_in_zone: bool,
     /// The longest zone in bytes.
     longest: u64,
     buffer: Buffer,
@@ -88,41 +88,57 @@ impl ZoneByZone {
         self.progress.next(self.zones.state.direction, self.longest)
     }
 
-    /// Does a zone, and records that.
-    pub(super) fn zone(&mut self, zone: Range<u64>) -> Result<()> {
-        let is_at_risk = matches!(self.zones.guard(&zone), Ok(Guard::None));
+    /// Does a zone, and records that. Other programs may read the metadata meanwhile.
+    fn zone(&mut self, zone: Range<u64>) -> Result<()> {
+        let work = self.zones.prepare(&zone, &mut self.buffer)?;
+        let is_at_risk = matches!(work.guard, Guard::None);
         let events = Arc::clone(&self.reencryption.context.events);
         let _held = is_at_risk.then(|| events.hold());
-        let working = self.progress.with(zone.clone(), PartState::Zone);
-        let mut is_begun = false;
-        let changed = self.reencryption.zone(
-            &self.zones,
-            &zone,
-            &working,
-            &mut self.buffer,
-            &mut is_begun,
-        );
-        if is_begun {
-            self.progress = working;
-        }
-        changed?;
-        let done = self.progress.with(zone, PartState::New);
-        self.reencryption
-            .patiently(is_at_risk, |this| this.record(&done))?;
+        let (working, done) = self.with(&zone);
+        let buffer = &mut self.buffer;
+        let begun = (self.reencryption)
+            .change(|header, storage| work.begin(header, storage, &working, buffer, &mut false))?;
+        begun.map_err(|error| self.zones.rewriting(&error))?;
+        work.run(buffer)?;
+        self.reencryption.record_patiently(&done, is_at_risk)?;
         self.progress = done;
         Ok(())
     }
 
-    /// Whether a zone has failed in the middle.
-    pub(super) fn is_in_zone(&self) -> bool {
-        self.progress.zone().is_some()
+    /// As [`ZoneByZone::zone`], for data in use. No other program has the lock on the metadata meanwhile, so
+    /// that users of the data do not wait for it. Calls `hold` under the lock, before anything is read.
+    pub(super) fn zone_in_use(
+        &mut self,
+        zone: &Range<u64>,
+        hold: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let (working, done) = self.with(zone);
+        let context = self.reencryption.context.clone();
+        let mut metadata = self.reencryption.volume.lock_to_change(&context)?;
+        hold()?;
+        let work = self.zones.prepare(zone, &mut self.buffer)?;
+        let (buffer, is_begun) = (&mut self.buffer, &mut self.is_in_zone);
+        let begun = metadata.change(|header, storage| {
+            work.begin(luks2(header), storage, &working, buffer, is_begun)
+        })?;
+        begun.map_err(|error| self.zones.rewriting(&error))?;
+        work.run(buffer)?;
+        metadata.change(|header, storage| record(luks2(header), storage, &done))?;
+        self.is_in_zone = false;
+        self.progress = done;
+        Ok(())
     }
 
-    /// Waits until no other program has the lock on the metadata.
-    pub(super) fn wait_for_lock(&mut self) -> Result<()> {
-        let context = self.reencryption.context.clone();
-        self.reencryption
-            .patiently(false, |this| this.volume.change(&context, |_, _| Ok(())))
+    /// Returns the progress within a zone and after it.
+    fn with(&self, zone: &Range<u64>) -> (ReencryptionProgress, ReencryptionProgress) {
+        let working = self.progress.with(zone.clone(), PartState::Zone);
+        let done = working.with(zone.clone(), PartState::New);
+        (working, done)
+    }
+
+    /// Whether [`ZoneByZone::zone_in_use`] has failed in the middle of a zone.
+    pub(super) fn is_in_zone(&self) -> bool {
+        self.is_in_zone
     }
 
     /// Returns how many bytes of the plaintext are done.
@@ -167,16 +183,14 @@ impl ZoneByZone {
     pub(super) fn use_storage(&mut self, storage: Arc<dyn Storage>) {
         let unit = storage.alignment() as u64;
         self.longest = (self.longest / unit * unit).max(unit);
-        self.zones.data = Arc::clone(&storage);
-        self.reencryption.data = storage;
+        self.zones.data = storage;
     }
 
     /// Ends it when all zones are done, after `before_end`.
-    pub(super) fn end(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.reencryption.forget_moved(&self.zones.state)?;
+    pub(super) fn end(&mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
+        self.zones.forget_moved()?;
         before_end()?;
-        self.reencryption
-            .patiently(false, |this| this.change(Luks2Header::end_reencryption))
+        self.reencryption.change(Luks2Header::end_reencryption)
     }
 }
 
@@ -195,6 +209,7 @@ impl Reencryption {
                 Some((moved, len)) => Some((self.load(moved)?, len)),
                 None => None,
             },
+            name: self.name.clone(),
             data: Arc::clone(&self.data),
             threads: self.engine.threads,
             state,
@@ -215,7 +230,7 @@ impl Reencryption {
         if let Some(zone) = progress.zone() {
             self.recover(&zones, &zone, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
-            self.record(&progress)?;
+            self.change(|header, storage| record(header, storage, &progress))?;
         }
         if next != zones.state.resilience {
             let keys = mem::take(&mut self.keys);
@@ -226,6 +241,7 @@ impl Reencryption {
             reencryption: self,
             zones,
             progress,
+            is_in_zone: false,
             longest,
             buffer,
         })
@@ -287,67 +303,10 @@ impl Reencryption {
         }
     }
 
-    /// Does a zone; `progress` already has it. It is durable on return, but not recorded as done.
-    fn zone(
-        &mut self,
-        zones: &Zones,
-        zone: &Range<u64>,
-        progress: &ReencryptionProgress,
-        buffer: &mut Buffer,
-        is_begun: &mut bool,
-    ) -> Result<()> {
-        let rewrite = zones.rewrite(zone);
-        let guard = zones.guard(zone).map_err(|text| self.failed(&text))?;
-        if matches!(guard, Guard::Journal) {
-            self.reserve(buffer, zone)?;
-        }
-        let bytes = &mut buffer[..];
-        let checksums = match &guard {
-            Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
-            _ => Ok(Vec::new()),
-        };
-        let checksums = checksums.map_err(|error| self.rewriting(&error))?;
-        let begin = zones.new.stored.offset + zone.start;
-        let allocated = self.data.allocate(begin, zone.end - zone.start);
-        allocated.map_err(|error| {
-            let len = zone.end - zone.start;
-            Error::io(
-                format!("{}: no space for the next {len} bytes", self.name),
-                &error,
-            )
-        })?;
-        let recorded = self.change(|header, storage| {
-            header.set_reencryption(storage, progress, |area, offset| {
-                let has_written = match guard {
-                    Guard::Journal => {
-                        rewrite.keep(zone, bytes, area, offset)?;
-                        true
-                    }
-                    Guard::Checksums(_) => {
-                        let written = area.write_all_at(&checksums, offset);
-                        written.map_err(|source| RewriteError::Write { offset, source })?;
-                        true
-                    }
-                    Guard::Shift | Guard::None => false,
-                };
-                // Now the metadata change.
-                *is_begun = true;
-                Ok(has_written)
-            })
-        })?;
-        recorded.map_err(|error| self.rewriting(&error))?;
-        let changed = match guard {
-            Guard::Journal => rewrite.run_from(zone, &mut buffer[..]),
-            _ => rewrite.run(zone),
-        };
-        changed.map_err(|error| self.rewriting(&error))?;
-        self.sync()
-    }
-
     /// Finishes a zone within which a re-encryption was interrupted.
     fn recover(&mut self, zones: &Zones, zone: &Range<u64>, buffer: &mut Buffer) -> Result<()> {
         let rewrite = zones.rewrite(zone);
-        let guard = zones.guard(zone).map_err(|text| self.failed(&text))?;
+        let guard = zones.guard(zone)?;
         match guard {
             Guard::None => {
                 let text = format!(
@@ -359,7 +318,7 @@ impl Reencryption {
                 );
                 return Err(self.failed(&text));
             }
-            Guard::Journal => self.reserve(buffer, zone)?,
+            Guard::Journal => zones.reserve(buffer, zone)?,
             _ => {}
         }
         let (offset, _) = zones.state.area;
@@ -384,76 +343,33 @@ impl Reencryption {
                 Guard::Shift | Guard::None => rewrite.run(zone),
             })
         })?;
-        done.map_err(|error| self.rewriting(&error))?;
-        self.sync()
+        done.map_err(|error| zones.rewriting(&error))?;
+        zones.sync()
     }
 
-    /// Overwrites the place to which the beginning of plain data was moved. All data are done.
-    fn forget_moved(&self, state: &ReencryptionState) -> Result<()> {
-        let Some((moved, len)) = state.moved.filter(|_| state.mode == ReencryptMode::Encrypt)
-        else {
-            return Ok(());
-        };
-        let mut place = moved.offset;
-        let overwritten = each_piece(place..place + len, |at, len| {
-            place = at;
-            let mut bytes = vec![0; len];
-            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-            self.data.write_all_at(&bytes, at)
-        });
-        overwritten.map_err(|error| {
-            let text = format!("{}: cannot overwrite byte {place}", self.name);
-            Error::io(text, &error)
-        })?;
-        self.sync()
-    }
-
-    /// Makes a change of the metadata as soon as no other program has their lock. An interruption ends the
-    /// wait unless it `must` be made.
-    fn patiently(
+    /// Records that a zone is done as soon as no other program has the lock on the metadata. An interruption
+    /// ends the wait, except for a zone at risk.
+    fn record_patiently(
         &mut self,
-        must: bool,
-        mut change: impl FnMut(&mut Self) -> Result<()>,
+        progress: &ReencryptionProgress,
+        is_at_risk: bool,
     ) -> Result<()> {
         let mut has_warned = false;
         loop {
-            let changed = change(self);
-            let waits = |error: &Error| {
-                error.class() == ErrorClass::Busy
-                    && (must || self.context.check_cancelled().is_ok())
-            };
-            match changed {
-                Err(error) if waits(&error) => {
+            match self.change(|header, storage| record(header, storage, progress)) {
+                Err(error) if error.class() == ErrorClass::Busy => {
+                    if !is_at_risk {
+                        self.context.check_cancelled()?;
+                    }
                     if !has_warned {
-                        let text = format!("{}, and the re-encryption waits", error.message());
-                        self.context.events.warning(&text);
+                        self.context.events.warning(&waits(&error));
                     }
                     has_warned = true;
                     thread::sleep(Duration::from_millis(20));
                 }
-                changed => return changed,
+                recorded => return recorded,
             }
         }
-    }
-
-    fn record(&mut self, progress: &ReencryptionProgress) -> Result<()> {
-        let Ok(()) = self.change(|header, storage| {
-            header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))
-        })?;
-        Ok(())
-    }
-
-    /// Makes `buffer` as long as the zone.
-    fn reserve(&self, buffer: &mut Buffer, zone: &Range<u64>) -> Result<()> {
-        let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
-        if buffer.len() != len {
-            *buffer = Buffer::try_zeroed(len).map_err(|_| {
-                let text = format!("not enough memory: a zone has {len} bytes");
-                self.failed(&text)
-                    .hint("A smaller --hotzone-size needs less.")
-            })?;
-        }
-        Ok(())
     }
 
     fn load(&self, stored: StoredData) -> Result<Loaded> {
@@ -480,31 +396,19 @@ impl Reencryption {
             cancel: Arc::default(),
             ..self.context.clone()
         };
-        self.volume.change(&context, |header, storage| {
-            change(header.luks2_mut().expect("it is LUKS2"), storage)
-        })
-    }
-
-    fn sync(&self) -> Result<()> {
-        let synced = self.data.sync();
-        synced.map_err(|error| {
-            let text = format!("{}: cannot make the data durable", self.name);
-            Error::io(text, &error)
-        })
+        self.volume
+            .change(&context, |header, storage| change(luks2(header), storage))
     }
 
     fn failed(&self, text: &str) -> Error {
         Error::failure(format!("{}: {text}", self.name))
     }
-
-    fn rewriting(&self, error: &RewriteError) -> Error {
-        let hint = "Unless --resilience is none, the same command continues.";
-        self.failed(&error.to_string()).hint(hint)
-    }
 }
 
 /// What does not change while the zones are done.
 struct Zones {
+    /// The volume's name for messages.
+    name: String,
     state: ReencryptionState,
     data: Arc<dyn Storage>,
     threads: NonZeroUsize,
@@ -532,8 +436,87 @@ impl Zones {
         }
     }
 
-    /// How a zone survives a crash. Returns why it cannot be done.
-    fn guard(&self, zone: &Range<u64>) -> std::result::Result<Guard, String> {
+    /// Reads what makes a zone survive a crash, and ensures that it can be written.
+    fn prepare(&self, zone: &Range<u64>, buffer: &mut Buffer) -> Result<ZoneWork<'_>> {
+        let (rewrite, guard) = (self.rewrite(zone), self.guard(zone)?);
+        if matches!(guard, Guard::Journal) {
+            self.reserve(buffer, zone)?;
+        }
+        let checksums = match &guard {
+            Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
+            _ => Ok(Vec::new()),
+        };
+        let checksums = checksums.map_err(|error| self.rewriting(&error))?;
+        let (begin, len) = (self.new.stored.offset + zone.start, zone.end - zone.start);
+        self.data.allocate(begin, len).map_err(|error| {
+            let text = format!("{}: no space for the next {len} bytes", self.name);
+            Error::io(text, &error)
+        })?;
+        Ok(ZoneWork {
+            zones: self,
+            zone: zone.clone(),
+            rewrite,
+            guard,
+            checksums,
+        })
+    }
+
+    /// Overwrites the place to which the beginning of plain data was moved. All data are done.
+    fn forget_moved(&self) -> Result<()> {
+        let moved = self.state.moved;
+        let Some((moved, len)) = moved.filter(|_| self.state.mode == ReencryptMode::Encrypt) else {
+            return Ok(());
+        };
+        let mut place = moved.offset;
+        let overwritten = each_piece(place..place + len, |at, len| {
+            place = at;
+            let mut bytes = vec![0; len];
+            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+            self.data.write_all_at(&bytes, at)
+        });
+        overwritten.map_err(|error| {
+            let text = format!("{}: cannot overwrite byte {place}", self.name);
+            Error::io(text, &error)
+        })?;
+        self.sync()
+    }
+
+    /// Makes `buffer` as long as the zone.
+    fn reserve(&self, buffer: &mut Buffer, zone: &Range<u64>) -> Result<()> {
+        let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
+        if buffer.len() != len {
+            *buffer = Buffer::try_zeroed(len).map_err(|_| {
+                let text = format!("not enough memory: a zone has {len} bytes");
+                self.failed(&text)
+                    .hint("A smaller --hotzone-size needs less.")
+            })?;
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.data.sync().map_err(|error| {
+            let text = format!("{}: cannot make the data durable", self.name);
+            Error::io(text, &error)
+        })
+    }
+
+    fn failed(&self, text: &str) -> Error {
+        Error::failure(format!("{}: {text}", self.name))
+    }
+
+    fn rewriting(&self, error: &RewriteError) -> Error {
+        let hint = "Unless --resilience is none, the same command continues.";
+        self.failed(&error.to_string()).hint(hint)
+    }
+
+    /// How a zone survives a crash.
+    fn guard(&self, zone: &Range<u64>) -> Result<Guard> {
+        self.guarded(zone).map_err(|text| self.failed(&text))
+    }
+
+    /// As [`Zones::guard`], with the reason why it cannot be done.
+    fn guarded(&self, zone: &Range<u64>) -> std::result::Result<Guard, String> {
         let len = zone.end - zone.start;
         let (from, to) = (self.source(zone).stored.offset, self.new.stored.offset);
         let (_, size) = self.state.area;
@@ -599,6 +582,76 @@ impl Zones {
             longest => Ok(longest),
         }
     }
+}
+
+/// A zone of which nothing has changed yet.
+struct ZoneWork<'a> {
+    zones: &'a Zones,
+    zone: Range<u64>,
+    rewrite: Rewrite<'a>,
+    guard: Guard,
+    /// Those of its blocks, if they guard it.
+    checksums: Vec<u8>,
+}
+
+impl ZoneWork<'_> {
+    /// Stores what makes the zone survive a crash, and records `progress`, in which it is being done. Sets
+    /// `is_begun` when that may have happened.
+    fn begin(
+        &self,
+        header: &mut Luks2Header,
+        storage: &dyn Storage,
+        progress: &ReencryptionProgress,
+        buffer: &mut Buffer,
+        is_begun: &mut bool,
+    ) -> std::result::Result<std::result::Result<(), RewriteError>, ChangeError> {
+        header.set_reencryption(storage, progress, |area, offset| {
+            let has_written = match self.guard {
+                Guard::Journal => {
+                    self.rewrite
+                        .keep(&self.zone, &mut buffer[..], area, offset)?;
+                    true
+                }
+                Guard::Checksums(_) => {
+                    let written = area.write_all_at(&self.checksums, offset);
+                    written.map_err(|source| RewriteError::Write { offset, source })?;
+                    true
+                }
+                Guard::Shift | Guard::None => false,
+            };
+            *is_begun = true;
+            Ok(has_written)
+        })
+    }
+
+    /// Changes the zone. It is durable on return.
+    fn run(&self, buffer: &mut Buffer) -> Result<()> {
+        let changed = match self.guard {
+            Guard::Journal => self.rewrite.run_from(&self.zone, &mut buffer[..]),
+            _ => self.rewrite.run(&self.zone),
+        };
+        changed.map_err(|error| self.zones.rewriting(&error))?;
+        self.zones.sync()
+    }
+}
+
+/// Records `progress`.
+fn record(
+    header: &mut Luks2Header,
+    storage: &dyn Storage,
+    progress: &ReencryptionProgress,
+) -> std::result::Result<(), ChangeError> {
+    let Ok(()) = header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))?;
+    Ok(())
+}
+
+fn luks2(header: &mut VolumeHeader) -> &mut Luks2Header {
+    header.luks2_mut().expect("it is LUKS2")
+}
+
+/// Returns what the user is told when it waits because of `error`.
+pub(super) fn waits(error: &Error) -> String {
+    format!("{}, and the re-encryption waits", error.message())
 }
 
 impl Loaded {

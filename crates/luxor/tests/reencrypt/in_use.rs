@@ -10,7 +10,7 @@ use std::{
 
 use luxor::{Error, ReencryptionInUse, reencrypt_in_use};
 use luxor_conformance::Random;
-use luxor_sector::Disk;
+use luxor_sector::{Disk, faulty::Cut};
 
 use super::*;
 
@@ -431,12 +431,12 @@ fn after_an_error_all_but_one_zone_is_served() {
         fail_write_after: Some(after),
         ..Faults::default()
     });
-    assert!(in_zone > 1 && between > 1, "{in_zone}, {between}");
+    assert!(in_zone > 0 && between > 0, "{in_zone}, {between}");
     let (in_zone, between) = fail(|after| Faults {
         fail_read_after: Some(after),
         ..Faults::default()
     });
-    assert!(in_zone > 1 && between > 1, "{in_zone}, {between}");
+    assert!(in_zone > 0 && between > 0, "{in_zone}, {between}");
 }
 
 /// A storage with no space for the holes in it.
