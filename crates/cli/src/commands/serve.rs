@@ -44,9 +44,15 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     }
     let page = Page::of(&args.stats)?;
     let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let (export, work) = export::open(&args.export, context)?;
-
-    let (listeners, _socket) = places.listen()?;
+    let (export, work, (listeners, _socket)) = if args.export.reencrypt.is_some() {
+        // Nothing begins unless clients can come.
+        let listening = places.listen()?;
+        let (export, work) = export::open(&args.export, context)?;
+        (export, work, listening)
+    } else {
+        let (export, work) = export::open(&args.export, context)?;
+        (export, work, places.listen()?)
+    };
     let options = ServerOptions {
         name,
         exit_on_idle: args.exit_on_idle,

@@ -70,8 +70,12 @@ impl Work {
                 info!("the re-encryption of {name} stops, and can be continued");
             }
             Err(error) => {
-                let hint = error.hint_text().unwrap_or_default();
-                error!("the re-encryption has stopped: {}. {hint}", error.message());
+                let hint = error.hint_text().map(|hint| format!(". {hint}"));
+                error!(
+                    "the re-encryption has stopped: {}{}",
+                    error.message(),
+                    hint.unwrap_or_default()
+                );
                 return Err(error);
             }
         }
