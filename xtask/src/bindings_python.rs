@@ -89,7 +89,7 @@ pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
     write_third_party_licenses()?;
     for (target, system) in WHEELS {
         setup::ensure_target(target)?;
-        let mut build = maturin(&python, folder);
+        let mut build = maturin(&python, folder, "release");
         build.args(["--zig", "--target", target, "--compatibility", system]);
         build.args(["--target-dir", dist::BUILD]);
         build.env("CARGO_ENCODED_RUSTFLAGS", dist::without_paths());
@@ -106,10 +106,11 @@ fn write_third_party_licenses() -> Result<(), String> {
     dist::write(&file, dist::third_party_licenses()?)
 }
 
-/// Returns a command that builds a wheel into `folder`.
-fn maturin(python: &Path, folder: &Path) -> Command {
+/// Returns a command that builds a wheel into `folder`, with this profile of cargo.
+fn maturin(python: &Path, folder: &Path, profile: &str) -> Command {
     let mut build = command(python);
-    build.args(["-m", "maturin", "build", "--release", "--locked", "--quiet"]);
+    build.args(["-m", "maturin", "build", "--locked", "--quiet"]);
+    build.args(["--profile", profile]);
     build
         .args(["--manifest-path", MANIFEST, "--out"])
         .arg(folder);
@@ -124,8 +125,8 @@ fn maturin(python: &Path, folder: &Path) -> Command {
     build
 }
 
-/// Builds the wheel for this system, installs it into an environment of its own, and runs the
-/// examples there. The wheel must contain all licences.
+/// Builds the wheel for this system, with the profile of the tests to share what they compiled. Installs it
+/// into an environment of its own, and runs the examples there. The wheel must contain all licences.
 pub fn wheel() -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
@@ -133,7 +134,7 @@ pub fn wheel() -> Result<String, String> {
     let wheels = folder.join("wheels");
     let _ = fs::remove_dir_all(&wheels);
     write_third_party_licenses()?;
-    process::run(maturin(&python, &wheels))?;
+    process::run(maturin(&python, &wheels, "dev"))?;
     let mut names = fs::read_dir(&wheels).map_err(|e| format!("{}: {e}", wheels.display()))?;
     let wheel = names.next().ok_or("maturin made no wheel")?;
     let wheel = wheel.map_err(|e| e.to_string())?.path();
