@@ -212,7 +212,7 @@ fn a_hot_zone_is_reported_and_its_keys_can_be_tested() -> Outcome<()> {
         let said = ran.stdout();
         for words in [
             "data: segment",
-            "was interrupted",
+            "partly old and partly new",
             "cryptsetup repair",
             "keyslot 0: good",
         ] {
