@@ -287,17 +287,19 @@ fn an_end_that_cryptsetup_has_left_half_done_is_finished() {
         at(&folder, &add).ok();
         let files = ["v", "h"].map(|name| (name, fs::read(folder.join(name)).ok()));
         let (mut keyslots, mut is_over) = (Vec::new(), false);
-        for kill in 1.. {
+        let runs = |options: &str| {
             for (name, bytes) in &files {
                 let _ = bytes.as_ref().map(|bytes| folder.write(name, bytes));
             }
-            let line = format!(
-                "strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:signal=KILL:when={kill} {}",
-                cryptsetup_line(begin)
-            );
-            if shell_without_terminal(&line, folder.path()).code == Some(0) {
-                break;
-            }
+            let line = cryptsetup_line(begin);
+            let line = format!("strace -f -qq -o trace -e trace=fsync {options} {line}");
+            shell_without_terminal(&line, folder.path()).code == Some(0)
+        };
+        assert!(runs(""));
+        let trace = fs::read_to_string(folder.join("trace")).unwrap();
+        let syncs = trace.matches("fsync(").count();
+        for kill in syncs.saturating_sub(16).max(1)..=syncs {
+            assert!(!runs(&format!("-e inject=fsync:signal=KILL:when={kill}")));
             let metadata = json(&folder, header);
             let is_under_way = metadata.pointer("/config/requirements").is_some();
             is_over |= !keyslots.is_empty() && !is_under_way;
@@ -581,11 +583,12 @@ fn the_key_can_stay_and_metadata_must_have_room() {
         }
         outcome.assert_code(0);
         assert!(!refused, "{words}");
-        let line = "cryptsetup reencrypt -q --force-offline-reencrypt --hotzone-size 1M \
-                    --key-file key w";
-        shell_without_terminal(line, folder.path()).assert_code(0);
+        fs::rename(folder.join("w"), folder.join("fullest")).unwrap();
     }
     assert!(refused);
+    let line = "cryptsetup reencrypt -q --force-offline-reencrypt --hotzone-size 1M \
+                --key-file key fullest";
+    shell_without_terminal(line, folder.path()).assert_code(0);
 }
 
 #[test]
