@@ -15,11 +15,14 @@
 mod counts;
 mod disassembly;
 mod flow;
+mod main_loops;
 mod passes;
 mod secrets;
 mod table;
 
 use std::{env, path::PathBuf};
+
+use disassembly::Listing;
 
 use crate::{
     process::{self, cargo},
@@ -36,7 +39,8 @@ pub fn steps(steps: &mut Steps) {
             // The same packages and features as README's `cargo run`, so that one build serves
             // both.
             process::run(cargo("build --locked --release --bin luxor"))?;
-            passes::check(&released("luxor")?)
+            let listing = Listing::of(&released("luxor")?)?;
+            passes::check(&listing.functions())
         })
     });
     steps.run("speed: instructions per block", || {

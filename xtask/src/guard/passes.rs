@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks the main loops of the kernels, as the compiler built them.
 //!
-//! A *pass* is one path through the body of a loop, without its inner loops. The inner loops of a
-//! main loop must be main loops too. A loop is a main loop if every pass takes the same number of
-//! blocks through AES, at least [`DEPTH`] registers of them, and calls no function: a loop that
-//! calls functions is taken for a loop around main loops. If a main loop begins to call a function,
-//! its row in the table is missing. In each pass of each main loop
+//! If a main loop begins to call a function, it is none any more ([`main_loops`]), and its row in
+//! the table is missing. In each pass of each main loop
 //!
 //! - the AES instructions per block are exactly rounds · 16 / bytes of a register, for `vaes512`
 //!   rounds / 4;
@@ -21,21 +18,14 @@
 //! All parts of the kernels must be inlined into their entry functions: elsewhere they would be
 //! compiled without the instructions that they need.
 
-use std::{collections::BTreeMap, fmt, path::Path};
+use std::collections::BTreeMap;
 
 use super::{
     Slack,
-    disassembly::{Function, Instruction, Listing, is_panic},
-    flow::{Flow, Span},
+    disassembly::{Function, Instruction, is_panic},
+    main_loops::{self, KERNELS, Kind, MainLoop, REST, What, entry},
     table, verdict,
 };
-
-/// The prefix of the entry functions' names. The kernel's name, `::entry::` and the function's name
-/// follow.
-const KERNELS: &str = "luxor_engine::kernel::x86::";
-
-/// The number of registers that go through AES side by side, the same as in the engine.
-const DEPTH: u32 = 8;
 
 /// The main loops of each function for each number of rounds. Loops that do the same share a row.
 /// In one pass each of them
@@ -148,16 +138,6 @@ struct Row<'a> {
     most: [u32; MOST.len()],
 }
 
-/// The columns that identify a row.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind<'a> {
-    kernel: &'a str,
-    function: &'a str,
-    rounds: u32,
-    stored: u32,
-    multiply: u32,
-}
-
 /// The values with a limit, in the order of the columns.
 const MOST: [(What, &str); 6] = [
     (What::Blocks, "blocks"),
@@ -168,32 +148,26 @@ const MOST: [(What, &str); 6] = [
     (What::Reloads, "loads from the stack"),
 ];
 
-/// Examines the kernels in `program`, and compares them with the limits.
-pub fn check(program: &Path) -> Result<String, String> {
-    let listing = Listing::of(program)?;
-    let functions = listing.functions();
+/// Examines the kernels among a program's functions, and compares them with the limits.
+pub fn check(functions: &[Function<'_>]) -> Result<String, String> {
     if !functions.iter().any(|f| entry(f.name).is_some()) {
-        let program = program.display();
         return Err(format!(
-            "{program} names no function {KERNELS}…::entry::…: is it stripped?"
+            "the program names no function {KERNELS}…::entry::…: is it stripped?"
         ));
     }
-    let mut wrong = outside(&functions);
+    let mut wrong = outside(functions);
     let (mut rows, mut failed) = (Vec::new(), Vec::new());
-    for function in &functions {
+    for function in functions {
         let Some((kernel, name)) = entry(function.name) else {
             continue;
         };
         wrong.extend(calls(function));
         wrong.extend(heavy(function));
-        // OFB waits for each block, so it has no main loop, and `counts` checks it. CBC encryption
-        // waits too: its passes process many data units at once, and use the stack. The blocks that
-        // do not fill a pass are processed without a loop.
-        if matches!(name, "ofb" | "cbc_encrypt" | REST) {
+        if !main_loops::has_some(name) {
             continue;
         }
-        match main_loops(function, kernel, name) {
-            Ok(loops) => rows.extend(loops),
+        match main_loops::of(function, kernel, name) {
+            Ok(loops) => rows.extend(rows_of(&loops)),
             Err(error) => {
                 wrong.push(error);
                 failed.push((kernel, name));
@@ -231,11 +205,6 @@ fn shares(rows: &[Row<'_>]) -> String {
     format!("AES among the instructions inside a unit: {least}")
 }
 
-/// Returns the kernel and the function of an entry function's name.
-fn entry(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix(KERNELS)?.split_once("::entry::")
-}
-
 /// This function uses wide registers, but is not a kernel: it overwrites what kernels have left in
 /// them.
 const CLEARS_REGISTERS: &str = "luxor_engine::stack::locked::clear_vector_registers";
@@ -264,9 +233,6 @@ fn outside(functions: &[Function<'_>]) -> Vec<String> {
         })
         .collect()
 }
-
-/// A separate function for the end of a run. No main loop calls it.
-const REST: &str = "masked_rest";
 
 /// Returns the functions that an entry function calls but should not call.
 fn calls(function: &Function<'_>) -> Vec<String> {
@@ -317,114 +283,11 @@ fn is_heavy(instruction: &Instruction<'_>) -> bool {
         && instruction.register_bytes().is_some_and(|bytes| bytes > 16)
 }
 
-/// What is counted in a pass.
-#[derive(Clone, Copy)]
-enum What {
-    Aes,
-    Multiply,
-    /// Other instructions on vector registers.
-    Vector,
-    /// Instructions on no vector register.
-    Scalar,
-    /// Blocks that complete AES.
-    Blocks,
-    /// Blocks that vector registers store, not counting the stack.
-    Stored,
-    BitShifts,
-    Spills,
-    /// The spills of vector registers.
-    VectorSpills,
-    Reloads,
-    Calls,
-}
-
-const KINDS: usize = What::Calls as usize + 1;
-
-fn count(instruction: &Instruction<'_>, rbp_is_frame: bool) -> [u32; KINDS] {
-    let i = instruction;
-    let blocks = i.register_bytes().unwrap_or(0) / 16;
-    let on_stack = i.is_on_stack(rbp_is_frame);
-    let mut counts = [0; KINDS];
-    let mut add = |what: What, number: u32| counts[what as usize] += number;
-    let kind = match blocks {
-        0 => What::Scalar,
-        _ if i.is_aes() => What::Aes,
-        _ if i.is_carryless() => What::Multiply,
-        _ => What::Vector,
-    };
-    add(kind, 1);
-    let ends = |condition: bool| if condition { blocks } else { 0 };
-    add(What::Blocks, ends(i.is_last_round()));
-    add(What::Stored, ends(i.is_store() && !on_stack));
-    add(What::BitShifts, u32::from(is_bit_shift(i.mnemonic)));
-    let is_spill = i.is_store() && on_stack;
-    add(What::Spills, u32::from(is_spill));
-    add(What::VectorSpills, u32::from(is_spill && blocks > 0));
-    add(What::Reloads, u32::from(i.is_load() && on_stack));
-    add(What::Calls, u32::from(i.is_call()));
-    counts
-}
-
-/// Whether this shifts or rotates a vector by bits, or can replace such an instruction. Shifts by
-/// bytes end in `dq`.
-fn is_bit_shift(mnemonic: &str) -> bool {
-    const BEGINNINGS: [&str; 8] = [
-        "vpsll", "vpsrl", "vpsra", "vprol", "vpror", "vpshld", "vpshrd", "vgf2p8",
-    ];
-    BEGINNINGS.iter().any(|start| mnemonic.starts_with(start))
-        && !matches!(mnemonic, "vpslldq" | "vpsrldq")
-}
-
-/// Returns the size of a kernel's registers in blocks.
-fn lanes(kernel: &str) -> Result<u32, String> {
-    match kernel {
-        "aesni" => Ok(1),
-        "vaes256" => Ok(2),
-        "vaes512" => Ok(4),
-        other => Err(format!("the kernel {other} has no limits")),
-    }
-}
-
-/// Returns the main loops of a function, after all checks that need no limits.
-fn main_loops<'a>(
-    function: &Function<'_>,
-    kernel: &'a str,
-    name: &'a str,
-) -> Result<Vec<Row<'a>>, String> {
-    let lanes = lanes(kernel)?;
-    let flow = Flow::of(function)?;
-    let rbp_is_frame = function.rbp_is_frame();
+/// Returns a row for each kind of loop of a function.
+fn rows_of<'a>(loops: &[MainLoop<'a>]) -> Vec<Row<'a>> {
     let mut rows: BTreeMap<Kind<'_>, Row<'_>> = BTreeMap::new();
-    let is_main = |pass: &[Span; KINDS]| {
-        let blocks = pass[What::Blocks as usize];
-        blocks.least >= DEPTH * lanes
-            && blocks.least == blocks.most
-            && pass[What::Calls as usize].is(0)
-    };
-    let loops = flow.loops().into_iter().map(|body| {
-        let pass = flow.extremes(&body, |i| count(&function.code[i], rbp_is_frame));
-        (body, pass)
-    });
-    let (main, others): (Vec<_>, Vec<_>) = loops.partition(|(_, pass)| is_main(pass));
-    for (body, pass) in main {
-        let of = |what: What| pass[what as usize];
-        let at = function.code[flow.start(&body)].address;
-        if others
-            .iter()
-            .any(|(other, _)| Flow::is_inside(other, &body))
-        {
-            return Err(format!(
-                "{kernel} {name}, the main loop at {at:x}: it contains a loop that is not a main loop"
-            ));
-        }
-        let kind = Kind {
-            kernel,
-            function: name,
-            rounds: rounds_of(&pass, lanes)
-                .map_err(|e| format!("{kernel} {name}, the main loop at {at:x}: {e}"))?,
-            stored: of(What::Stored).most,
-            multiply: of(What::Multiply).most,
-        };
+    for one in loops {
+        let kind = one.kind;
         let row = rows.entry(kind).or_insert(Row {
             kind,
             loops: 0,
@@ -432,80 +295,17 @@ fn main_loops<'a>(
         });
         row.loops += 1;
         for (most, (what, _)) in row.most.iter_mut().zip(MOST) {
-            *most = of(what).most.max(*most);
+            *most = one.number_of(what).most.max(*most);
         }
     }
-    let rows: Vec<Row<'_>> = rows.into_values().collect();
-    if rows
-        .iter()
-        .any(|row| row.kind.rounds != rows[0].kind.rounds)
-    {
-        return Err(format!("{kernel} {name} has loops of 10 rounds and of 14"));
-    }
-    if rows.is_empty() {
-        return Err(format!(
-            "{kernel} {name} at {:x} has no main loop with passes of {} blocks",
-            function.code.first().map_or(0, |i| i.address),
-            DEPTH * lanes
-        ));
-    }
-    Ok(rows)
-}
-
-/// Returns the number of AES rounds in a pass, or what is wrong with it regardless of the limits.
-fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
-    let of = |what: What| pass[what as usize];
-    let (blocks, stored, aes) = (of(What::Blocks), of(What::Stored), of(What::Aes));
-    if stored.least < blocks.least {
-        return Err(format!("a pass takes {blocks} blocks and stores {stored}"));
-    }
-    let registers = blocks.least / lanes;
-    let rounds = aes.least / registers;
-    if !matches!(rounds, 10 | 14) || !aes.is(rounds * registers) {
-        return Err(format!(
-            "{aes} AES instructions for {blocks} blocks instead of {} or {}",
-            10 * registers,
-            14 * registers
-        ));
-    }
-    if lanes == 4 && !of(What::VectorSpills).is(0) {
-        let spills = of(What::VectorSpills);
-        return Err(format!("vector registers stored to the stack: {spills}"));
-    }
-    if lanes == 4 && !of(What::BitShifts).is(0) {
-        let shifts = of(What::BitShifts);
-        return Err(format!(
-            "bit shifts or GF2P8 instructions, which use the port of AES: {shifts}"
-        ));
-    }
-    Ok(rounds)
-}
-
-impl fmt::Display for Kind<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {}, {} rounds, loops with {} blocks stored and {} multiplications",
-            self.kernel, self.function, self.rounds, self.stored, self.multiply
-        )
-    }
+    rows.into_values().collect()
 }
 
 impl Row<'_> {
     fn words(&self) -> Vec<String> {
-        let Kind {
-            kernel,
-            function,
-            rounds,
-            stored,
-            multiply,
-        } = self.kind;
-        let numbers = [rounds, stored, multiply, self.loops].into_iter();
-        let numbers = numbers.chain(self.most).map(|number| number.to_string());
-        [kernel, function]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(numbers)
+        let numbers = [self.loops].into_iter().chain(self.most);
+        let kind = self.kind.words().into_iter();
+        kind.chain(numbers.map(|number| number.to_string()))
             .collect()
     }
 }
@@ -603,7 +403,9 @@ mod tests {
     }
 
     fn loops(code: &str) -> Result<Vec<Row<'static>>, String> {
-        main_loops(&functions(code, "")[0], "vaes512", "encrypt")
+        let functions = functions(code, "");
+        let loops = main_loops::of(&functions[0], "vaes512", "encrypt")?;
+        Ok(rows_of(&loops))
     }
 
     fn error(code: &str) -> String {
