@@ -5,10 +5,12 @@
 //!
 //! - [`passes`] reads the disassembly of the released program `luxor`: the main loops of each
 //!   kernel must contain the necessary AES instructions, and few others.
+//! - [`ports`] lets `llvm-mca` model these loops on many CPUs: their cycles must not exceed those of a
+//!   table.
 //! - [`counts`] lets callgrind count the instructions per block of the kernels that it can run.
 //! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets.
 //!
-//! The first two have a table of limits in their source, in the form in which they print their
+//! The first three have a table of limits in their source, in the form in which they print their
 //! results. To change the limits, after an improvement or for a good reason, copy the printed
 //! lines. [`Slack`] defines the tolerance.
 
@@ -17,10 +19,13 @@ mod disassembly;
 mod flow;
 mod main_loops;
 mod passes;
+mod ports;
 mod secrets;
 mod table;
 
 use std::{env, path::PathBuf};
+
+pub use ports::LLVM_MCA;
 
 use disassembly::Listing;
 
@@ -34,13 +39,20 @@ const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
 
 /// Runs each guard as a step.
 pub fn steps(steps: &mut Steps) {
+    let mut listing = None;
     steps.run("speed: the kernels' loops", || {
         for_x86_64(|| {
             // The same packages and features as README's `cargo run`, so that one build serves
             // both.
             process::run(cargo("build --locked --release --bin luxor"))?;
-            let listing = Listing::of(&released("luxor")?)?;
+            let listing = listing.insert(Listing::of(&released("luxor")?)?);
             passes::check(&listing.functions())
+        })
+    });
+    steps.run("speed: the kernels' loops on other CPUs", || {
+        for_x86_64(|| {
+            let listing = listing.as_ref().ok_or("the program was not read")?;
+            ports::check(&listing.functions(), &ports::X86_64, &released("")?)
         })
     });
     steps.run("speed: instructions per block", || {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    page,
+    guard, page,
     process::{self, cargo, command, find},
 };
 
@@ -282,6 +282,10 @@ impl Need {
     pub fn for_guard() -> Vec<Self> {
         vec![
             Self::programs(&["objdump"], Packages::same("binutils")),
+            Self::programs(
+                &[guard::LLVM_MCA],
+                Packages::same("llvm19").debian("llvm-19"),
+            ),
             Self::programs(&["valgrind"], Packages::same("valgrind")),
         ]
     }

@@ -214,6 +214,32 @@ impl Flow {
         }
         whole.expect("a loop comes back to its head")
     }
+
+    /// Returns the instruction indices of the pass through a loop with the fewest instructions,
+    /// without those of inner loops.
+    pub fn shortest(&self, body: &Loop) -> Vec<usize> {
+        let mut until: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut whole: Option<Vec<usize>> = None;
+        for &block in &body.order {
+            let ways_here = self.previous[block]
+                .iter()
+                .filter(|_| block != body.head)
+                .filter_map(|before| until.get(before));
+            let mut way = ways_here
+                .min_by_key(|way| way.len())
+                .cloned()
+                .unwrap_or_default();
+            if !body.inner.contains(&block) {
+                way.extend(self.blocks[block].clone());
+            }
+            let is_shorter = whole.as_ref().is_none_or(|whole| way.len() < whole.len());
+            if self.next[block].contains(&body.head) && is_shorter {
+                whole = Some(way.clone());
+            }
+            until.insert(block, way);
+        }
+        whole.expect("a loop comes back to its head")
+    }
 }
 
 /// The minimum and the maximum of a number.
@@ -307,6 +333,14 @@ mod tests {
         assert_eq!(spans(NESTED, aes), [span(0, 0), span(1, 1)]);
         let stores = |i: &Instruction<'_>| u32::from(i.is_store());
         assert_eq!(spans(NESTED, stores), [span(0, 0), span(0, 1)]);
+    }
+
+    #[test]
+    fn the_shortest_pass_takes_no_detour() {
+        let functions = functions(NESTED, "");
+        let flow = Flow::of(&functions[0]).unwrap();
+        let shortest: Vec<_> = flow.loops().iter().map(|l| flow.shortest(l)).collect();
+        assert_eq!(shortest, [[3, 10, 11, 12].as_slice(), &[4, 5, 6, 8, 9]]);
     }
 
     #[test]

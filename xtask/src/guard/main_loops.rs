@@ -21,12 +21,14 @@ pub const KERNELS: &str = "luxor_engine::kernel::x86::";
 const DEPTH: u32 = 8;
 
 /// A main loop, as the compiler built it.
-pub struct MainLoop<'a> {
-    pub kind: Kind<'a>,
+pub struct MainLoop<'name, 'code> {
+    pub kind: Kind<'name>,
     pass: [Span; KINDS],
+    /// The instructions of its shortest pass.
+    pub shortest: Vec<&'code Instruction<'code>>,
 }
 
-impl MainLoop<'_> {
+impl MainLoop<'_, '_> {
     /// Returns how often this occurs in a pass.
     pub fn number_of(&self, what: What) -> Span {
         self.pass[what as usize]
@@ -124,11 +126,11 @@ pub fn has_some(function: &str) -> bool {
 }
 
 /// Returns the main loops of a function, after all checks that need no limits.
-pub fn of<'a>(
-    function: &Function<'_>,
-    kernel: &'a str,
-    name: &'a str,
-) -> Result<Vec<MainLoop<'a>>, String> {
+pub fn of<'name, 'code>(
+    function: &'code Function<'_>,
+    kernel: &'name str,
+    name: &'name str,
+) -> Result<Vec<MainLoop<'name, 'code>>, String> {
     let lanes = lanes(kernel)?;
     let flow = Flow::of(function)?;
     let rbp_is_frame = function.rbp_is_frame();
@@ -143,7 +145,7 @@ pub fn of<'a>(
         (body, pass)
     });
     let (main, others): (Vec<_>, Vec<_>) = loops.partition(|(_, pass)| is_main(pass));
-    let mut found: Vec<MainLoop<'_>> = Vec::new();
+    let mut found: Vec<MainLoop<'_, '_>> = Vec::new();
     for (body, pass) in main {
         let of = |what: What| pass[what as usize];
         let at = function.code[flow.start(&body)].address;
@@ -163,7 +165,12 @@ pub fn of<'a>(
             stored: of(What::Stored).most,
             multiply: of(What::Multiply).most,
         };
-        found.push(MainLoop { kind, pass });
+        let shortest = flow.shortest(&body).into_iter();
+        found.push(MainLoop {
+            kind,
+            pass,
+            shortest: shortest.map(|i| &function.code[i]).collect(),
+        });
     }
     if found
         .iter()

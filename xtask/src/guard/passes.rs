@@ -284,7 +284,7 @@ fn is_heavy(instruction: &Instruction<'_>) -> bool {
 }
 
 /// Returns a row for each kind of loop of a function.
-fn rows_of<'a>(loops: &[MainLoop<'a>]) -> Vec<Row<'a>> {
+fn rows_of<'a>(loops: &[MainLoop<'a, '_>]) -> Vec<Row<'a>> {
     let mut rows: BTreeMap<Kind<'_>, Row<'_>> = BTreeMap::new();
     for one in loops {
         let kind = one.kind;

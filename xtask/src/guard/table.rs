@@ -5,15 +5,28 @@ use std::str::FromStr;
 
 /// Returns the rows below the header, each with as many words as the header.
 pub fn rows<const N: usize>(text: &str) -> Vec<[&str; N]> {
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    let words = |line| {
-        let words: Vec<&str> = str::split_whitespace(line).collect();
+    let array = |words: Vec<_>| {
         let found = words.len();
         words
             .try_into()
-            .unwrap_or_else(|_| panic!("{found} words instead of {N} in the row \"{line}\""))
+            .unwrap_or_else(|_| panic!("a table of {found} columns instead of {N}"))
     };
-    let _: Option<[&str; N]> = lines.next().map(words);
+    rows_as_wide_as_head(text).into_iter().map(array).collect()
+}
+
+/// As [`rows`], for any number of columns.
+pub fn rows_as_wide_as_head(text: &str) -> Vec<Vec<&str>> {
+    let width = head(text).split_whitespace().count();
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).skip(1);
+    let words = |line| {
+        let words: Vec<&str> = str::split_whitespace(line).collect();
+        let found = words.len();
+        assert!(
+            found == width,
+            "{found} words instead of {width} in the row \"{line}\""
+        );
+        words
+    };
     lines.map(words).collect()
 }
 
