@@ -56,6 +56,12 @@ pub trait LoadedKey: Send + Sync {
         usize::MAX
     }
 
+    /// Whether a run may be a part of a long data unit ([`Run::unit_offset`]). Only keys that fail for no other
+    /// reason than the length of a unit or a lost key take them.
+    fn takes_parts_of_units(&self) -> bool {
+        false
+    }
+
     /// Messages in output feedback, encrypted piece by piece. `None` for other modes, and for
     /// backends that process only whole data units.
     fn messages(&self) -> Option<&dyn Messages> {

@@ -117,7 +117,8 @@ struct ChoiceKey {
 impl LoadedKey for ChoiceKey {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
         let len: usize = runs.iter().map(Run::len).sum();
-        if len < self.device.from {
+        // A device takes no parts of units.
+        if len < self.device.from || runs.iter().any(|run| run.unit_offset() > 0) {
             return self.cpu.crypt(direction, runs);
         }
         let load = || self.device.get()?.load_key(&self.spec).ok();
@@ -133,6 +134,10 @@ impl LoadedKey for ChoiceKey {
             Some(Some(key)) => key.whole_from().max(self.device.from),
             Some(None) => self.cpu.whole_from(),
         }
+    }
+
+    fn takes_parts_of_units(&self) -> bool {
+        self.cpu.takes_parts_of_units()
     }
 
     fn messages(&self) -> Option<&dyn Messages> {

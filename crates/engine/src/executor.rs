@@ -42,8 +42,12 @@ const MIN_PIECE: usize = 64 << 10;
 /// kernel encrypts this many numbers together.
 const UNITS: usize = 32;
 
+/// Parts of units are multiples of this many bytes, whole passes of every kernel.
+const PART: usize = 4096;
+
 /// Splits runs by units over a pool of threads, which starts when it is first needed and then
-/// stays.
+/// stays. Long units of a mode that permits it are split too
+/// ([`LoadedKey::takes_parts_of_units`]).
 ///
 /// It is for CPU keys, which run each call on one thread. A device's backend schedules its own
 /// work, and receives long calls whole ([`LoadedKey::whole_from`]).
@@ -103,7 +107,15 @@ impl Executor {
         key.crypt(direction, &mut empty)?;
         drop(empty);
 
-        let pieces: Vec<_> = batches(runs, piece_len(total, threads))
+        let piece = piece_len(total, threads);
+        let longest = if key.takes_parts_of_units() {
+            piece
+        } else {
+            usize::MAX
+        };
+        let runs = runs.iter_mut().flat_map(|run| parts_of(run, longest));
+        let mut runs: Vec<_> = runs.collect();
+        let pieces: Vec<_> = batches(&mut runs, piece)
             .into_iter()
             .map(|batch| Mutex::new((batch, Ok(()))))
             .collect();
@@ -163,6 +175,29 @@ fn piece_len(total: usize, threads: usize) -> usize {
         0 => (share / PIECES).max(MIN_PIECE),
         large => share.div_ceil(large),
     }
+}
+
+/// Cuts the units of `run` that are longer than `longest` into parts of about this length.
+fn parts_of<'a>(run: &'a mut Run<'_>, longest: usize) -> Vec<Run<'a>> {
+    let mut rest = run.reborrow();
+    let len = rest.unit_len().get();
+    if len <= longest {
+        return vec![rest];
+    }
+    let part_len = len.div_ceil(len.div_ceil(longest)).next_multiple_of(PART);
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let (mut unit, later) = rest.split_at(1);
+        // The last part has what follows the last whole multiple.
+        while unit.len() >= part_len + PART {
+            let (part, more) = unit.split_unit(part_len);
+            parts.push(part);
+            unit = more;
+        }
+        parts.push(unit);
+        rest = later;
+    }
+    parts
 }
 
 /// Cuts and groups `runs` into batches of about `piece` bytes, in order.
@@ -248,9 +283,54 @@ mod tests {
 
     use super::*;
     use crate::{
-        key::{AesKey, KeySpec},
+        key::{AesKey, KeySpec, XtsKey},
+        registry::Registry,
         run::{DataUnitLen, DataUnitNumber},
     };
+
+    /// Units around the lengths at which they are split, with and without ciphertext stealing.
+    #[test]
+    fn long_units_are_split() {
+        let spec = KeySpec::Xts(XtsKey::new([[3; 32], [5; 32]].as_flattened()).unwrap());
+        let mut lens = vec![
+            (1 << 20) - 1,
+            1 << 20,
+            (1 << 20) + 16,
+            (2 << 20) + 4097,
+            3 << 20,
+        ];
+        lens.push(DataUnitLen::MAX.get());
+        for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
+            let key = backend.load_key(&spec).unwrap();
+            assert!(key.takes_parts_of_units());
+            let is_slow = backend.info().name == "portable";
+            for &len in &lens[..if is_slow { 2 } else { lens.len() }] {
+                let unit = DataUnitLen::new(len).unwrap();
+                let plain: Vec<u8> = (0..2 * len).map(|i| (i % 251) as u8).collect();
+                let crypt = |threads, direction, input: &[u8]| {
+                    let mut output = vec![0; 2 * len];
+                    let buf = InOut::Separate {
+                        input,
+                        output: &mut output,
+                    };
+                    let run = Run::new(DataUnitNumber::new(7), 3, unit, buf).unwrap();
+                    let executor = Executor::new(NonZeroUsize::new(threads).unwrap());
+                    executor.crypt(&*key, direction, &mut [run]).unwrap();
+                    output
+                };
+                let expected = crypt(1, Direction::Encrypt, &plain);
+                for threads in [2, 3] {
+                    let found = crypt(threads, Direction::Encrypt, &plain);
+                    assert!(
+                        found == expected,
+                        "{}, {len}, {threads}",
+                        backend.info().name
+                    );
+                }
+                assert!(crypt(2, Direction::Decrypt, &expected) == plain, "{len}");
+            }
+        }
+    }
 
     /// A key that flips every bit, and fails at the units with the given numbers.
     #[derive(Default)]

@@ -163,6 +163,13 @@ impl LoadedKey for FallbackKey {
         }
     }
 
+    fn takes_parts_of_units(&self) -> bool {
+        match &self.device {
+            Some(_) if !self.state.has_failed() => false,
+            _ => self.cpu.takes_parts_of_units(),
+        }
+    }
+
     fn messages(&self) -> Option<&dyn Messages> {
         match &self.device {
             Some(device) if !self.state.has_failed() => device.messages(),

@@ -72,22 +72,28 @@ const fn times_reduction(t: u128) -> u128 {
     t ^ (t << 1) ^ (t << 2) ^ (t << 7)
 }
 
-/// Returns `t`·αʲ with O(log j) multiplications. The time depends on `j` only.
+/// Returns `t`·αʲ with a multiplication for each bit that is set in `j`. The time depends on `j` only.
 #[must_use]
 pub const fn mul_alpha_pow(t: u128, j: u128) -> u128 {
     let mut result = t;
-    // α to the power 2ᵏ.
-    let mut power = 2;
     let mut rest = j;
     while rest != 0 {
-        if rest & 1 == 1 {
-            result = mul(result, power);
-        }
-        power = mul(power, power);
-        rest >>= 1;
+        result = mul(result, ALPHA_POWERS[rest.trailing_zeros() as usize]);
+        rest &= rest - 1;
     }
     result
 }
+
+/// Entry *k* is α to the power 2ᵏ.
+const ALPHA_POWERS: [u128; 128] = {
+    let mut powers = [2; 128];
+    let mut k = 1;
+    while k < powers.len() {
+        powers[k] = mul(powers[k - 1], powers[k - 1]);
+        k += 1;
+    }
+    powers
+};
 
 /// Returns `a`·`b` in constant time.
 #[must_use]

@@ -248,6 +248,8 @@ pub struct Run<'a> {
     stride: u64,
     unit_len: DataUnitLen,
     buf: InOut<'a>,
+    /// See [`Run::unit_offset`].
+    unit_offset: usize,
 }
 
 impl<'a> Run<'a> {
@@ -283,6 +285,7 @@ impl<'a> Run<'a> {
             stride,
             unit_len,
             buf,
+            unit_offset: 0,
         })
     }
 
@@ -302,6 +305,14 @@ impl<'a> Run<'a> {
     #[must_use]
     pub fn unit_len(&self) -> DataUnitLen {
         self.unit_len
+    }
+
+    /// The number of bytes of the data unit that come before the run, a multiple of 16. It is 0, except for a
+    /// part of a long unit, whose length counts as the unit's. [`Executor`](crate::Executor) makes such parts
+    /// for a key that [takes them](crate::LoadedKey::takes_parts_of_units).
+    #[must_use]
+    pub fn unit_offset(&self) -> usize {
+        self.unit_offset
     }
 
     /// The number of units.
@@ -366,6 +377,7 @@ impl<'a> Run<'a> {
             stride,
             unit_len,
             buf,
+            unit_offset,
         } = self;
         let (a, b) = buf.split_at(units * unit_len.get());
         let second = first.step(units as u64, stride);
@@ -375,14 +387,42 @@ impl<'a> Run<'a> {
                 stride,
                 unit_len,
                 buf: a,
+                unit_offset,
             },
             Self {
                 first: second,
                 stride,
                 unit_len,
                 buf: b,
+                unit_offset,
             },
         )
+    }
+
+    /// Splits a run of one unit within this unit: into its first `len` bytes, a multiple of 16, and the rest.
+    ///
+    /// # Panics
+    /// If there is not one unit, or a part is empty.
+    #[cfg(feature = "std")]
+    pub(crate) fn split_unit(self, len: usize) -> (Self, Self) {
+        assert!(self.units() == 1 && len.is_multiple_of(16));
+        let part = |buf: InOut<'a>, begin| Self {
+            unit_len: DataUnitLen::beyond_the_standard(buf.len()).expect("it is shorter"),
+            unit_offset: self.unit_offset + begin,
+            buf,
+            ..self
+        };
+        let (a, b) = self.buf.split_at(len);
+        (part(a, 0), part(b, len))
+    }
+
+    /// As [`Run::reborrow`], with another number of the first unit, and as whole units.
+    pub(crate) fn numbered_from(&mut self, first: DataUnitNumber) -> Run<'_> {
+        Run {
+            first,
+            unit_offset: 0,
+            ..self.reborrow()
+        }
     }
 
     /// Borrows the same run for a shorter lifetime.
@@ -391,6 +431,7 @@ impl<'a> Run<'a> {
             first: self.first,
             stride: self.stride,
             unit_len: self.unit_len,
+            unit_offset: self.unit_offset,
             buf: self.buf.reborrow(),
         }
     }

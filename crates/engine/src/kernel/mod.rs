@@ -24,6 +24,8 @@ mod x86;
 
 use alloc::{boxed::Box, sync::Arc};
 
+use zeroize::Zeroizing;
+
 use self::{
     feedback::{FeedbackKernel, FeedbackKey},
     modes::Kernel,
@@ -34,10 +36,11 @@ use crate::{
         check_runs,
     },
     buffer::Buffer,
+    gf128::mul_alpha_pow,
     key::{KeySpec, Mode},
     message::Messages,
     registry::{Registry, Unavailable},
-    run::Run,
+    run::{DataUnitLen, DataUnitNumber, Run},
 };
 
 impl Registry {
@@ -170,6 +173,10 @@ impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
         Ok(())
     }
 
+    fn takes_parts_of_units(&self) -> bool {
+        matches!(self.keys, Keys::Xts { .. })
+    }
+
     fn messages(&self) -> Option<&dyn Messages> {
         match &self.keys {
             Keys::Feedback(key) => Some(key),
@@ -179,6 +186,27 @@ impl<K: FeedbackKernel> LoadedKey for CpuKey<K> {
 }
 
 impl<K: FeedbackKernel> CpuKey<K> {
+    /// Returns the number of the first unit. For a part of a unit, it is the number whose tweak is that of the
+    /// part's first block: what decrypts to T·αʲ. So the kernels need not know of parts.
+    fn number_of(&self, tweak: &K::Key, run: &Run<'_>) -> DataUnitNumber {
+        if run.unit_offset() == 0 {
+            return run.first();
+        }
+        let unit = DataUnitLen::new(16).expect("a block is a valid unit");
+        let mut block = Zeroizing::new(run.first().get().to_le_bytes());
+        let ecb = |direction, block: &mut [u8]| {
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, block);
+            let mut run = run.expect("it is one unit");
+            // SAFETY: a unit is one block.
+            unsafe { self.kernel.ecb(tweak, direction, &mut run) };
+        };
+        ecb(Direction::Encrypt, &mut *block);
+        let blocks = (run.unit_offset() / 16) as u128;
+        *block = mul_alpha_pow(u128::from_le_bytes(*block), blocks).to_le_bytes();
+        ecb(Direction::Decrypt, &mut *block);
+        DataUnitNumber::new(u128::from_le_bytes(*block))
+    }
+
     /// Not inlined, so that its stack frame lies where [`stack::wipe`](crate::stack::wipe)
     /// overwrites it.
     ///
@@ -190,7 +218,8 @@ impl<K: FeedbackKernel> CpuKey<K> {
             match &self.keys {
                 // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Keys::Xts { data, tweak } => unsafe {
-                    self.kernel.xts(data, tweak, direction, run);
+                    let mut run = run.numbered_from(self.number_of(tweak, run));
+                    self.kernel.xts(data, tweak, direction, &mut run);
                 },
                 // SAFETY: the caller guarantees it, as `# Safety` requires.
                 Keys::Ecb(key) => unsafe { self.kernel.ecb(key, direction, run) },
