@@ -298,7 +298,7 @@ fn an_end_that_cryptsetup_has_left_half_done_is_finished() {
         assert!(runs(""));
         let trace = fs::read_to_string(folder.join("trace")).unwrap();
         let syncs = trace.matches("fsync(").count();
-        for kill in syncs.saturating_sub(16).max(1)..=syncs {
+        for kill in syncs.saturating_sub(10).max(1)..=syncs {
             assert!(!runs(&format!("-e inject=fsync:signal=KILL:when={kill}")));
             let metadata = json(&folder, header);
             let is_under_way = metadata.pointer("/config/requirements").is_some();
