@@ -3,7 +3,8 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    sync::{Mutex, PoisonError},
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -67,7 +68,11 @@ impl ProgressStyleArgs {
                 total,
                 start: now,
                 to_stderr: self.to_stderr,
-                state: Mutex::new(State { done: 0, last: now }),
+                state: Mutex::new(State {
+                    before: 0,
+                    done: 0,
+                    last: now,
+                }),
             });
         }
         if self.quiet {
@@ -122,6 +127,15 @@ pub(crate) enum Progress {
 }
 
 impl luxor::Progress for Progress {
+    fn continue_from(&self, done: u64) {
+        self.at(done);
+        match self {
+            Self::None => {}
+            Self::Bar { bar, .. } => bar.reset_eta(),
+            Self::Json(json) => json.state().before = done,
+        }
+    }
+
     // Padding of the last sector is not counted.
     fn at(&self, done: u64) {
         match self {
@@ -156,13 +170,15 @@ pub(crate) struct Json {
 
 #[derive(Debug)]
 struct State {
+    /// What was done before this program began.
+    before: u64,
     done: u64,
     last: Instant,
 }
 
 impl Json {
     fn at(&self, done: u64) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state();
         state.done = done;
         if state.last.elapsed() >= INTERVAL {
             state.last = Instant::now();
@@ -171,13 +187,13 @@ impl Json {
         }
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn print(&self) {
-        let done = self
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .done;
-        let line = Line::new(&self.device, done, self.total, self.start.elapsed());
+        let State { before, done, .. } = *self.state();
+        let line = Line::new(&self.device, before..done, self.total, self.start.elapsed());
         let Ok(line) = serde_json::to_string(&line) else {
             return;
         };
@@ -202,15 +218,17 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn new(device: &'a str, done: u64, total: Option<u64>, time: Duration) -> Self {
+    /// `done` begins with what was done before.
+    fn new(device: &'a str, done: Range<u64>, total: Option<u64>, time: Duration) -> Self {
         let ms = time.as_millis().max(1);
-        let left = u128::from(total.unwrap_or(0).saturating_sub(done));
+        let left = u128::from(total.unwrap_or(0).saturating_sub(done.end));
+        let now = u128::from(done.end.saturating_sub(done.start));
         Self {
             device,
-            device_bytes: done.to_string(),
+            device_bytes: done.end.to_string(),
             device_size: total.unwrap_or(0).to_string(),
-            speed: (u128::from(done) * 1000 / ms).to_string(),
-            eta_ms: (left * ms / u128::from(done.max(1))).to_string(),
+            speed: (now * 1000 / ms).to_string(),
+            eta_ms: (left * ms / now.max(1)).to_string(),
             time_ms: time.as_millis().to_string(),
         }
     }
@@ -224,15 +242,15 @@ mod tests {
     fn a_line_has_the_six_fields_as_strings() {
         let line = Line::new(
             "a \"b\"",
-            3 << 20,
+            1 << 20..3 << 20,
             Some(4 << 20),
-            Duration::from_millis(1500),
+            Duration::from_millis(1000),
         );
         assert_eq!(
             serde_json::to_string(&line).unwrap(),
-            r#"{"device":"a \"b\"","device_bytes":"3145728","device_size":"4194304","speed":"2097152","eta_ms":"500","time_ms":"1500"}"#
+            r#"{"device":"a \"b\"","device_bytes":"3145728","device_size":"4194304","speed":"2097152","eta_ms":"500","time_ms":"1000"}"#
         );
-        let unknown = Line::new("-", 0, None, Duration::ZERO);
+        let unknown = Line::new("-", 0..0, None, Duration::ZERO);
         assert_eq!(
             (unknown.device_size.as_str(), unknown.eta_ms.as_str()),
             ("0", "0")

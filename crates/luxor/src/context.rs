@@ -115,6 +115,11 @@ pub trait Events: Send + Sync {
 /// Receives the progress of an operation. Luxor may call [`Progress::at`] from any thread, but one
 /// call at a time.
 pub trait Progress: Sync {
+    /// An earlier operation has done the first `done` bytes. Called before [`Progress::at`].
+    fn continue_from(&self, done: u64) {
+        self.at(done);
+    }
+
     /// `done` bytes have been written since the beginning, without a header. `done` grows from call
     /// to call. Encryption also counts the padding of the last sector, so `done` can exceed the
     /// total.

@@ -127,9 +127,19 @@ struct Tenths {
     said: AtomicU64,
 }
 
+impl Tenths {
+    fn tenths(&self, done: u64) -> u64 {
+        done.saturating_mul(10) / self.total.max(1)
+    }
+}
+
 impl Progress for Tenths {
+    fn continue_from(&self, done: u64) {
+        self.said.store(self.tenths(done), Relaxed);
+    }
+
     fn at(&self, done: u64) {
-        let tenths = done.saturating_mul(10) / self.total.max(1);
+        let tenths = self.tenths(done);
         if self.said.swap(tenths, Relaxed) < tenths && tenths < 10 {
             info!("{}0 % of {} are re-encrypted", tenths, self.name);
         }

@@ -127,7 +127,7 @@ impl ReencryptionInUse {
         let context = self.context.clone();
         let total = Some(self.disk.len());
         let report = (context.events).bytes("Re-encrypting", self.name.clone(), total);
-        report.at(self.zones.done());
+        report.continue_from(self.zones.done());
         let mut used = self.disk.engine_time().calls;
         let mut has_warned = false;
         loop {

@@ -73,7 +73,7 @@ impl ZoneByZone {
         let context = self.reencryption.context.clone();
         let (name, len) = (self.reencryption.name.clone(), self.progress.len());
         let report = context.events.bytes("Re-encrypting", name, Some(len));
-        report.at(self.progress.done());
+        report.continue_from(self.progress.done());
         while let Some(zone) = self.next() {
             context.check_cancelled()?;
             self.zone(zone)?;
@@ -578,7 +578,7 @@ impl Zones {
             },
         };
         match wanted.min(fits) / unit * unit {
-            0 => Err(format!("a zone must have at least {unit} bytes")),
+            0 => Err(too_short(unit)),
             longest => Ok(longest),
         }
     }
@@ -687,6 +687,11 @@ impl Checksums {
         let blocks = (zone.end - zone.start).div_ceil(self.block_len as u64);
         blocks.saturating_mul(self.hash.output_len() as u64)
     }
+}
+
+/// Returns why a zone shorter than `unit` bytes cannot be.
+pub(super) fn too_short(unit: u64) -> String {
+    format!("a zone (--hotzone-size) must have at least {unit} bytes")
 }
 
 /// Returns the longer one of the sectors before and after it, in bytes.
