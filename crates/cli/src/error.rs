@@ -110,8 +110,8 @@ fn hint(error: &Error) -> Option<String> {
                 Some("Use --type luks2, which can store any length.".to_owned())
             }
             VolumeError::Reencrypting { .. } => Some(
-                "Use --read-only, or --reencrypt=begun to continue it meanwhile, or finish it: \
-                     luxor reencrypt."
+                "Use --read-only, or finish it: luxor reencrypt. If it gives the volume a new key, \
+                 --reencrypt=begun continues it meanwhile."
                     .to_owned(),
             ),
             VolumeError::UnknownSize { .. } => {

@@ -41,7 +41,7 @@ impl PidFile {
     pub(crate) fn check(path: &Path) -> Result<()> {
         match open_old(path, false) {
             Ok(file) => check_stale(&file, path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && has_folder(path) => Ok(()),
             Err(error) => Err(unwritable(path, &error)),
         }
     }
@@ -186,6 +186,14 @@ fn whole_file(kind: i32) -> libc::flock {
 
 fn is_same(one: &Metadata, other: &Metadata) -> bool {
     (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Whether the folder of the file exists.
+fn has_folder(path: &Path) -> bool {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    folder.is_none_or(Path::is_dir)
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {

@@ -142,7 +142,7 @@ pub enum ReencryptPart {
 /// A file that was decrypted is cut off where the data end. A device is not, and has other bytes after
 /// them.
 ///
-/// Asks `secrets` for the secret of each keyslot that is kept. After an interruption, also by a crash
+/// Returns what was done. Asks `secrets` for the secret of each keyslot that is kept. After an interruption, also by a crash
 /// unless the protection is [`ZoneProtection::None`], another call continues.
 ///
 /// # Errors
@@ -156,7 +156,7 @@ pub fn reencrypt(
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     context: &Context,
-) -> Result<()> {
+) -> Result<ReencryptMode> {
     let header = header.filter(|header| !is_same_file(volume, header));
     let data = DataFile::open(volume, Access::Write)?;
     let mut unlocked = None;
@@ -198,7 +198,7 @@ pub fn reencrypt_data(
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<()> {
-    begin_or_continue(volume, data, None, secrets, options, context)
+    begin_or_continue(volume, data, None, secrets, options, context).map(drop)
 }
 
 /// As [`reencrypt_data`](fn@reencrypt_data). A keyslot may have been opened already.
@@ -209,20 +209,21 @@ fn begin_or_continue(
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     context: &Context,
-) -> Result<()> {
+) -> Result<ReencryptMode> {
     let (reencryption, _alone) = begin_or_find(volume, data, unlocked, secrets, options, context)?;
-    if options.part == ReencryptPart::Begin {
-        return Ok(());
-    }
     let file_length = reencryption.volume.header.file_length();
     let state = reencryption.state()?;
+    let mode = state.mode;
+    if options.part == ReencryptPart::Begin {
+        return Ok(mode);
+    }
     // The file of a volume without a recorded length is cut off only while it is known where its data end.
     let is_done = state.progress.done() == state.progress.len();
     let len = file_length.or((!is_done).then_some(state.progress.len()));
     let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     let zones = reencryption.resume(options.zone)?;
-    zones.run(|| cut_off(data, end))
+    zones.run(|| cut_off(data, end)).map(|()| mode)
 }
 
 /// Begins a re-encryption, or finds the one that has begun.
@@ -293,14 +294,14 @@ fn begin_or_find(
         return Err(Error::failure(text));
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
-        let unlock = UnlockOptions {
-            keyslots: options.keyslots.clone(),
-            ..options.unlock.clone()
-        };
+        if !options.keyslots.is_empty() {
+            let text = format!("{name}: it has begun, and the keyslots to keep were chosen then");
+            return Err(Error::failure(text).hint("Leave out --key-slot."));
+        }
         let keys = if luks2.is_decrypted() {
             BTreeMap::new()
         } else {
-            let opened = opened.test(secrets, &*engine.backend, &unlock, context)?;
+            let opened = opened.test(secrets, &*engine.backend, &options.unlock, context)?;
             opened.into_keys()
         };
         check_is_the_same(&state, &keys, options)

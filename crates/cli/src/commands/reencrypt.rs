@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor reencrypt`.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    error::Error as _,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 use clap::ValueEnum;
 use luxor::{ReencryptOptions, ReencryptPart, ZoneProtection};
-use luxor_files::path_name;
+use luxor_files::{DataFileError, OutputError, path_name};
 use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode};
 use luxor_sector::SectorSize;
 
@@ -57,7 +61,7 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
     let cancel = Arc::clone(&context.library.cancel);
     let _signals = StopOnSignal::new(move || cancel.store(true, Ordering::Relaxed));
     let done = if args.encrypt {
-        encrypt(args, &options, context)
+        encrypt(args, &options, context).map(|()| ReencryptMode::Encrypt)
     } else {
         let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
         let secrets = Asking::new(&secrets, &args.limits);
@@ -73,23 +77,24 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
     if let Some(size) = args.device_size {
         option += &format!(" --device-size {size}");
     }
-    done.map_err(|error| match error.class() {
+    let mode = done.map_err(|error| match error.class() {
         ErrorClass::Cancelled => error.hint(format!(
             "If the re-encryption has begun, this continues it: luxor reencrypt{option} {volume}"
         )),
+        ErrorClass::Busy => in_use(error),
         _ => error,
     })?;
-    let what = match (args.encrypt, args.decrypt) {
-        (true, _) => "encryption",
-        (_, true) => "decryption",
-        _ => "re-encryption",
+    let what = match mode {
+        ReencryptMode::Encrypt => "encryption",
+        ReencryptMode::Decrypt => "decryption",
+        ReencryptMode::Reencrypt => "re-encryption",
     };
     let end = match (args.init_only, &header) {
         (true, _) if args.device_size.is_some() => {
             "can begin. The command that continues it needs --device-size again".to_owned()
         }
         (true, _) => "can begin".to_owned(),
-        (false, Some(header)) if args.decrypt => {
+        (false, Some(header)) if mode == ReencryptMode::Decrypt => {
             format!(
                 "is done, and its header {} is not needed any more",
                 path_name(header)
@@ -185,9 +190,39 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
     let library = &context.library;
     let volume = &args.volume;
     match place {
-        Ok(header) => luxor::encrypt_in_place(volume, header, &new, secret, options, library),
+        Ok(header) => luxor::encrypt_in_place(volume, header, &new, secret, options, library)
+            .map_err(|error| {
+                if header.exists() {
+                    interrupted(error, header, volume)
+                } else {
+                    error
+                }
+            }),
         Err(size) => {
             luxor::encrypt_with_header_in_front(volume, size, &new, secret, options, library)
         }
+    }
+}
+
+/// Adds what to do when the header exists, as after an interruption.
+fn interrupted(error: Error, header: &Path, volume: &Path) -> Error {
+    let source = error.source().and_then(|source| source.downcast_ref());
+    if !matches!(source, Some(OutputError::Exists { .. })) {
+        return error;
+    }
+    let (header, volume) = (path_name(header), path_name(volume));
+    Error::new(error.class(), format!("{header} exists already")).hint(format!(
+        "If --encrypt was interrupted, it is needed, and this continues: luxor reencrypt --header {header} \
+         {volume}"
+    ))
+}
+
+/// Adds what to do when the volume is in use. The general hints name the option `--read-only`.
+fn in_use(error: Error) -> Error {
+    match error.source().and_then(|source| source.downcast_ref()) {
+        Some(DataFileError::InUse { .. } | DataFileError::Locked { .. }) => {
+            error.hint("Run the command again when nothing else uses the volume.")
+        }
+        _ => error,
     }
 }

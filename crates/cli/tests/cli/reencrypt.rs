@@ -610,6 +610,7 @@ fn what_cannot_be_re_encrypted_stays_as_it_is() {
     refused("--key-slot 5", 1, "keyslot 5");
     refused("--sector-size 1000", 1, "1000");
     refused("--key-size 128", 1, "256");
+    refused("--hotzone-size 256", 1, "must have at least 512 bytes");
     at(&folder, "reencrypt --key-file other v")
         .args(FAST)
         .fails(2, "v");
@@ -683,6 +684,7 @@ fn what_cannot_be_re_encrypted_stays_as_it_is() {
         reencrypt(&folder, option).fails(1, &words);
     }
     at(&folder, "reencrypt --key-file other v").fails(2, "v");
-    reencrypt(&folder, "--hotzone-size 256").fails(1, "a zone must have at least 512 bytes");
+    reencrypt(&folder, "--hotzone-size 256").fails(1, "must have at least 512 bytes");
+    reencrypt(&folder, "--key-slot 0").fails(1, "the keyslots to keep were chosen then");
     assert!(fs::read(folder.join("v")).unwrap() == before);
 }

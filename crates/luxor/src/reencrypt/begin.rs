@@ -11,7 +11,7 @@ use luxor_luks::{
 };
 use luxor_volume::{Encryption, VolumeKey};
 
-use super::{ReencryptOptions, part::check_part};
+use super::{ReencryptOptions, part::check_part, zones};
 use crate::{Context, Engine, Error, ErrorClass, Result, Secrets, Volume, trailer::length_at_end};
 
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
@@ -48,6 +48,10 @@ pub(super) fn begin(
         )));
     }
     let unit = segment.geometry.sector_size.max(sector_size);
+    let unit_len = unit.bytes() as u64;
+    if options.zone.is_some_and(|zone| zone < unit_len) {
+        return Err(refused(zones::too_short(unit_len)));
+    }
     let is_possible = |file_length| {
         let part = check_part(
             options.device_size,
@@ -161,10 +165,11 @@ fn open_keyslots(
         let (unlocked, secret) = match opened {
             Some(opened) => opened,
             None => open(&OfKeyslot { secrets, number }).map_err(|error| match error.class() {
-                ErrorClass::NoKey if of_data.len() > 1 => error.hint(
-                    "All keyslots are kept. `luxor reencrypt --key-slot N` keeps keyslot N and \
-                         removes the others, and --init-only only begins.",
-                ),
+                ErrorClass::NoKey if of_data.len() > 1 && options.keyslots.is_empty() => error
+                    .hint(
+                        "The secret of each keyslot is needed, because all are kept. `luxor \
+                         reencrypt --key-slot N` keeps keyslot N and removes the others.",
+                    ),
                 _ => error,
             })?,
         };
