@@ -5,15 +5,82 @@
 //! and a kernel can be made only with its token, so safe code never reaches an instruction that the
 //! CPU lacks.
 
+#[cfg(all(
+    target_arch = "aarch64",
+    target_endian = "little",
+    target_feature = "neon"
+))]
+pub(crate) use aarch64::{AesCe, AesEor3};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{AesNi, Vaes256, Vaes512};
 #[cfg(all(target_arch = "x86_64", feature = "std"))]
 pub(crate) use x86::{VectorRegisters, vector_registers};
 
+/// Defines a token that proves that the CPU has all of the features.
+#[cfg(any(
+    all(
+        target_arch = "aarch64",
+        target_endian = "little",
+        target_feature = "neon"
+    ),
+    target_arch = "x86_64"
+))]
+macro_rules! token {
+    ($(#[$doc:meta])* $name:ident: $($feature:tt),+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub(crate) struct $name(());
+
+        impl $name {
+            /// Returns the token, or names the first missing feature.
+            pub(crate) fn detect() -> Result<Self, crate::registry::Unavailable> {
+                $(if !has!($feature) {
+                    return Err(crate::registry::Unavailable::Cpu { missing: $feature });
+                })+
+                Ok(Self(()))
+            }
+        }
+    };
+}
+
+// The kernels read and write vectors as little-endian, and so they are not for the big-endian variant
+// of the architecture; nor for the targets that have no vector registers at all.
+#[cfg(all(
+    target_arch = "aarch64",
+    target_endian = "little",
+    target_feature = "neon"
+))]
+mod aarch64 {
+    /// Checks a feature at run time with `std`, and otherwise at compile time.
+    #[cfg(feature = "std")]
+    macro_rules! has {
+        ($feature:tt) => {
+            std::arch::is_aarch64_feature_detected!($feature)
+        };
+    }
+    #[cfg(not(feature = "std"))]
+    macro_rules! has {
+        // The compiler's `aes` includes it.
+        ("pmull") => {
+            cfg!(target_feature = "aes")
+        };
+        ($feature:tt) => {
+            cfg!(target_feature = $feature)
+        };
+    }
+
+    token! {
+        /// AES and carry-less multiplication.
+        AesCe: "aes", "pmull"
+    }
+    token! {
+        /// The same, and EOR3.
+        AesEor3: "aes", "pmull", "sha3"
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::registry::Unavailable;
-
     /// Checks a feature at run time with `std`, and otherwise at compile time.
     #[cfg(feature = "std")]
     macro_rules! has {
@@ -48,24 +115,6 @@ mod x86 {
         } else {
             VectorRegisters::Sse
         }
-    }
-
-    macro_rules! token {
-        ($(#[$doc:meta])* $name:ident: $($feature:tt),+) => {
-            $(#[$doc])*
-            #[derive(Clone, Copy, Debug)]
-            pub(crate) struct $name(());
-
-            impl $name {
-                /// Returns the token, or names the first missing feature.
-                pub(crate) fn detect() -> Result<Self, Unavailable> {
-                    $(if !has!($feature) {
-                        return Err(Unavailable::Cpu { missing: $feature });
-                    })+
-                    Ok(Self(()))
-                }
-            }
-        };
     }
 
     token! {

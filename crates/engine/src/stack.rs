@@ -22,7 +22,7 @@ pub(crate) fn wipe<const BYTES: usize>() {
 
 #[cfg(feature = "std")]
 mod locked {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     use core::arch::asm;
     use core::{cell::Cell, hint::black_box, mem::MaybeUninit, ptr};
 
@@ -38,7 +38,7 @@ mod locked {
     const WIPED: usize = 24 << 10;
 
     /// Calls `work`, then wipes what `work` and its callees left on the stack, to a depth of 24
-    /// KiB, and on x86-64 also what they left in the vector registers.
+    /// KiB, and on x86-64 and `AArch64` also what they left in the vector registers.
     ///
     /// Call it around [`Backend::load_key`](crate::Backend::load_key) and
     /// [`LoadedKey::crypt`](crate::LoadedKey::crypt), which do not call it themselves. One call
@@ -72,7 +72,7 @@ mod locked {
         fn drop(&mut self) {
             // The registers come first: a signal after the wipe would otherwise save them to the
             // stack.
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
             clear_vector_registers();
             wipe::<WIPED>();
         }
@@ -144,6 +144,53 @@ mod locked {
                     options(nomem, nostack, preserves_flags),
                 ),
             }
+        }
+    }
+
+    /// As on x86-64. Clearing a register also clears the part that only the instructions of SVE
+    /// reach. The low halves of v8 to v15 belong to the caller, who gets them back.
+    #[cfg(target_arch = "aarch64")]
+    #[inline(never)]
+    fn clear_vector_registers() {
+        // SAFETY: the instructions change vector registers only, all of which `clobber_abi("C")`
+        // declares.
+        unsafe {
+            asm!(
+                "movi v0.2d, #0",
+                "movi v1.2d, #0",
+                "movi v2.2d, #0",
+                "movi v3.2d, #0",
+                "movi v4.2d, #0",
+                "movi v5.2d, #0",
+                "movi v6.2d, #0",
+                "movi v7.2d, #0",
+                "movi v8.2d, #0",
+                "movi v9.2d, #0",
+                "movi v10.2d, #0",
+                "movi v11.2d, #0",
+                "movi v12.2d, #0",
+                "movi v13.2d, #0",
+                "movi v14.2d, #0",
+                "movi v15.2d, #0",
+                "movi v16.2d, #0",
+                "movi v17.2d, #0",
+                "movi v18.2d, #0",
+                "movi v19.2d, #0",
+                "movi v20.2d, #0",
+                "movi v21.2d, #0",
+                "movi v22.2d, #0",
+                "movi v23.2d, #0",
+                "movi v24.2d, #0",
+                "movi v25.2d, #0",
+                "movi v26.2d, #0",
+                "movi v27.2d, #0",
+                "movi v28.2d, #0",
+                "movi v29.2d, #0",
+                "movi v30.2d, #0",
+                "movi v31.2d, #0",
+                clobber_abi("C"),
+                options(nomem, nostack, preserves_flags),
+            );
         }
     }
 

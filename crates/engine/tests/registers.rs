@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the vector registers contain after a call that handles keys.
 
-#![cfg(all(target_arch = "x86_64", feature = "std"))]
+#![cfg(all(any(target_arch = "aarch64", target_arch = "x86_64"), feature = "std"))]
 
 use std::arch::asm;
 
@@ -10,6 +10,19 @@ use luxor_engine::with_key_stack;
 const SECRET: [u8; 64] = *b"a round key, another round key..and a tweak....and a last block.";
 
 /// The vector registers of one width.
+#[cfg(target_arch = "aarch64")]
+#[derive(Clone, Copy, Debug)]
+struct Registers;
+
+#[cfg(target_arch = "aarch64")]
+impl Registers {
+    fn of_this_cpu() -> Vec<Self> {
+        vec![Self]
+    }
+}
+
+/// The vector registers of one width.
+#[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy, Debug)]
 enum Registers {
     /// 16 registers of 16 bytes.
@@ -20,6 +33,7 @@ enum Registers {
     Zmm,
 }
 
+#[cfg(target_arch = "x86_64")]
 impl Registers {
     fn of_this_cpu() -> Vec<Self> {
         let mut all = vec![Self::Xmm];
@@ -37,13 +51,14 @@ impl Registers {
 type Contents = [[u8; 64]; 32];
 
 /// Calls `$with` with the number of each xmm or ymm register.
+#[cfg(target_arch = "x86_64")]
 macro_rules! for_each_of_16 {
     ($with:ident) => {
         $with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
     };
 }
 
-/// Calls `$with` with the number of each zmm register.
+/// Calls `$with` with the number of each zmm register, or each vector register of `AArch64`.
 macro_rules! for_each_of_32 {
     ($with:ident) => {
         $with!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15
@@ -51,7 +66,45 @@ macro_rules! for_each_of_32 {
     };
 }
 
+/// Fills every vector register with the beginning of `SECRET`. The low halves of v8 to v15 are
+/// restored, because they belong to the caller.
+#[cfg(target_arch = "aarch64")]
+#[inline(never)]
+fn fill(_: Registers) {
+    macro_rules! fill {
+        ($($i:literal)*) => {
+            asm!(
+                $(concat!("ldr q", $i, ", [{secret}]"),)*
+                secret = in(reg) SECRET.as_ptr(),
+                clobber_abi("C"),
+                options(nostack, readonly),
+            )
+        };
+    }
+    // SAFETY: `SECRET` has the 16 bytes that each load reads. All registers that change are
+    // declared.
+    unsafe { for_each_of_32!(fill) }
+}
+
+/// Stores every vector register into `copy`.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+fn held(_: Registers, copy: &mut Contents) {
+    macro_rules! store {
+        ($($i:literal)*) => {
+            asm!(
+                $(concat!("str q", $i, ", [{copy}, 64 * ", $i, "]"),)*
+                copy = in(reg) copy.as_mut_ptr(),
+                options(nostack),
+            )
+        };
+    }
+    // SAFETY: `copy` has 64 bytes for each of 32 registers.
+    unsafe { for_each_of_32!(store) }
+}
+
 /// Fills every one of `registers` with as much of `SECRET` as fits.
+#[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn fill(registers: Registers) {
     macro_rules! fill {
@@ -79,6 +132,7 @@ fn fill(registers: Registers) {
 }
 
 /// Stores every one of `registers` into `copy`.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn held(registers: Registers, copy: &mut Contents) {
     macro_rules! store {

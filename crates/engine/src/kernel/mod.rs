@@ -10,11 +10,26 @@
 //! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
 //! | `vaes256` | VAES and VPCLMULQDQ in ymm registers | 16 |
 //! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
+//! | `aeseor3` | ARMv8 AES, and EOR3 of the SHA-3 instructions | 8 |
+//! | `aesce` | ARMv8 AES | 8 |
 //! | `portable` | bitsliced AES in 64-bit integers, any CPU | 32 |
 
+#[cfg(all(
+    target_arch = "aarch64",
+    target_endian = "little",
+    target_feature = "neon"
+))]
+mod aarch64;
+#[cfg(any(
+    all(
+        target_arch = "aarch64",
+        target_endian = "little",
+        target_feature = "neon"
+    ),
+    target_arch = "x86_64"
+))]
+mod aes;
 mod bitsliced;
-#[cfg(target_arch = "x86_64")]
-mod entries;
 mod feedback;
 mod modes;
 mod portable;
@@ -51,9 +66,11 @@ impl Registry {
     /// | `vaes512` | AVX-512 (F, BW, VL), VAES, VPCLMULQDQ |
     /// | `vaes256` | AVX2, VAES, VPCLMULQDQ |
     /// | `aesni` | AES-NI, PCLMULQDQ, SSE4.1 |
+    /// | `aeseor3` | `AArch64` with AES, PMULL and SHA-3 instructions |
+    /// | `aesce` | `AArch64` with AES and PMULL instructions |
     /// | `portable` | nothing |
     ///
-    /// All of them support all modes. For another architecture than x86-64 the first three are
+    /// All of them support all modes. Those for another architecture than that of the program are
     /// listed as [`Unavailable::Architecture`].
     #[must_use]
     pub fn cpu() -> Self {
@@ -67,6 +84,24 @@ impl Registry {
         }
         #[cfg(not(target_arch = "x86_64"))]
         for name in ["vaes512", "vaes256", "aesni"] {
+            registry.register(name, || Err(Unavailable::Architecture));
+        }
+        #[cfg(all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            target_feature = "neon"
+        ))]
+        {
+            use crate::detect::{AesCe, AesEor3};
+            registry.register("aeseor3", || AesEor3::detect().map(backend));
+            registry.register("aesce", || AesCe::detect().map(backend));
+        }
+        #[cfg(not(all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            target_feature = "neon"
+        )))]
+        for name in ["aeseor3", "aesce"] {
             registry.register(name, || Err(Unavailable::Architecture));
         }
         registry.register("portable", || Ok::<_, Unavailable>(portable()));
@@ -328,10 +363,28 @@ mod tests {
     }
 
     /// Copies the stack below the caller's frame.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     #[inline(never)]
     fn dead_stack(copy: &mut [u8; 8 << 10]) {
         // SAFETY: these pages are mapped, since a call that used more stack has returned.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            core::arch::asm!(
+                "sub {from}, sp, {len}",
+                "2:",
+                "ldr {word}, [{from}], #8",
+                "str {word}, [{to}], #8",
+                "subs {left}, {left}, #8",
+                "b.ne 2b",
+                len = const 8 << 10,
+                from = out(reg) _,
+                word = out(reg) _,
+                to = inout(reg) copy.as_mut_ptr() => _,
+                left = inout(reg) copy.len() => _,
+            );
+        }
+        // SAFETY: as above.
+        #[cfg(target_arch = "x86_64")]
         unsafe {
             core::arch::asm!(
                 "lea rsi, [rsp - {len}]",
@@ -346,7 +399,7 @@ mod tests {
 
     /// The key in every form that the portable kernel uses, in pieces of 8 bytes: the round keys as
     /// FIPS 197 has them, and bitsliced.
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     fn forms(key: &AesKey) -> Vec<[u8; 8]> {
         let expanded = portable::Portable.expand(key);
         let standard: Vec<_> = bitsliced::standard_round_keys(&expanded).collect();
@@ -354,7 +407,7 @@ mod tests {
         [standard.as_flattened().as_chunks().0, bitsliced].concat()
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     #[test]
     fn the_portable_kernel_leaves_no_key_on_the_stack() {
         let bytes = |seed: u8| {

@@ -175,7 +175,7 @@ impl<const C: usize> LaneKeys<C> for OneKey<'_, C> {
 
     /// `rounds` has already done the last round with its key, so `post` is all that is missing.
     #[inline(always)]
-    fn last_round(x: Blocks, post: Blocks) -> Blocks {
+    fn last_round(&self, _: usize, x: Blocks, post: Blocks) -> Blocks {
         x.xor(post)
     }
 }
@@ -379,17 +379,18 @@ struct Dec<'a>(&'a [RoundKey]);
 macro_rules! permutation {
     ($name:ident, $crypt:ident) => {
         /// The function adds the first and the last round key itself, so they are zero here.
-        impl Permutation for $name<'_> {
+        impl<'a> Permutation for $name<'a> {
             type V = Blocks;
+            type InLoop = $name<'a>;
+
+            #[inline(always)]
+            fn in_loop(&self) -> Self {
+                Self(self.0)
+            }
 
             #[inline(always)]
             fn enter(&self, x: Blocks) -> Blocks {
                 x
-            }
-
-            #[inline(always)]
-            fn enter_masked(&self, x: Blocks, mask: Blocks) -> Blocks {
-                x.xor(mask)
             }
 
             #[inline(always)]
@@ -412,6 +413,19 @@ macro_rules! permutation {
                     x[i] = x[i].xor(post.at(i));
                 });
                 x
+            }
+
+            #[inline(always)]
+            fn rounds_masked<const D: usize, W: Beside<Blocks>>(
+                &self,
+                mut x: [Blocks; D],
+                masks: impl Each<Blocks>,
+                work: &mut W,
+            ) -> [Blocks; D] {
+                unrolled!(i in 0..D => {
+                    x[i] = x[i].xor(masks.at(i));
+                });
+                self.rounds(x, masks, work)
             }
 
             #[inline(always)]

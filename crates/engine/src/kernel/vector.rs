@@ -10,6 +10,8 @@
 //! their target features, which is the kernel's entry function, so everything must be inlined into
 //! it.
 
+use crate::mode::blocks::{Form, Tweaked};
+
 /// The number of vectors that go through AES together.
 ///
 /// An AES instruction takes 3 to 8 cycles, and one or two can start each cycle. Eight independent
@@ -203,23 +205,24 @@ impl<V> Beside<V> for Nothing {
 /// AES under one key in one direction, in parts: P(x) = [`rounds`]([`enter`](x)) with [`leave`] as
 /// the value that the last round adds.
 ///
-/// A *mask* is a tweak with [`leave`] already added. A block x under the tweak t is then
-/// [`rounds`]([`enter_masked`](x, mask), mask), and the last round adds both in one instruction.
-/// Masks are affine in tweaks: to multiply the tweak by a power of α, multiply the mask and add a
-/// constant.
+/// A *mask* is a tweak with [`leave`] already added. [`rounds_masked`] encrypts a block under a
+/// tweak, given the mask, and the last round adds the tweak and its key in one instruction. Masks
+/// are affine in tweaks: to multiply the tweak by a power of α, multiply the mask and add a constant.
 ///
 /// [`rounds`]: Permutation::rounds
+/// [`rounds_masked`]: Permutation::rounds_masked
 /// [`enter`]: Permutation::enter
-/// [`enter_masked`]: Permutation::enter_masked
 /// [`leave`]: Permutation::leave
 pub(crate) trait Permutation {
     type V: Vector;
+    /// The same permutation in the form that is fastest in a long loop.
+    type InLoop: Permutation<V = Self::V>;
 
-    /// Returns x ⊕ first round key.
+    /// Loads round keys into registers, if there is room for them.
+    fn in_loop(&self) -> Self::InLoop;
+
+    /// Returns x ⊕ first round key, or x if the instructions of the first round add the key.
     fn enter(&self, x: Self::V) -> Self::V;
-
-    /// Returns x ⊕ tweak ⊕ first round key, given the mask of the tweak.
-    fn enter_masked(&self, x: Self::V, mask: Self::V) -> Self::V;
 
     /// Returns the last round key, which is the mask of the tweak 0.
     fn leave(&self) -> Self::V;
@@ -232,6 +235,41 @@ pub(crate) trait Permutation {
         post: impl Each<Self::V>,
         work: &mut W,
     ) -> [Self::V; D];
+
+    /// Encrypts each block under a tweak, given its mask.
+    fn rounds_masked<const D: usize, W: Beside<Self::V>>(
+        &self,
+        x: [Self::V; D],
+        masks: impl Each<Self::V>,
+        work: &mut W,
+    ) -> [Self::V; D];
+
+    /// What is added to a tweak that is made in integer registers and kept in memory for
+    /// [`rounds_kept`](Self::rounds_kept).
+    #[inline(always)]
+    fn kept_with(&self) -> u128 {
+        0
+    }
+
+    /// Returns the mask of a kept tweak.
+    #[inline(always)]
+    fn leave_kept(&self, kept: Self::V) -> Self::V {
+        kept.xor(self.leave())
+    }
+
+    /// Encrypts each block under a tweak, given the kept tweak.
+    #[inline(always)]
+    fn rounds_kept<const D: usize, W: Beside<Self::V>>(
+        &self,
+        x: [Self::V; D],
+        kept: impl Each<Self::V>,
+        work: &mut W,
+    ) -> [Self::V; D]
+    where
+        Self: Sized,
+    {
+        Tweaked::crypt(self, x, kept, work)
+    }
 
     /// Returns the mask of the tweak times α⁸.
     fn mask_mul_alpha8(&self, mask: Self::V) -> Self::V;

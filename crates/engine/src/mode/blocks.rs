@@ -239,14 +239,26 @@ impl Form for Masked {
     #[inline(always)]
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
-        mut x: [P::V; D],
+        x: [P::V; D],
         with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        unrolled!(i in 0..D => {
-            x[i] = p.enter_masked(x[i], with.at(i));
-        });
-        p.rounds(x, with, work)
+        p.rounds_masked(x, with, work)
+    }
+}
+
+/// P(x ⊕ tweak) ⊕ tweak, given the tweak as [`Permutation::kept_with`] describes.
+pub(crate) struct Kept;
+
+impl Form for Kept {
+    #[inline(always)]
+    fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
+        p: &P,
+        x: [P::V; D],
+        with: impl Each<P::V>,
+        work: &mut W,
+    ) -> [P::V; D] {
+        p.rounds_kept(x, with, work)
     }
 }
 

@@ -105,17 +105,17 @@ pub(crate) trait LaneKeys<const N: usize> {
     #[inline(always)]
     fn look_up(&mut self) {}
 
-    /// The first round keys of the lanes in `register`.
+    /// The first round keys of the lanes in `register`, or 0 if `rounds` adds them.
     fn first(&self, register: usize) -> Self::V;
 
-    /// The first round keys ⊕ the last ones.
+    /// [`first`](Self::first) ⊕ the last round keys.
     fn between(&self, register: usize) -> Self::V;
 
     /// Applies all rounds except the last.
     fn rounds(&self, x: &mut [Self::V; N]);
 
-    /// Applies the last round, adding `post` instead of the round key.
-    fn last_round(x: Self::V, post: Self::V) -> Self::V;
+    /// Applies the last round to `x` of `register`, adding `post` instead of the round key.
+    fn last_round(&self, register: usize, x: Self::V, post: Self::V) -> Self::V;
 }
 
 /// Processes `blocks` blocks of each message. The `N` registers hold `C` chains for each message:
@@ -249,7 +249,8 @@ where
                 T::go_on(tweak, &mut self.powers[register]);
                 post = post.xor(*tweak);
             }
-            self.entered[register] = K::last_round(self.entered[register], post);
+            let x = self.entered[register];
+            self.entered[register] = self.keys.last_round(register, x, post);
         }
         for (register, streams) in streams.iter_mut().enumerate().take(N / C) {
             let mut stream = self.output(register);

@@ -37,6 +37,9 @@
 //!   leaves five slots of port 5 for the ten rounds of a block. Making masks in vector registers
 //!   needs seven. The integer units are idle meanwhile: doubling there takes five instructions, and
 //!   AES runs at its limit.
+//! - `AArch64` CPUs execute an AES instruction and the one that mixes its columns as one, in two or
+//!   four vector units, and have as many integer units beside them. So all that can be done there is:
+//!   doubling takes three instructions, and adding the first round key to the tweak two.
 //! - A multiplication of integers in wide registers, even one per call, lowers the core's clock for
 //!   a while, in 512-bit registers by 5 to 8 per cent. Carry-less products do not. The numbers are
 //!   therefore computed by additions only.
@@ -48,7 +51,7 @@
 
 use core::{hint::black_box, marker::PhantomData, mem::MaybeUninit};
 
-use super::blocks::{Masked, Pointers, Tweaked, load, masked_rest, pass, wipe};
+use super::blocks::{Kept, Masked, Pointers, Tweaked, load, masked_rest, pass, wipe};
 use crate::{
     gf128::div_alpha,
     kernel::vector::{Beside, DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector, unrolled},
@@ -431,6 +434,7 @@ unsafe fn side_by_side<P: Permutation>(
         blocks,
         units: tweaks,
         to: ring,
+        kept_with: p.kept_with(),
         registers: PhantomData::<P::V>,
     };
     // SAFETY: the caller guarantees the blocks; `slot <= PASSES_AHEAD`, and the ring has
@@ -441,6 +445,7 @@ unsafe fn side_by_side<P: Permutation>(
             next.step(i, &mut none);
         }
         let mut slot = 0;
+        let in_loop = &p.in_loop();
         while left >= pass_blocks {
             next.to = ring.add((slot + PASSES_AHEAD) % (PASSES_AHEAD + 1) * pass_blocks);
             let tweaks = InMemory(ring.add(slot * pass_blocks));
@@ -448,22 +453,26 @@ unsafe fn side_by_side<P: Permutation>(
                 let mut doubling = Doubling::<P::V> {
                     t: next.t,
                     to: next.to,
+                    kept_with: next.kept_with,
                     registers: PhantomData,
                 };
-                pass::<DEPTH, Tweaked, P>(p, tweaks, at, &mut doubling);
+                pass::<DEPTH, Kept, P::InLoop>(in_loop, tweaks, at, &mut doubling);
                 next.t = doubling.t;
                 next.left_in_unit -= pass_blocks;
                 if next.left_in_unit == 0 {
                     next.begin_unit();
                 }
             } else {
-                pass::<DEPTH, Tweaked, P>(p, tweaks, at, &mut next);
+                pass::<DEPTH, Kept, P::InLoop>(in_loop, tweaks, at, &mut next);
             }
             at = at.add(16 * pass_blocks);
             left -= pass_blocks;
             slot = (slot + 1) % (PASSES_AHEAD + 1);
         }
-        let masks = masks_of(p, ring.add(slot * pass_blocks));
+        let mut masks = load::<DEPTH, P::V>(ring.add(slot * pass_blocks).cast());
+        unrolled!(i in 0..DEPTH => {
+            masks[i] = p.leave_kept(masks[i]);
+        });
         masked_rest(p, masks, 16 * left, at);
         for pass in 0..=PASSES_AHEAD {
             store([P::V::zero(); DEPTH], ring.add(pass * pass_blocks).cast());
@@ -500,6 +509,8 @@ struct Sequence<'a, V> {
     units: core::slice::IterMut<'a, u128>,
     /// The pass in a [`Ring`] that is being filled.
     to: *mut u128,
+    /// What is added to each tweak there.
+    kept_with: u128,
     registers: PhantomData<V>,
 }
 
@@ -516,7 +527,7 @@ impl<V: Vector> Beside<V> for Sequence<'_, V> {
     fn step(&mut self, i: usize, _: &mut V) {
         unrolled!(block in 0..V::BLOCKS => {
             // SAFETY: `to` is a whole pass, and `i < DEPTH`.
-            unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
+            unsafe { self.to.add(i * V::BLOCKS + block).write((self.t ^ self.kept_with).to_le()) };
             self.left_in_unit -= 1;
             if self.left_in_unit == 0 {
                 self.begin_unit();
@@ -531,6 +542,7 @@ impl<V: Vector> Beside<V> for Sequence<'_, V> {
 struct Doubling<V> {
     t: u128,
     to: *mut u128,
+    kept_with: u128,
     registers: PhantomData<V>,
 }
 
@@ -539,7 +551,7 @@ impl<V: Vector> Beside<V> for Doubling<V> {
     fn step(&mut self, i: usize, next: &mut V) {
         unrolled!(block in 0..V::BLOCKS => {
             // SAFETY: `to` is a whole pass, and `i < DEPTH`.
-            unsafe { self.to.add(i * V::BLOCKS + block).write(self.t.to_le()) };
+            unsafe { self.to.add(i * V::BLOCKS + block).write((self.t ^ self.kept_with).to_le()) };
             self.t = V::mul_alpha(self.t);
         });
         V::integer_before(&mut self.t, next);

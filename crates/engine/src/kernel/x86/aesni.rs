@@ -9,10 +9,10 @@ use core::arch::x86_64::{
     _mm_storeu_si128, _mm_stream_si128, _mm_xor_si128,
 };
 
-use super::{registers, ties};
+use super::registers;
 use crate::{
     detect::AesNi,
-    kernel::entries::{kernel, of_size},
+    kernel::aes::{kernel, of_size, ties},
 };
 
 registers! {
@@ -66,4 +66,4 @@ fn exchanged(x: [__m128i; 4]) -> [__m128i; 4] {
     x
 }
 
-ties!(__m128i, xmm_reg, "sse2");
+ties!(__m128i, xmm_reg "", "sse2");

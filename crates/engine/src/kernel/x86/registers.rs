@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operations of the modes, built from the instructions of one register width.
 
-use core::arch::x86_64::_addcarry_u64;
-
-use crate::kernel::vector::Vector;
+use core::arch::x86_64::{
+    __m128i, _addcarry_u64, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32,
+    _mm_loadu_si128, _mm_set1_epi32, _mm_storeu_si128,
+};
 
 /// As `gf128::mul_alpha`, but by addition with carry. The compiler would choose a double shift,
 /// which competes with AES for its port.
@@ -18,29 +19,27 @@ pub(super) fn mul_alpha(t: u128) -> u128 {
     u128::from(high2) << 64 | u128::from(low2 ^ over)
 }
 
-/// Registers with AES instructions. As for [`Vector`], a value proves that the CPU has them.
-pub(super) trait Registers: Vector {
-    fn aesenc(self, key: Self) -> Self;
-    fn aesenclast(self, key: Self) -> Self;
-    fn aesdec(self, key: Self) -> Self;
-    fn aesdeclast(self, key: Self) -> Self;
+/// [`Registers::inv_mix_columns`].
+#[target_feature(enable = "aes")]
+pub(super) fn inv_mix_columns(key: u128) -> u128 {
+    let mut bytes = key.to_le_bytes();
+    // SAFETY: the array has 16 bytes.
+    unsafe {
+        let p = bytes.as_mut_ptr().cast();
+        _mm_storeu_si128(p, _mm_aesimc_si128(_mm_loadu_si128(p)));
+    }
+    u128::from_le_bytes(bytes)
 }
 
-/// For each exponent n below 8: 2ⁿ, and the field's reduction (see `gf128`).
-#[repr(align(64))]
-pub(super) struct Multipliers(pub(super) [[u64; 2]; 8]);
+/// [`Registers::sub_word`].
+#[target_feature(enable = "aes,sse4.1")]
+#[expect(clippy::cast_sign_loss, reason = "a bit pattern, not a number")]
+pub(super) fn sub_word(word: u32) -> u32 {
+    let all: __m128i = _mm_set1_epi32(word.cast_signed());
+    _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
+}
 
-pub(super) static MULTIPLIERS: Multipliers = {
-    let mut lanes = [[0, 0x87]; 8];
-    let mut n = 0;
-    while n < 8 {
-        lanes[n][0] = 1 << n;
-        n += 1;
-    }
-    Multipliers(lanes)
-};
-
-/// Implements [`Vector`] and [`Registers`] for one register width.
+/// Implements [`Vector`](crate::kernel::vector::Vector) and [`Registers`](crate::kernel::aes::Registers) for one register width.
 macro_rules! registers {
     (
         $(#[$doc:meta])*
@@ -154,8 +153,7 @@ macro_rules! registers {
 
             #[inline(always)]
             fn spread(self, i: usize) -> Self {
-                // SAFETY: a value proves that the CPU has the instructions.
-                self.mul_few(Self(unsafe { Self::multipliers(i) }))
+                crate::kernel::aes::spread(self, i)
             }
 
             #[inline(always)]
@@ -180,28 +178,12 @@ macro_rules! registers {
 
             #[inline(always)]
             fn mul_alpha_each(self) -> Self {
-                let alpha = &crate::kernel::x86::registers::MULTIPLIERS.0[1];
-                // SAFETY: a value proves that the CPU has the instructions; the array has 16 bytes.
-                self.mul_few(unsafe { Self::broadcast(alpha.as_ptr().cast()) })
+                crate::kernel::aes::mul_alpha_each(self)
             }
 
             #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                // Multiply the halves to a 256-bit product. Its upper 128 bits are reduced by one
-                // multiplication with the reduction, and what still exceeds 128 bits by another.
-                // SAFETY: a value proves that the CPU has the instructions.
-                unsafe {
-                    let by = Self::multipliers(0);
-                    let (a, b) = (self.0, other.0);
-                    let low = $clmul::<0x00>(a, b);
-                    let middle = $xor($clmul::<0x01>(a, b), $clmul::<0x10>(a, b));
-                    let high = $xor($clmul::<0x11>(a, b), $shr::<8>(middle));
-                    let low = $xor(low, $shl::<8>(middle));
-                    let upper = $clmul::<0x11>(high, by);
-                    let over = $clmul::<0x11>(upper, by);
-                    let lower = $clmul::<0x10>(high, by);
-                    Self($xor($xor(low, lower), $xor($shl::<8>(upper), over)))
-                }
+                crate::kernel::aes::mul(self, other)
             }
 
             #[inline(always)]
@@ -212,82 +194,79 @@ macro_rules! registers {
 
             #[inline(always)]
             fn mul_alpha8(self) -> Self {
-                self.mul_alpha_bytes::<1, 15>()
+                crate::kernel::aes::mul_alpha_bytes::<Self, 1, 15>(self)
             }
 
             #[inline(always)]
             fn mul_pass(self) -> Self {
                 // α to the power `DEPTH · BLOCKS` is a shift by `BLOCKS` bytes.
                 const { assert!(crate::kernel::vector::DEPTH == 8) };
-                self.mul_alpha_bytes::<$blocks, { 16 - $blocks }>()
+                crate::kernel::aes::mul_alpha_bytes::<Self, $blocks, { 16 - $blocks }>(self)
             }
         }
 
-        impl $name {
-            /// The entries of `MULTIPLIERS` from `i · BLOCKS` on, one for each block of a register.
-            ///
-            /// # Safety
-            /// The CPU has the instructions.
+        impl crate::kernel::aes::Registers for $name {
+            const FIRST_KEY: usize = 1;
+            type InLoop<'a> = crate::kernel::aes::Stored<'a, Self>;
+
             #[inline(always)]
-            unsafe fn multipliers(i: usize) -> $raw {
-                let lanes = &crate::kernel::x86::registers::MULTIPLIERS.0[i * $blocks..][..$blocks];
-                // SAFETY: `lanes` has as many entries as a register has blocks.
-                unsafe { $load(lanes.as_ptr().cast()) }
+            unsafe fn sub_word(word: u32) -> u32 {
+                // SAFETY: the caller guarantees the instructions.
+                unsafe { crate::kernel::x86::registers::sub_word(word) }
             }
 
-            /// Multiplies each block by αⁿ with n < 8. `by` holds an entry of `MULTIPLIERS` for
-            /// each block.
             #[inline(always)]
-            fn mul_few(self, by: Self) -> Self {
-                // Multiply both halves by 2ⁿ. The product of the high half moves up by half a
-                // block, and the at most 7 bits that are shifted past the top are reduced.
+            unsafe fn inv_mix_columns(key: u128) -> u128 {
+                // SAFETY: the caller guarantees the instructions.
+                unsafe { crate::kernel::x86::registers::inv_mix_columns(key) }
+            }
+
+            #[inline(always)]
+            fn enter(self, first: Self) -> Self {
                 // SAFETY: a value proves that the CPU has the instructions.
-                unsafe {
-                    let low = $clmul::<0x00>(self.0, by.0);
-                    let high = $clmul::<0x01>(self.0, by.0);
-                    let over = $clmul::<0x11>(high, by.0);
-                    Self($xor($xor(low, $shl::<8>(high)), over))
-                }
+                Self(unsafe { $xor(self.0, first.0) })
             }
 
-            /// Multiplies each block by α to the power `8 · B`. `B + REST` is 16 and `B` at most 7.
             #[inline(always)]
-            fn mul_alpha_bytes<const B: i32, const REST: i32>(self) -> Self {
-                const { assert!(B + REST == 16 && B < 8) };
-                // The at most 7 bytes that are shifted past the top are multiplied by x⁷ + x² + x +
-                // 1.
-                // SAFETY: a value proves that the CPU has the instructions.
-                unsafe {
-                    let over = $shr::<REST>(self.0);
-                    let reduced = $clmul::<0x10>(over, Self::multipliers(0));
-                    Self($xor($shl::<B>(self.0), reduced))
-                }
-            }
-        }
-
-        impl crate::kernel::x86::registers::Registers for $name {
-            #[inline(always)]
-            fn aesenc(self, key: Self) -> Self {
+            fn encrypt(self, key: Self) -> Self {
                 // SAFETY: a value proves that the CPU has the instructions.
                 Self(unsafe { $enc(self.0, key.0) })
             }
 
             #[inline(always)]
-            fn aesenclast(self, key: Self) -> Self {
+            fn encrypt_last(self, _: Self, post: Self) -> Self {
                 // SAFETY: as above.
-                Self(unsafe { $enclast(self.0, key.0) })
+                Self(unsafe { $enclast(self.0, post.0) })
             }
 
             #[inline(always)]
-            fn aesdec(self, key: Self) -> Self {
+            fn decrypt(self, key: Self) -> Self {
                 // SAFETY: as above.
                 Self(unsafe { $dec(self.0, key.0) })
             }
 
             #[inline(always)]
-            fn aesdeclast(self, key: Self) -> Self {
+            fn decrypt_last(self, _: Self, post: Self) -> Self {
                 // SAFETY: as above.
-                Self(unsafe { $declast(self.0, key.0) })
+                Self(unsafe { $declast(self.0, post.0) })
+            }
+
+            #[inline(always)]
+            fn clmul<const HALVES: i32>(self, other: Self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $clmul::<HALVES>(self.0, other.0) })
+            }
+
+            #[inline(always)]
+            fn shl<const BYTES: i32>(self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $shl::<BYTES>(self.0) })
+            }
+
+            #[inline(always)]
+            fn shr<const BYTES: i32>(self) -> Self {
+                // SAFETY: as above.
+                Self(unsafe { $shr::<BYTES>(self.0) })
             }
         }
     };

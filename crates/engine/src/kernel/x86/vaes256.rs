@@ -10,10 +10,10 @@ use core::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_storeu_si256, _mm256_stream_si256, _mm256_xor_si256,
 };
 
-use super::{registers, ties};
+use super::registers;
 use crate::{
     detect::Vaes256,
-    kernel::entries::{kernel, of_size},
+    kernel::aes::{kernel, of_size, ties},
 };
 
 registers! {
@@ -74,4 +74,4 @@ fn exchanged([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
     ]
 }
 
-ties!(__m256i, ymm_reg, "avx2");
+ties!(__m256i, ymm_reg "", "avx2");

@@ -10,10 +10,10 @@ use core::arch::x86_64::{
     _mm512_stream_si512, _mm512_xor_si512,
 };
 
-use super::{registers, ties};
+use super::registers;
 use crate::{
     detect::Vaes512,
-    kernel::entries::{kernel, of_size},
+    kernel::aes::{kernel, of_size, ties},
 };
 
 registers! {
@@ -82,4 +82,4 @@ fn exchanged([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     ]
 }
 
-ties!(__m512i, zmm_reg, "avx512f");
+ties!(__m512i, zmm_reg "", "avx512f");

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Key expansion with AES instructions.
 
-use core::arch::x86_64::{
-    __m128i, _mm_aesimc_si128, _mm_aeskeygenassist_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
-    _mm_set1_epi32, _mm_storeu_si128,
-};
-
 use zeroize::Zeroize;
 
+use super::Registers;
 use crate::{
     gf128::mul_alpha8,
     key::{AesKey, KeySize},
@@ -21,9 +17,9 @@ use crate::{
 /// kernels read the schedules from memory: with 24 registers of data and masks there is no room for
 /// round keys, and one load for eight AES instructions costs nothing.
 pub(in crate::kernel) struct Expanded {
-    pub(super) size: KeySize,
+    pub(in crate::kernel) size: KeySize,
     /// Two schedules of [`SLOTS`] values each.
-    pub(super) schedules: SecretBytes,
+    pub(in crate::kernel) schedules: SecretBytes,
 }
 
 /// The number of round keys of AES-256: one before its 14 rounds and one for each.
@@ -31,18 +27,23 @@ const MAX_KEYS: usize = 15;
 
 // The values after the round keys; see `Permutation` for masks.
 /// The first round key ⊕ the last one.
-pub(super) const ENTER_MASKED: usize = MAX_KEYS;
+pub(super) const ACROSS: usize = MAX_KEYS;
 /// The constant to add to a mask after multiplying it by α⁸.
 pub(super) const ALPHA8: usize = MAX_KEYS + 1;
 /// The constant to add after multiplying it by the power of α of a pass.
 pub(super) const PASS: usize = MAX_KEYS + 2;
 
-pub(super) const SLOTS: usize = MAX_KEYS + 3;
+pub(in crate::kernel) const SLOTS: usize = MAX_KEYS + 3;
 
 impl Expanded {
-    /// Expands a key (FIPS 197, 5.2) for registers of `blocks` blocks.
-    #[target_feature(enable = "aes,sse4.1")]
-    pub(super) fn new(key: &AesKey, blocks: usize) -> Self {
+    /// Expands a key (FIPS 197, 5.2) for registers of type `V`.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `V`.
+    pub(in crate::kernel) unsafe fn new<V: Registers>(key: &AesKey) -> Self {
+        let blocks = V::BLOCKS;
+        // SAFETY: the caller guarantees the instructions.
+        let sub_word = |word| unsafe { V::sub_word(word) };
         let size = key.size();
         let (nk, rounds) = (size.bytes() / 4, size.rounds());
         let mut words = [0_u32; 4 * MAX_KEYS];
@@ -69,13 +70,14 @@ impl Expanded {
             values[1][rounds - i] = if i == 0 || i == rounds {
                 key
             } else {
-                inv_mix_columns(key)
+                // SAFETY: the caller guarantees the instructions.
+                unsafe { V::inv_mix_columns(key) }
             };
         }
         words.zeroize();
         for values in &mut values {
             let last = values[rounds];
-            values[ENTER_MASKED] = values[0] ^ last;
+            values[ACROSS] = values[0] ^ last;
             values[ALPHA8] = mul_alpha8(last) ^ last;
             values[PASS] = (0..blocks).fold(last, |k, _| mul_alpha8(k)) ^ last;
         }
@@ -90,23 +92,4 @@ impl Expanded {
         values.zeroize();
         Self { size, schedules }
     }
-}
-
-/// `InvMixColumns` (FIPS 197, 5.3.3) of a round key as a little-endian integer.
-#[target_feature(enable = "aes")]
-fn inv_mix_columns(key: u128) -> u128 {
-    let mut bytes = key.to_le_bytes();
-    // SAFETY: the array has 16 bytes.
-    unsafe {
-        let p = bytes.as_mut_ptr().cast();
-        _mm_storeu_si128(p, _mm_aesimc_si128(_mm_loadu_si128(p)));
-    }
-    u128::from_le_bytes(bytes)
-}
-
-#[target_feature(enable = "aes")]
-#[expect(clippy::cast_sign_loss, reason = "a bit pattern, not a number")]
-fn sub_word(word: u32) -> u32 {
-    let all: __m128i = _mm_set1_epi32(word.cast_signed());
-    _mm_cvtsi128_si32(_mm_aeskeygenassist_si128::<0>(all)) as u32
 }

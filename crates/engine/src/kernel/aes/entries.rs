@@ -11,13 +11,12 @@ macro_rules! of_size {
         }
     };
 }
-pub(super) use of_size;
+pub(in crate::kernel) use of_size;
 
 /// Defines a kernel: the modes for one width of registers, inside functions that enable its
 /// instructions.
 ///
-/// The macro is used in a module whose parent, that of the architecture, has `Expanded`, `Enc`,
-/// `Dec` and `lanes`.
+/// The macro is used once in a module, in which it defines a module `entry`.
 macro_rules! kernel {
     (
         $token:ty, $name:literal, $device:literal, $vector:ty, $most:literal chains,
@@ -25,7 +24,7 @@ macro_rules! kernel {
     ) => {
         impl crate::kernel::modes::Kernel for $token {
             const NAME: &'static str = $name;
-            type Key = super::Expanded;
+            type Key = crate::kernel::aes::Expanded;
 
             fn is_lost(key: &Self::Key) -> bool {
                 key.schedules.is_lost()
@@ -36,8 +35,8 @@ macro_rules! kernel {
             }
 
             fn expand(self, key: &crate::key::AesKey) -> Self::Key {
-                // SAFETY: every token proves that the CPU has AES and SSE4.1.
-                unsafe { Self::Key::new(key, <$vector as crate::kernel::vector::Vector>::BLOCKS) }
+                // SAFETY: the token proves that the CPU has the instructions.
+                unsafe { Self::Key::new::<$vector>(key) }
             }
 
             unsafe fn xts(
@@ -151,12 +150,12 @@ macro_rules! kernel {
         /// The CPU has the instructions, and at each lane's `at` at least `blocks` blocks remain.
         unsafe fn feedback<const R: usize>(
             form: crate::mode::ofb::Form,
-            lanes: &mut [crate::mode::ofb::Lane<'_, super::Expanded>],
+            lanes: &mut [crate::mode::ofb::Lane<'_, crate::kernel::aes::Expanded>],
             blocks: usize,
         ) {
             use crate::{
                 TweakSchedule,
-                kernel::vector::Vector,
+                kernel::{aes::Mixed, vector::Vector},
                 mode::ofb::{Alpha, Printed, Untweaked},
             };
             let schedule = form.tweaked.map(|(_, schedule)| schedule);
@@ -173,22 +172,19 @@ macro_rules! kernel {
                 (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
                 (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
             };
-            let mixed = super::lanes::Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
+            let mixed = Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
             // SAFETY: the caller guarantees it, as `# Safety` requires.
             unsafe { entry(form, &mixed, lanes, blocks) }
         }
 
         /// The functions into which all generic code is inlined.
         mod entry {
-            use super::{
-                super::{
-                    Dec, Enc, Expanded,
-                    lanes::{Mixed, Schedules},
-                },
-                *,
-            };
+            use super::*;
             use crate::{
-                kernel::vector::{DEPTH, Permutation},
+                kernel::{
+                    aes::{Dec, Enc, Expanded, Mixed, Schedules},
+                    vector::{DEPTH, Permutation},
+                },
                 mode::{
                     blocks::{self, Masked, Pointers},
                     cbc, ctr as counter, ecb,
@@ -207,8 +203,8 @@ macro_rules! kernel {
                 // SAFETY: this function enables the instructions of `$vector`; the caller
                 // guarantees the unit length.
                 unsafe {
-                    let tweak = Enc::<$vector, R>::of(tweak);
-                    xts::encrypt(&tweak, &Enc::<$vector, R>::of(data), run);
+                    let tweak = Enc::<$vector, R, _>::of(tweak);
+                    xts::encrypt(&tweak, &Enc::<$vector, R, _>::of(data), run);
                 }
             }
 
@@ -220,8 +216,8 @@ macro_rules! kernel {
             ) {
                 // SAFETY: as above.
                 unsafe {
-                    let tweak = Enc::<$vector, R>::of(tweak);
-                    xts::decrypt(&tweak, &Dec::<$vector, R>::of(data), run);
+                    let tweak = Enc::<$vector, R, _>::of(tweak);
+                    xts::decrypt(&tweak, &Dec::<$vector, R, _>::of(data), run);
                 }
             }
 
@@ -240,13 +236,13 @@ macro_rules! kernel {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Enc::<$vector, R>::of(key), run) }
+                unsafe { ecb::crypt(&Enc::<$vector, R, _>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Dec::<$vector, R>::of(key), run) }
+                unsafe { ecb::crypt(&Dec::<$vector, R, _>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
@@ -259,10 +255,10 @@ macro_rules! kernel {
                 unsafe {
                     // Not `map`: in a closure, `of` is not always inlined into this function.
                     let essiv = match essiv {
-                        Some(key) => Some(Enc::<$vector, 14>::of(key)),
+                        Some(key) => Some(Enc::<$vector, 14, _>::of(key)),
                         None => None,
                     };
-                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R>::of(data), run);
+                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R, _>::of(data), run);
                 }
             }
 
@@ -275,17 +271,17 @@ macro_rules! kernel {
                 // SAFETY: as above.
                 unsafe {
                     let essiv = match essiv {
-                        Some(key) => Some(Enc::<$vector, 14>::of(key)),
+                        Some(key) => Some(Enc::<$vector, 14, _>::of(key)),
                         None => None,
                     };
-                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R>::of(data), run);
+                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R, _>::of(data), run);
                 }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ctr<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { counter::crypt(&Enc::<$vector, R>::of(key), run) }
+                unsafe { counter::crypt(&Enc::<$vector, R, _>::of(key), run) }
             }
 
             #[target_feature(enable = $features)]
@@ -307,4 +303,4 @@ macro_rules! kernel {
         }
     };
 }
-pub(super) use kernel;
+pub(in crate::kernel) use kernel;

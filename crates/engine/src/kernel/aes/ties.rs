@@ -4,14 +4,14 @@
 /// Implements [`Vector::before`] and [`Vector::integer_before`]: an empty asm block takes both
 /// values, so the compiler must have computed `first` before it goes on with `later`.
 macro_rules! ties {
-    ($raw:ty, $class:ident, $feature:literal) => {
+    ($raw:ty, $class:ident $modifier:literal, $feature:literal) => {
         #[target_feature(enable = $feature)]
         #[inline]
         fn before(first: &mut $raw, later: &mut $raw) {
             // SAFETY: the block contains only a comment.
             unsafe {
                 core::arch::asm!(
-                    "/* {0} {1} */",
+                    concat!("/* {0", $modifier, "} {1", $modifier, "} */"),
                     inout($class) * first,
                     inout($class) * later,
                     options(pure, nomem, nostack, preserves_flags)
@@ -25,7 +25,7 @@ macro_rules! ties {
             // SAFETY: the block contains only a comment.
             unsafe {
                 core::arch::asm!(
-                    "/* {0} {1} */",
+                    concat!("/* {0} {1", $modifier, "} */"),
                     inout(reg) * first,
                     inout($class) * later,
                     options(pure, nomem, nostack, preserves_flags)
@@ -34,4 +34,4 @@ macro_rules! ties {
         }
     };
 }
-pub(super) use ties;
+pub(in crate::kernel) use ties;

@@ -5,7 +5,7 @@ use core::{marker::PhantomData, ptr};
 
 use super::{
     Expanded, Registers,
-    expanded::{ENTER_MASKED, SLOTS},
+    expanded::{ACROSS, SLOTS},
 };
 use crate::{
     mode::ofb::{Lane, LaneKeys, place},
@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// AES with `ROUNDS` rounds for lanes, with a separate schedule for each register.
-pub(super) struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
+pub(in crate::kernel) struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {
     slots: [*const u8; N],
     registers: PhantomData<(V, &'a Expanded)>,
 }
@@ -22,7 +22,11 @@ impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROU
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
-    pub(super) unsafe fn of(lanes: &[Lane<'a, Expanded>], chains: usize, mixed: &'a Mixed) -> Self {
+    pub(in crate::kernel) unsafe fn of(
+        lanes: &[Lane<'a, Expanded>],
+        chains: usize,
+        mixed: &'a Mixed,
+    ) -> Self {
         let len = SLOTS * 16 * V::BLOCKS;
         let mut slots = [ptr::null(); N];
         for (register, slots) in slots.iter_mut().enumerate() {
@@ -73,12 +77,13 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
 
     #[inline(always)]
     fn first(&self, register: usize) -> V {
-        self.slot(register, 0)
+        // SAFETY: the caller of `of` guarantees the instructions.
+        unsafe { V::zero() }.enter(self.slot(register, 0))
     }
 
     #[inline(always)]
     fn between(&self, register: usize) -> V {
-        self.slot(register, ENTER_MASKED)
+        self.slot(register, if V::FIRST_KEY == 1 { ACROSS } else { ROUNDS })
     }
 
     #[inline(always)]
@@ -86,7 +91,8 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
         const { assert!(ROUNDS == 10 || ROUNDS == 14) };
         for round in 1..ROUNDS {
             for register in 0..N {
-                x[register] = x[register].aesenc(self.slot(register, round));
+                let key = self.slot(register, round - 1 + V::FIRST_KEY);
+                x[register] = x[register].encrypt(key);
                 if register > 0 {
                     // Fixes this order. A compiler that emitted all rounds of one register before
                     // those of the next would rely on the processor to look that far ahead.
@@ -99,13 +105,13 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
     }
 
     #[inline(always)]
-    fn last_round(x: V, post: V) -> V {
-        x.aesenclast(post)
+    fn last_round(&self, register: usize, x: V, post: V) -> V {
+        x.encrypt_last(self.slot(register, ROUNDS - 1 + V::FIRST_KEY), post)
     }
 }
 
 /// The schedules of registers in which lanes have different keys.
-pub(super) struct Mixed {
+pub(in crate::kernel) struct Mixed {
     /// For each chain and register, its index in `schedules` if its lanes have different keys.
     places: [[Option<usize>; 8]; 2],
     /// Each has the layout of the first half of [`Expanded::schedules`]. It is allocated only if
@@ -116,7 +122,11 @@ pub(super) struct Mixed {
 }
 
 impl Mixed {
-    pub(super) fn of(lanes: &[Lane<'_, Expanded>], chains: usize, blocks: usize) -> Self {
+    pub(in crate::kernel) fn of(
+        lanes: &[Lane<'_, Expanded>],
+        chains: usize,
+        blocks: usize,
+    ) -> Self {
         let mut places = [[None; 8]; 2];
         let mut count = 0;
         for (chain, places) in places.iter_mut().enumerate().take(chains) {
