@@ -37,8 +37,8 @@ pub mod vectors;
 pub use random::Random;
 
 /// All names that the command line's `--engine` accepts, except `auto`.
-const ENGINES: [&str; 7] = [
-    "portable", "aesni", "vaes256", "vaes512", "opencl", "cuda", "fpga",
+const ENGINES: [&str; 9] = [
+    "portable", "aesni", "vaes256", "vaes512", "aesce", "aeseor3", "opencl", "cuda", "fpga",
 ];
 
 /// The variable that lists the backends that must be available.
