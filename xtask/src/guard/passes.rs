@@ -53,7 +53,7 @@ aesni    ctr          10      8       0         2      8       80   95      27  
 aesni    ctr          14      8       0         2      8       112  98      27      11      11
 aesni    decrypt      10      8       0         2      8       80   44      11      0       0
 aesni    decrypt      10      8       8         1      8       80   119     26      10      15
-aesni    decrypt      10      16      0         2      8       80   78      136     6       29
+aesni    decrypt      10      16      0         2      8       80   79      134     4       41
 aesni    decrypt      14      8       0         2      8       112  48      11      0       0
 aesni    decrypt      14      8       8         1      8       112  124     26      11      15
 aesni    decrypt      14      16      0         2      8       112  82      136     6       29
