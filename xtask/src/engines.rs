@@ -9,8 +9,11 @@ use std::fs;
 
 use crate::process;
 
-/// The kernels for x86-64, with the names of their instructions in `/proc/cpuinfo`.
-const KERNELS: [(&str, &[&str]); 3] = [
+/// The kernels for x86-64 and for `AArch64`, with the names of their instructions in
+/// `/proc/cpuinfo`, which are different on the two.
+const KERNELS: [(&str, &[&str]); 5] = [
+    ("aesce", &["asimd", "aes", "pmull"]),
+    ("aeseor3", &["asimd", "aes", "pmull", "sha3"]),
     ("aesni", &["aes", "pclmulqdq", "sse4_1"]),
     (
         "vaes256",
@@ -51,17 +54,10 @@ pub struct Engines {
 
 impl Engines {
     pub fn of_this_machine() -> Result<Self, String> {
-        let mut engines = if cfg!(target_arch = "x86_64") {
-            let path = "/proc/cpuinfo";
-            let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
-            Self::of_flags(&text).ok_or(format!("{path} has no line \"flags\""))?
-        } else {
-            let absent = KERNELS.map(|(name, _)| (name, "the CPU is not x86-64".to_owned()));
-            Self {
-                required: vec!["portable", "opencl"],
-                absent: absent.to_vec(),
-            }
-        };
+        let path = "/proc/cpuinfo";
+        let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+        let mut engines =
+            Self::of_flags(&text).ok_or(format!("{path} has no line \"flags\" or \"Features\""))?;
         let query = ["--query-gpu=compute_cap", "--format=csv,noheader"];
         let found = process::output(process::command("nvidia-smi").args(query));
         if has_gpu_for_cuda(&found.unwrap_or_default()) {
@@ -75,7 +71,8 @@ impl Engines {
 
     /// Reads the text of `/proc/cpuinfo`.
     fn of_flags(cpuinfo: &str) -> Option<Self> {
-        let line = cpuinfo.lines().find(|line| line.starts_with("flags"))?;
+        let is_it = |line: &&str| line.starts_with("flags") || line.starts_with("Features");
+        let line = cpuinfo.lines().find(is_it)?;
         let flags: Vec<&str> = line.split_once(':')?.1.split_whitespace().collect();
         let mut engines = Self {
             required: vec!["portable", "opencl"],
@@ -132,5 +129,9 @@ mod tests {
         assert!(has_gpu_for_cuda("6.1\n9.0\n") && !has_gpu_for_cuda("6.1\n"));
         assert!(!has_gpu_for_cuda("") && !has_gpu_for_cuda("No devices were found\n"));
         assert!(Engines::of_flags("processor: 0\n").is_none());
+
+        let neoverse = "processor\t: 0\nFeatures\t: fp asimd aes pmull sha1 sha3\n";
+        let neoverse = Engines::of_flags(neoverse).unwrap();
+        assert_eq!(neoverse.names(), "portable,opencl,aesce,aeseor3");
     }
 }

@@ -5,6 +5,7 @@
 //!
 //! This crate has no dependencies, so that a newcomer's first command builds in seconds.
 
+mod aarch64;
 mod bindings_c;
 mod bindings_python;
 mod checks;
@@ -44,7 +45,7 @@ use steps::{Steps, Work};
 const USAGE: &str = "\
 usage: cargo xtask test [--long]    set up what the tests need, and run them all; --long adds the
                                     cases that take hours, the proofs of the FPGA core, the page of a
-                                    report, and emulate if the CPU has no AVX-512
+                                    report, emulate aarch64, and emulate if the CPU has no AVX-512
        cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, c, python,
                                     kernels, rtl or page
        cargo xtask ci               run the tests and every other check that a change must pass
@@ -58,6 +59,9 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
                                     static programs, Debian packages and an image for containers
        cargo xtask dist --check     make the Debian packages only; install, use and remove them
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
+       cargo xtask emulate aarch64 [--long]
+                                    test the kernels for AArch64 in QEMU; --long adds all cases and
+                                    the whole program
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
        cargo xtask readme           run the commands of README.md
@@ -134,6 +138,11 @@ fn main() -> ExitCode {
         ["kernels"] | ["test", "kernels"] => part("kernels", &Need::for_kernels(), kernels::steps),
         ["kernels", "--write"] => part("kernels", &Need::for_kernels(), kernels::write),
         ["emulate"] => part("emulate", &Need::for_emulate(), emulate::steps),
+        ["emulate", "aarch64"] | ["emulate", "aarch64", "--long"] => {
+            part("emulate", &Need::for_aarch64(), |s| {
+                s.run(aarch64::IN_QEMU, aarch64::test);
+            })
+        }
         ["fuzz"] => part("fuzz", &Need::for_fuzz(), |s| fuzz(s, FUZZ_SECONDS)),
         ["ci"] => part("ci", &Need::for_ci(), ci),
         ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
@@ -166,6 +175,7 @@ fn needs_of_tests() -> Vec<Need> {
     let mut needs = Need::for_tests();
     if process::is_long() {
         needs.extend(Need::for_page());
+        needs.extend(Need::for_aarch64());
         if emulate::is_needed() {
             needs.extend(Need::for_emulate());
         }
@@ -250,9 +260,9 @@ fn engines_as_built(steps: &mut Steps) {
 }
 
 /// Builds and runs all tests of the workspace, those of the libraries for other languages, and the
-/// benches of the FPGA core. `with_page` also makes a report and checks its page. `others` are steps
-/// that need nothing of these. Returns whether the tests were built.
-fn workspace_tests(steps: &mut Steps, with_page: bool, others: impl FnOnce(&mut Steps)) -> bool {
+/// benches of the FPGA core. `with_more` also makes a report and checks its page, and runs the kernels
+/// for `AArch64`. `others` are steps that need nothing of these. Returns whether the tests were built.
+fn workspace_tests(steps: &mut Steps, with_more: bool, others: impl FnOnce(&mut Steps)) -> bool {
     let is_built = steps.run("tests: build", || {
         process::run(process::cargo_workspace("test").arg("--no-run"))?;
         process::build_libraries(None)
@@ -266,8 +276,9 @@ fn workspace_tests(steps: &mut Steps, with_page: bool, others: impl FnOnce(&mut 
             (LIBRARY_FOR_C, Box::new(|| bindings_c::test(None))),
             (PYTHON_MODULE, Box::new(|| bindings_python::test(None))),
         ];
-        if with_page {
+        if with_more {
             beside.push((page::MAKE, Box::new(page::make)));
+            beside.push((aarch64::IN_QEMU, Box::new(aarch64::test)));
         }
         steps.run_beside(beside, |steps| {
             rust_tests(steps, None);

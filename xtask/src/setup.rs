@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    guard, page,
+    aarch64, guard, page,
     process::{self, cargo, command, find},
 };
 
@@ -267,10 +267,39 @@ impl Need {
         needs.into_iter().chain(Self::for_rtl()).collect()
     }
 
+    /// Returns what `cargo xtask emulate aarch64` needs. The path of the C library is Debian's.
+    pub fn for_aarch64() -> Vec<Self> {
+        if cfg!(target_arch = "aarch64") {
+            return Vec::new();
+        }
+        let gcc = Packages::same("gcc-aarch64-linux-gnu");
+        vec![
+            Self::programs(
+                &["qemu-aarch64"],
+                Packages::same("qemu-user").suse("qemu-linux-user"),
+            ),
+            Self::programs(
+                &[aarch64::LINKER],
+                gcc.arch("aarch64-linux-gnu-gcc")
+                    .suse("cross-aarch64-gcc14"),
+            ),
+            Self {
+                what: format!("the C library for AArch64 in {}", aarch64::SYSROOT),
+                is_there: Box::new(aarch64::has_libc),
+                packages: Packages::same("libc6-dev-arm64-cross").arch("aarch64-linux-gnu-glibc"),
+            },
+            Self::programs(
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+        ]
+    }
+
     /// Returns what `cargo xtask ci` needs. Some checks use Git to list files.
     pub fn for_ci() -> Vec<Self> {
         let mut needs = Self::for_tests();
         needs.extend(Self::for_page());
+        needs.extend(Self::for_aarch64());
         needs.push(Self::programs(&["git"], Packages::same("git")));
         needs.extend(Self::for_packages());
         needs.extend(Self::for_guard());

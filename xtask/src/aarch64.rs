@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests the kernels for `AArch64` in QEMU, which runs a program of another architecture under this
+//! machine's Linux. QEMU checks what a program computes. It says nothing about its time.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::{
+    folder,
+    process::{self, cargo, command},
+    setup,
+};
+
+/// The name of the step.
+pub const IN_QEMU: &str = "AArch64 in QEMU";
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// Where Debian's package of the C library for `AArch64` lies.
+pub const SYSROOT: &str = "/usr/aarch64-linux-gnu";
+
+/// A CPU of QEMU with every instruction, and one without those of SHA-3.
+const ALL: &str = "max";
+const WITHOUT_SHA3: &str = "cortex-a72";
+
+/// What the test `identity` prints on a CPU without SHA-3.
+const NO_SHA3: &str = "the engine aeseor3 is not available: this CPU has no sha3";
+
+/// Tests of what QEMU's user mode does not emulate: memory that Linux wipes in a forked child.
+const BEYOND_QEMU: [&str; 2] = [
+    "kernel::tests::a_forked_child_does_not_encrypt_with_zeros",
+    "secret::tests::pages_are_locked_and_left_out_of_dumps",
+];
+
+/// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, the
+/// tests of the engine, and the whole program.
+pub fn test() -> Result<String, String> {
+    if cfg!(target_arch = "aarch64") {
+        return Ok("this is AArch64, and the other tests use its kernels".to_owned());
+    }
+    setup::ensure_target(TARGET)?;
+    let few = "test --package luxor-engine --package luxor-conformance --test registers \
+               --test aarch64_few";
+    let (mut count, _) = tests(on(few, ALL, "aesce,aeseor3,portable"))?;
+    let mut older = on(few, WITHOUT_SHA3, "aesce,portable");
+    older.args(["--", "--nocapture", "identity"]);
+    let (_, said) = tests(older)?;
+    if !said.contains(NO_SHA3) {
+        return Err(format!("on {WITHOUT_SHA3} no test printed \"{NO_SHA3}\""));
+    }
+    if !process::is_long() {
+        return Ok(format!(
+            "{count} tests; --long adds the program and all cases"
+        ));
+    }
+    let mut engine = on("test --package luxor-engine --lib", ALL, "");
+    engine.arg("--");
+    engine.args(BEYOND_QEMU.map(|name| format!("--skip={name}")));
+    count += tests(engine)?.0;
+    let all = "test --package luxor-conformance --test aesce --test aeseor3";
+    count += tests(on(all, ALL, "aesce,aeseor3,portable"))?.0;
+    program()?;
+    Ok(format!("{count} tests, and volumes of the program"))
+}
+
+/// Returns a subcommand of Cargo for the target, whose programs run on `cpu` and must find the
+/// engines `required`.
+fn on(subcommand: &str, cpu: &str, required: &str) -> Command {
+    let mut cargo = cargo(subcommand);
+    let runner = format!("qemu-aarch64 -L {SYSROOT} -cpu {cpu}");
+    cargo.args(["--locked", "--target", TARGET]);
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    cargo.env("LUXOR_REQUIRE_ENGINES", required);
+    cargo
+}
+
+/// The C compiler that links programs for the target.
+pub const LINKER: &str = "aarch64-linux-gnu-gcc";
+
+/// Runs a `cargo test`, and returns the number of tests that passed and what they printed.
+fn tests(mut command: Command) -> Result<(usize, String), String> {
+    eprintln!("$ {}", process::line(&command));
+    let said = process::output(&mut command)?;
+    println!("{said}");
+    match passed(&said) {
+        0 => Err(format!("{}: no tests ran", process::line(&command))),
+        count => Ok((count, said)),
+    }
+}
+
+/// Adds up the results of the test programs.
+fn passed(said: &str) -> usize {
+    said.lines()
+        .filter_map(|line| {
+            line.strip_prefix("test result: ok. ")?
+                .split_once(" passed")
+        })
+        .filter_map(|(count, _)| count.parse::<usize>().ok())
+        .sum()
+}
+
+/// A volume that the program encrypts in QEMU is opened by the program of this machine and by
+/// cryptsetup, and the other way round.
+fn program() -> Result<(), String> {
+    let build = "build --package luxor-cli";
+    process::run(on(build, ALL, ""))?;
+    process::run(cargo(build).arg("--locked"))?;
+    let folder = folder("target", "aarch64")?;
+    let byte = |i: u32| i.wrapping_mul(0x9e37_79b9).to_be_bytes()[0];
+    let plain: Vec<u8> = (0..3_000_001).map(byte).collect();
+    write(&folder.join("plain"), &plain)?;
+    write(&folder.join("key"), b"a passphrase")?;
+    let here = process::root().join("target/debug/luxor");
+    let there = process::root().join(format!("target/{TARGET}/debug/luxor"));
+    let in_qemu = |cpu: &str| {
+        let mut qemu = command("qemu-aarch64");
+        qemu.args(["-L", SYSROOT, "-cpu", cpu]).arg(&there);
+        qemu
+    };
+    for (encrypts, decrypts) in [
+        (in_qemu(ALL), command(&here)),
+        (in_qemu(WITHOUT_SHA3), command(&here)),
+        (command(&here), in_qemu(ALL)),
+    ] {
+        for output in ["volume", "decrypted"] {
+            // It does not exist the first time.
+            let _ = fs::remove_file(folder.join(output));
+        }
+        let run = |mut luxor: Command, args: &str| {
+            process::run(luxor.current_dir(&folder).args(args.split(' ')))
+        };
+        let cost = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+        run(
+            encrypts,
+            &format!("encrypt --key-file key {cost} plain volume"),
+        )?;
+        run(decrypts, "decrypt --key-file key volume decrypted")?;
+        run(
+            command("cryptsetup"),
+            "open --test-passphrase --key-file key volume",
+        )?;
+        let path = folder.join("decrypted");
+        if fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))? != plain {
+            return Err(format!("{} differs from plain beside it", path.display()));
+        }
+    }
+    Ok(())
+}
+
+fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
+    fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// Whether the loader of the C library for `AArch64` is installed.
+pub fn has_libc() -> bool {
+    Path::new(SYSROOT)
+        .join("lib/ld-linux-aarch64.so.1")
+        .is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn tests_of_all_programs_count() {
+        let result = |n| format!("test result: ok. {n} passed; 0 failed; 0 ignored\n");
+        let said = format!("running 2 tests\n{}noise\n{}", result(2), result(30));
+        assert_eq!(super::passed(&said), 32);
+        assert_eq!(
+            super::passed("test result: FAILED. 3 passed; 1 failed\n"),
+            0
+        );
+    }
+}
