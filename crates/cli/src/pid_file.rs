@@ -3,7 +3,6 @@
 //!
 //! The process locks its file. The lock distinguishes it from a file that a crash left behind and
 //! that contains an ID which another process may have by now.
-//! number another process may have by now.
 
 use std::{
     fs::{self, File, Metadata, OpenOptions},

@@ -191,13 +191,7 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
     let volume = &args.volume;
     match place {
         Ok(header) => luxor::encrypt_in_place(volume, header, &new, secret, options, library)
-            .map_err(|error| {
-                if header.exists() {
-                    interrupted(error, header, volume)
-                } else {
-                    error
-                }
-            }),
+            .map_err(|error| interrupted(error, header, volume)),
         Err(size) => {
             luxor::encrypt_with_header_in_front(volume, size, &new, secret, options, library)
         }

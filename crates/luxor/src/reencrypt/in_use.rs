@@ -93,7 +93,7 @@ pub fn reencrypt_in_use(
     let len = header.file_length().unwrap_or(u64::MAX);
     let mut zones = reencryption.resume(Some(options.zone.unwrap_or(ZONE)))?;
     if !zones.is_protected() {
-        let text = "nothing protects its zones (resilience none), which nobody may use meanwhile";
+        let text = "nothing protects its zones (resilience none), so it cannot be used meanwhile";
         return Err(only_offline(text));
     }
     let lock = Arc::new(lock);

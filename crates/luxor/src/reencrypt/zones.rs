@@ -649,7 +649,7 @@ fn luks2(header: &mut VolumeHeader) -> &mut Luks2Header {
     header.luks2_mut().expect("it is LUKS2")
 }
 
-/// Returns what the user is told when it waits because of `error`.
+/// Returns the warning for a wait that is due to `error`.
 pub(super) fn waits(error: &Error) -> String {
     format!("{}, and the re-encryption waits", error.message())
 }
