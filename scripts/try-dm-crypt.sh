@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Opens volumes of the program $1 with cryptsetup and dm-crypt, also in every state of a
 # re-encryption, of an encryption in place and of a decryption in place. cryptsetup continues what Luxor
-# has begun, while the volume is active, and Luxor continues what cryptsetup has begun on an active volume. QEMU emulates the machine with dm-crypt,
-# and this script is also the first program there. Its files are in target/dm-crypt.
+# has begun, while the volume is active, and Luxor continues what cryptsetup has begun on an active
+# volume. QEMU emulates the machine with dm-crypt, and this script is also the first program there. Its
+# files are in target/dm-crypt.
 set -eu
 
 cheap='--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000'
@@ -24,6 +25,15 @@ state() {
             ;;
         *) echo none ;;
     esac
+}
+
+# Ends this script unless the volume $name, with the header $header, is in the state $goal.
+must_be_in_goal() {
+    now=$(state "$header")
+    if [ "$now" != "$goal" ]; then
+        echo "$name: the state of the re-encryption is $now instead of $goal" >&2
+        exit 1
+    fi
 }
 
 # Runs a command until the header $2 is in the state $1, and leaves it stopped, as $process.
@@ -151,11 +161,7 @@ reencrypt() {
         between) stop_in between "$header" "$@" && end TERM ;;
         zone) stop_in zone "$header" "$@" && end KILL ;;
     esac >>log 2>&1
-    now=$(state "$header")
-    if [ "$now" != "$goal" ]; then
-        echo "$name: the state of the re-encryption is $now instead of $goal" >&2
-        exit 1
-    fi
+    must_be_in_goal
 }
 
 # Makes an encryption of plain data with a detached header, in the state $3.
@@ -189,11 +195,7 @@ in_place() {
         else
             end KILL
         fi >>log 2>&1
-        now=$(state "$header")
-        if [ "$now" != "$goal" ]; then
-            echo "$name: the state of the re-encryption is $now instead of $goal" >&2
-            exit 1
-        fi
+        must_be_in_goal
     fi
 }
 
