@@ -11,7 +11,7 @@ use luxor_files::{
     locks::{Access, LockError},
     path_name,
 };
-use luxor_luks::{ConvertError, HeaderRepairError, ReadError, VolumeReadError};
+use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, ReadError, VolumeReadError};
 
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
@@ -122,6 +122,9 @@ fn hint(error: &Error) -> Option<String> {
             }
             _ => None,
         };
+    }
+    if let Some(ChangeError::Reencrypting) = source.downcast_ref() {
+        return Some("Finish it first: luxor reencrypt.".to_owned());
     }
     if let Some(error) = source.downcast_ref() {
         return match error {

@@ -8,6 +8,7 @@ use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::{brief, brief_list};
 
 use crate::{
+    ChangeError,
     luks1_error::Luks1Error,
     luks2::{
         binary_header::{self, CopyKind},
@@ -329,8 +330,10 @@ fn damaged_copies(header: &VolumeHeader) -> Vec<(CopyKind, CopyError)> {
 }
 
 fn requirements(owner: &'static str, header: &VolumeHeader) -> Option<Misfit> {
-    let names = header.requirements().to_vec();
-    (!names.is_empty()).then_some(Misfit::Requirements { owner, names })
+    match header.luks2()?.check_changeable().err()? {
+        ChangeError::Requirements { names } => Some(Misfit::Requirements { owner, names }),
+        _ => Some(Misfit::Reencrypting { owner }),
+    }
 }
 
 /// Returns how the backup's header differs from the `present` one.
@@ -413,8 +416,7 @@ pub enum Misfit {
     /// The two copies in the backup differ, and only one of them was checked.
     #[error("the two copies of the header in the backup differ")]
     CopiesDiffer,
-    /// The backup or the volume has requirements, such as a re-encryption underway, which only the
-    /// present header describes correctly.
+    /// The backup or the volume has requirements, which only the present header describes correctly.
     #[error(
         "{owner} requires {}, which this version does not support",
         brief_list(names)
@@ -424,6 +426,15 @@ pub enum Misfit {
         owner: &'static str,
         /// The names of the requirements.
         names: Vec<String>,
+    },
+    /// A re-encryption of the volume was under way when the backup was made, or is now.
+    #[error(
+        "{owner} is in the midst of a re-encryption, and only the present header says how far that has \
+         come"
+    )]
+    Reencrypting {
+        /// `the backup` or `the volume`.
+        owner: &'static str,
     },
     /// The volume has a header, but this version cannot compare it with the backup's.
     #[error("the present header cannot be compared with the backup: {error}")]
@@ -524,6 +535,7 @@ impl Misfit {
             Self::DamagedCopy { .. }
             | Self::CopiesDiffer
             | Self::Requirements { .. }
+            | Self::Reencrypting { .. }
             | Self::Unsupported { .. }
             | Self::DataOffset { .. }
             | Self::KeyLen { .. }

@@ -2,7 +2,7 @@
 //! Checks whether a volume is intact.
 
 use luxor_files::Escaped;
-use luxor_luks::{Luks2Header, UnlockError, VolumeHeader};
+use luxor_luks::{Luks2Header, ReencryptionProgress, UnlockError, VolumeHeader};
 
 use crate::Volume;
 
@@ -26,7 +26,7 @@ impl Volume {
                 let words = "header: good (LUKS1: one copy, no checksum)";
                 found.good.push(words.into());
             }
-            Some(header) => found.metadata(header),
+            Some(header) => found.metadata(header, self.reencryption_progress().as_ref()),
         }
         if found.damage.is_empty() {
             let warnings = self.header.warnings().iter();
@@ -42,7 +42,7 @@ impl Volume {
 }
 
 impl Findings {
-    fn metadata(&mut self, header: &Luks2Header) {
+    fn metadata(&mut self, header: &Luks2Header, progress: Option<&ReencryptionProgress>) {
         let description = header.describe();
         for copy in description.copies {
             let name = copy.kind.name();
@@ -61,8 +61,9 @@ impl Findings {
             ));
         }
         if let Some((number, keyslot)) = description.reencrypt {
+            let progress = progress.map_or(String::new(), |done| format!(", done: {done}"));
             self.good.push(format!(
-                "re-encryption: under way (keyslot {number}, mode {}, {}, resilience {})",
+                "re-encryption: under way (keyslot {number}, mode {}, {}, resilience {}){progress}",
                 keyslot.mode.name(),
                 keyslot.direction.name(),
                 keyslot.resilience.name()

@@ -55,6 +55,7 @@ impl Volume {
         options: &KeyOptions,
         context: &Context,
     ) -> Result<u32> {
+        self.check_changeable()?;
         if let Some(number) = number {
             self.check_new_keyslot(number)?;
         }
@@ -91,6 +92,7 @@ impl Volume {
             let message = format!("{}: LUKS1 has no unbound keyslots; LUKS2 has", self.name());
             return Err(Error::failure(message));
         }
+        self.check_changeable()?;
         if let Some(number) = number {
             self.check_new_keyslot(number)?;
         }
@@ -123,6 +125,7 @@ impl Volume {
         options: &KeyOptions,
         context: &Context,
     ) -> Result<u32> {
+        self.check_changeable()?;
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, old) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
@@ -153,6 +156,7 @@ impl Volume {
         unlock: &UnlockOptions,
         context: &Context,
     ) -> Result<u32> {
+        self.check_changeable()?;
         let engine = Engine::select(context, Mode::Xts)?;
         let (unlocked, _) = self.unlock(secrets, &*engine.backend, unlock, context)?;
         let number = unlocked.keyslot;
@@ -178,6 +182,7 @@ impl Volume {
         unlock: &UnlockOptions,
         context: &Context,
     ) -> Result<()> {
+        self.check_changeable()?;
         self.check_removal(number, last)?;
         if let Some(secrets) = secrets {
             let mut keyslots = self.header.data_keyslots();

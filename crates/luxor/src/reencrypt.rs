@@ -27,8 +27,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    Luks2Header, PbkdfOptions, ReencryptMode, ReencryptionState, Resilience, SegmentEntry,
-    SegmentKind, UnlockOptions, Unlocked, VolumeHeader,
+    Luks2Header, PbkdfOptions, ReencryptMode, ReencryptionProgress, ReencryptionState, Resilience,
+    SegmentEntry, SegmentKind, UnlockOptions, Unlocked, VolumeHeader,
 };
 use luxor_sector::{SectorSize, Storage};
 use luxor_volume::{HashAlgorithm, VolumeKey};
@@ -224,6 +224,36 @@ fn begin_or_continue(
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     let zones = reencryption.resume(options.zone)?;
     zones.run(|| cut_off(data, end)).map(|()| mode)
+}
+
+impl Volume {
+    /// Returns the re-encryption that is under way.
+    ///
+    /// # Errors
+    /// Fails when there is none, and when this version does not support its state.
+    pub(crate) fn reencryption(&self, data_len: u64) -> Result<ReencryptionState> {
+        let failed =
+            |error: &dyn std::error::Error| Error::failure(format!("{}: {error}", self.name()));
+        let state = self
+            .header
+            .luks2()
+            .map(|luks2| luks2.reencryption(data_len));
+        let state = state.transpose().map_err(|error| failed(&error))?;
+        let none = || Error::failure(format!("{}: no re-encryption is under way", self.name()));
+        state.flatten().ok_or_else(none)
+    }
+
+    /// Returns how far a re-encryption has come. `None` if there is none, if this version does not support
+    /// its state, or if the length of the data is not known.
+    #[must_use]
+    pub fn reencryption_progress(&self) -> Option<ReencryptionProgress> {
+        let (luks2, len) = (self.header.luks2()?, self.storage_len()?);
+        let len = luks2
+            .data_len(len)
+            .ok()
+            .filter(|_| !self.is_without_data())?;
+        Some(luks2.reencryption(len).ok()??.progress)
+    }
 }
 
 /// Begins a re-encryption, or finds the one that has begun.

@@ -52,6 +52,7 @@ pub fn resize(
     if shrink {
         opened.accept_cut_off();
     }
+    opened.check_changeable()?;
     let _no_reencryption = opened.keep_reencryptions_out()?;
     let storage_len = data.len()?;
     let before = opened.plaintext_len().map_err(|error| {

@@ -17,7 +17,7 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, LuksVersion, ReencryptionState, TrailerKey, UnlockError, UnlockOptions, Unlocked,
+    ChangeError, Luks2Header, LuksVersion, TrailerKey, UnlockError, UnlockOptions, Unlocked,
     VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::{
@@ -301,6 +301,20 @@ impl Volume {
         self.lock_to_change(context)?.change(change)
     }
 
+    /// Checks that the metadata require nothing that forbids changes. Every change does this too, but
+    /// only after the user was asked for secrets.
+    ///
+    /// # Errors
+    /// Fails during a re-encryption (the source is [`ChangeError::Reencrypting`]), and when the metadata
+    /// have a requirement that this version does not know.
+    pub fn check_changeable(&self) -> Result<()> {
+        let changeable = self
+            .header
+            .luks2()
+            .map_or(Ok(()), Luks2Header::check_changeable);
+        changeable.map_err(|error| failed(&self.path, error))
+    }
+
     /// Locks the metadata for one or more changes.
     pub(crate) fn lock_to_change(&mut self, context: &Context) -> Result<LockedMetadata<'_>> {
         Ok(LockedMetadata {
@@ -383,22 +397,6 @@ impl Volume {
                 NotLocked { path, source }.into()
             }
         }
-    }
-
-    /// Returns the re-encryption that is under way.
-    ///
-    /// # Errors
-    /// Fails when there is none, and when this version does not support its state.
-    pub(crate) fn reencryption(&self, data_len: u64) -> Result<ReencryptionState> {
-        let failed =
-            |error: &dyn std::error::Error| Error::failure(format!("{}: {error}", self.name()));
-        let state = self
-            .header
-            .luks2()
-            .map(|luks2| luks2.reencryption(data_len));
-        let state = state.transpose().map_err(|error| failed(&error))?;
-        let none = || Error::failure(format!("{}: no re-encryption is under way", self.name()));
-        state.flatten().ok_or_else(none)
     }
 
     /// Whether the data are in another file than the metadata.

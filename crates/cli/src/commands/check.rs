@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor check`.
 
-use luxor::{Engine, KeyScope};
+use luxor::{Engine, KeyScope, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
-use luxor_luks::Unlocked;
+use luxor_luks::{ReencryptionProgress, Unlocked};
 use serde::Serialize;
 
 use crate::{
@@ -67,6 +67,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
             good: &found.good,
             damage: &found.damage,
             key_scopes: scopes.into_iter().map(KeyScopeOfDigest::from).collect(),
+            reencryption: reencryption(&volume),
             keys,
         };
         let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
@@ -111,6 +112,8 @@ struct Report<'a> {
     damage: &'a [String],
     /// How much each key encrypts.
     key_scopes: Vec<KeyScopeOfDigest>,
+    /// What is being done to the data, if anything is.
+    reencryption: Option<UnderWay>,
     /// The volume keys that the secret opened.
     keys: &'a [OpenedKey],
 }
@@ -136,6 +139,33 @@ impl From<(u32, KeyScope)> for KeyScopeOfDigest {
             maximum_blocks: KeyScope::MAXIMUM.blocks,
         }
     }
+}
+
+/// A re-encryption that is under way.
+#[derive(Debug, Serialize)]
+struct UnderWay {
+    /// The keyslot with its state.
+    keyslot: u32,
+    mode: &'static str,
+    direction: &'static str,
+    resilience: &'static str,
+    /// The number of bytes that are done. `None` if the length of the data is not known.
+    done: Option<u64>,
+    /// The length of the data in bytes.
+    length: Option<u64>,
+}
+
+fn reencryption(volume: &Volume) -> Option<UnderWay> {
+    let (number, keyslot) = volume.header.luks2()?.describe().reencrypt?;
+    let progress = volume.reencryption_progress();
+    Some(UnderWay {
+        keyslot: *number,
+        mode: keyslot.mode.name(),
+        direction: keyslot.direction.name(),
+        resilience: keyslot.resilience.name(),
+        done: progress.as_ref().map(ReencryptionProgress::done),
+        length: progress.as_ref().map(ReencryptionProgress::len),
+    })
 }
 
 #[derive(Debug, Serialize)]

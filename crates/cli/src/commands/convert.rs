@@ -25,6 +25,7 @@ pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
             "{shown} is already a {version} volume"
         )));
     }
+    volume.check_changeable()?;
     if !args.batch_mode {
         let warning = format!(
             "The header of {shown} will be rewritten in the other format. Make a backup of it \

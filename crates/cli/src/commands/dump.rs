@@ -15,7 +15,8 @@ use luxor_engine::SecretBytes;
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
-    Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token, VolumeHeader,
+    ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token,
+    VolumeHeader,
 };
 
 use crate::{
@@ -75,7 +76,10 @@ fn text(volume: &Volume) -> String {
     let scopes = volume.key_scopes().unwrap_or_default();
     match &volume.header {
         VolumeHeader::Luks1(header) => luks1_text(&name, &header.describe(), scopes.get(&0)),
-        VolumeHeader::Luks2(header) => luks2_text(&name, &header.describe(), &scopes),
+        VolumeHeader::Luks2(header) => {
+            let progress = volume.reencryption_progress();
+            luks2_text(&name, &header.describe(), &scopes, progress.as_ref())
+        }
     }
 }
 
@@ -168,7 +172,12 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>, scope: Option<&KeyScope
 }
 
 /// Describes the metadata of LUKS2 for people. `scopes` are those of the digests' keys.
-fn luks2_text(name: &str, volume: &Description<'_>, scopes: &BTreeMap<u32, KeyScope>) -> String {
+fn luks2_text(
+    name: &str,
+    volume: &Description<'_>,
+    scopes: &BTreeMap<u32, KeyScope>,
+    progress: Option<&ReencryptionProgress>,
+) -> String {
     let mut text = Text::default();
     text.title(format_args!("LUKS{} volume {name}", volume.version));
     text.line("UUID", Escaped(volume.uuid));
@@ -206,6 +215,9 @@ fn luks2_text(name: &str, volume: &Description<'_>, scopes: &BTreeMap<u32, KeySc
     }
     if let Some((number, keyslot)) = volume.reencrypt {
         text.reencrypt(*number, keyslot);
+        if let Some(progress) = progress {
+            text.line("Done", progress);
+        }
     }
     text.foreign("Keyslot", volume.foreign_keyslots);
     text.foreign("Digest", volume.foreign_digests);

@@ -45,6 +45,10 @@ fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
     let luks2 = volume.header.luks2().map(Luks2Header::describe);
     let mut rows = vec![["keyslot", "key derivation", "priority", "tokens"].map(String::from)];
     let of_data = volume.header.data_keyslots();
+    let keys = volume
+        .header
+        .luks2()
+        .and_then(Luks2Header::keyslots_of_keys);
     for (number, keyslot) in volume.header.keyslots() {
         let tokens = luks2.iter().flat_map(|header| header.tokens);
         let tokens = tokens.filter(|(_, token)| token.keyslots.contains(number));
@@ -52,9 +56,12 @@ fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
             .map(|(token, found)| format!("{token} ({})", Escaped(&found.kind)))
             .collect();
         let mut kdf = kdf_text(&keyslot.kdf);
-        if !of_data.contains(number) {
-            kdf += ", unbound";
-        }
+        kdf += match &keys {
+            _ if !of_data.contains(number) => ", unbound",
+            Some((old, _)) if old.contains(number) => ", old key",
+            Some((_, new)) if new.contains(number) => ", new key",
+            _ => "",
+        };
         rows.push([
             number.to_string(),
             kdf,

@@ -3,7 +3,7 @@
 
 use std::error::Error as _;
 
-use luxor::{Resized, VolumeError};
+use luxor::Resized;
 use luxor_files::{DataFileError, path_name};
 
 use crate::{
@@ -37,14 +37,11 @@ pub(crate) fn run(args: &ResizeArgs, context: &Context) -> Result<()> {
 /// `--read-only`, which this command does not have.
 fn with_hint(error: Error) -> Error {
     let source = error.source();
-    let volume = source.and_then(|source| source.downcast_ref());
-    let data = source.and_then(|source| source.downcast_ref());
-    let hint = match (volume, data) {
-        (Some(VolumeError::Reencrypting { .. }), _) => "Finish it first: luxor reencrypt.",
-        (_, Some(DataFileError::InUse { .. } | DataFileError::Locked { .. })) => {
+    let hint = match source.and_then(|source| source.downcast_ref()) {
+        Some(DataFileError::InUse { .. } | DataFileError::Locked { .. }) => {
             "Run the command again when nothing else uses the volume."
         }
-        (_, Some(DataFileError::Open { .. })) => "A new size needs permission to write.",
+        Some(DataFileError::Open { .. }) => "A new size needs permission to write.",
         _ => return error,
     };
     error.hint(hint)

@@ -422,6 +422,98 @@ fn all_keyslots_are_kept_or_the_named_ones() {
 }
 
 #[test]
+fn the_other_commands_know_that_it_is_under_way() {
+    let folder = with("");
+    folder.write("other", b"battery staple");
+    let fast = FAST.join(" ");
+    let line = |line: &str| at(&folder, line);
+    line(&format!(
+        "key add --key-file key --new-key-file other {fast} v"
+    ))
+    .ok();
+    reencrypt(&folder, "--init-only --key-slot 0")
+        .args(FAST)
+        .ok();
+    let program = reencrypt(&folder, "--hotzone-size 64K");
+    interrupt_within_zones(program, &folder.join("v"));
+
+    let report = line("check --json v").ok();
+    let report: Value = serde_json::from_str(report.text()).unwrap();
+    let done = report["reencryption"]["done"].as_u64().unwrap();
+    assert!(done < LEN as u64);
+    let share = 100.0 * done as f64 / LEN as f64;
+    let words = format!("{done} of {LEN} bytes ({share:.1} %)");
+    let expected = serde_json::json!({
+        "keyslot": 3, "mode": "reencrypt", "direction": "forward", "resilience": "checksum",
+        "done": done, "length": LEN,
+    });
+    assert_eq!(report["reencryption"], expected);
+    for command in ["check", "dump"] {
+        let shown = line(&format!("{command} v")).ok();
+        assert!(shown.text().contains(&words), "{shown:?}");
+    }
+    let list = line("key list v").ok();
+    let kinds: Vec<_> = list.text().lines().skip(1).collect();
+    for (number, (line, key)) in kinds.iter().zip(["old", "old", "new"]).enumerate() {
+        let begin = format!("{number}        pbkdf2, sha256, 1000 iterations, {key} key");
+        assert!(line.starts_with(&begin), "{line}");
+    }
+
+    let before = fs::read(folder.join("v")).unwrap();
+    for command in [
+        "key add --key-file key --new-key-file other",
+        "key change --key-file key --new-key-file other",
+        "key convert --key-file key",
+        "key remove --key-file key",
+        "key remove --key-slot 1 --key-file key",
+        "config --label new",
+        "token remove --token-id 0",
+        "convert --type luks1",
+        "resize --size 4M",
+    ] {
+        let refused = line(&format!("{command} v")).fails(
+            1,
+            "a re-encryption is under way, and until it ends the volume's header cannot be changed\n  \
+             Finish it first: luxor reencrypt.\n",
+        );
+        assert_eq!(refused.stderr.lines().count(), 2, "{refused:?}");
+    }
+    assert!(fs::read(folder.join("v")).unwrap() == before);
+    let mut damaged = before.clone();
+    damaged[0x4100] ^= 1;
+    folder.write("v", &damaged);
+    let repaired = line("header repair v").ok();
+    assert_eq!(repaired.text(), "the secondary header is rewritten\n");
+    line("check v").ok();
+
+    // As by cryptsetup, only the state is left, and a backup brings all back.
+    line("header backup v backup").ok();
+    folder.write("theirs", &before);
+    line("erase --batch-mode v").ok();
+    shell_without_terminal("cryptsetup luksErase -q theirs", folder.path()).assert_code(0);
+    let (ours, theirs) = (json(&folder, "v"), json(&folder, "theirs"));
+    assert_eq!(ours["keyslots"].as_object().unwrap().len(), 1);
+    for name in ["keyslots", "digests", "segments", "config"] {
+        assert_eq!(ours[name], theirs[name], "{name}");
+    }
+    let areas = |bytes: &[u8]| bytes[32 << 10..][..3 * 256_000].to_vec();
+    let (old, new) = (areas(&before), areas(&fs::read(folder.join("v")).unwrap()));
+    let same = old
+        .chunks(16)
+        .zip(new.chunks(16))
+        .filter(|(old, new)| old == new);
+    assert_eq!(same.count(), 0);
+    let restore = line("header restore v backup");
+    restore.fails(
+        1,
+        "the backup is in the midst of a re-encryption, and only the present header",
+    );
+    line("header restore --force --batch-mode v backup").ok();
+    reencrypt(&folder, "").ok();
+    is_done(&folder);
+}
+
+#[test]
 fn lengths_and_trailers_survive() {
     let folder = with("");
     for (line, len) in [("cat plain |", 100_001), ("cat plain |", 4096), ("", 7777)] {

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::luks2::{
     digest::Digest,
-    edit::{ChangeError, Overwrite, durable},
+    edit::{ChangeError, durable},
     header::Luks2Header,
     keyslot::{Keyslot, Priority},
     metadata::Metadata,
@@ -43,7 +43,7 @@ impl Luks2Header {
         storage: &dyn Storage,
         lose_rest: bool,
     ) -> Result<Luks1Header, ConvertError> {
-        self.read_again(storage, Overwrite::Damaged)?;
+        self.read_again(storage)?;
         if !self.warnings().is_empty() {
             return Err(ConvertError::Damaged);
         }

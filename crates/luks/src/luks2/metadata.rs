@@ -154,12 +154,7 @@ impl Metadata {
     /// Checks that a re-encryption that is required has all of its state, and that no part of such
     /// a state exists otherwise. In the latter case the digest of the state would not be checked.
     fn check_reencryption(&self) -> Result<(), MetadataError> {
-        let known = self.reencrypt.as_ref().map(|(number, _)| *number);
-        let foreign = || {
-            let mut all = self.foreign_keyslots.iter();
-            all.find_map(|(&number, foreign)| (foreign.kind == "reencrypt").then_some(number))
-        };
-        let keyslot = known.or_else(foreign);
+        let keyslot = self.reencrypt_keyslot();
         if self.config.reencrypt_version().is_some() {
             if keyslot.is_none() {
                 return Err(MetadataError::NoReencryptKeyslot);
@@ -187,6 +182,17 @@ impl Metadata {
             },
         };
         Err(MetadataError::NoReencryption { place })
+    }
+
+    /// Returns the number of the keyslot of type `reencrypt`, also of one that this version does not
+    /// support.
+    pub(crate) fn reencrypt_keyslot(&self) -> Option<u32> {
+        let known = self.reencrypt.as_ref().map(|(number, _)| *number);
+        let foreign = || {
+            let mut all = self.foreign_keyslots.iter();
+            all.find_map(|(&number, foreign)| (foreign.kind == "reencrypt").then_some(number))
+        };
+        known.or_else(foreign)
     }
 
     fn parse_keyslot(&mut self, number: u32, object: &Object<'_>) -> Result<(), MetadataError> {

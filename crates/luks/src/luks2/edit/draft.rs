@@ -31,6 +31,16 @@ impl Luks2Header {
         &mut self,
         storage: &dyn Storage,
     ) -> Result<MetadataDraft, ChangeError> {
+        self.read_again(storage)?;
+        Ok(self.draft())
+    }
+
+    /// As [`Luks2Header::begin`], also during a re-encryption: for its own changes, and for those that
+    /// leave its state as it is.
+    pub(in crate::luks2) fn begin_reencrypting(
+        &mut self,
+        storage: &dyn Storage,
+    ) -> Result<MetadataDraft, ChangeError> {
         self.begin_over(storage, Overwrite::Damaged)
     }
 
@@ -39,17 +49,11 @@ impl Luks2Header {
         storage: &dyn Storage,
         overwrite: Overwrite,
     ) -> Result<MetadataDraft, ChangeError> {
-        self.read_again(storage, overwrite)?;
-        Ok(self.draft())
-    }
-
-    /// As [`Luks2Header::begin`], for the change of a re-encryption that the metadata require.
-    pub(in crate::luks2) fn begin_reencrypting(
-        &mut self,
-        storage: &dyn Storage,
-    ) -> Result<MetadataDraft, ChangeError> {
-        self.read_same(storage, Overwrite::Damaged)?;
-        Ok(self.draft())
+        self.read_same(storage, overwrite)?;
+        match self.check_changeable() {
+            Ok(()) | Err(ChangeError::Reencrypting) => Ok(self.draft()),
+            Err(error) => Err(error),
+        }
     }
 
     fn draft(&self) -> MetadataDraft {
@@ -61,18 +65,25 @@ impl Luks2Header {
 
     /// Reads the metadata again. Checks that they are those that were read before, and that this
     /// version may change them, and makes them durable.
-    pub(crate) fn read_again(
-        &mut self,
-        storage: &dyn Storage,
-        overwrite: Overwrite,
-    ) -> Result<(), ChangeError> {
-        self.read_same(storage, overwrite)?;
-        let requirements = &self.metadata().config.requirements;
-        if !requirements.is_empty() {
-            let names = requirements.clone();
+    pub(crate) fn read_again(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        self.read_same(storage, Overwrite::Damaged)?;
+        self.check_changeable()
+    }
+
+    /// Checks that the metadata require nothing that forbids changes.
+    ///
+    /// # Errors
+    /// [`ChangeError::Requirements`] and [`ChangeError::Reencrypting`].
+    pub fn check_changeable(&self) -> Result<(), ChangeError> {
+        let config = &self.metadata().config;
+        let names: Vec<String> = config.unknown_requirements().map(str::to_owned).collect();
+        if !names.is_empty() {
             return Err(ChangeError::Requirements { names });
         }
-        Ok(())
+        match config.reencrypt_version() {
+            Some(_) => Err(ChangeError::Reencrypting),
+            None => Ok(()),
+        }
     }
 
     /// As [`Luks2Header::read_again`], whatever the metadata require.
@@ -86,6 +97,8 @@ impl Luks2Header {
             check_places(storage, now.copies())?;
         }
         if now.binary() != self.binary() || now.text() != self.text() {
+            // A program that re-encrypts changes them all the time.
+            now.check_changeable()?;
             return Err(ChangeError::ChangedMeanwhile);
         }
         // The metadata may have been read from the page cache only, and could be lost after the

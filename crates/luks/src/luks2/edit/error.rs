@@ -39,14 +39,18 @@ pub enum ChangeError {
     WrittenOver,
     /// The volume has requirements that this version does not support for changes.
     #[error(
-        "the volume requires {}, so this version does not change it; if that is an unfinished \
-         re-encryption, finish it: luxor reencrypt",
+        "the volume requires {}, so this version does not change it",
         brief_list(names)
     )]
     Requirements {
         /// The names of the requirements.
         names: Vec<String>,
     },
+    /// A re-encryption is under way.
+    #[error(
+        "a re-encryption is under way, and until it ends the volume's header cannot be changed"
+    )]
+    Reencrypting,
     /// The state of a re-encryption is not one that this version continues.
     #[error("the volume is being re-encrypted: {0}")]
     Reencryption(#[from] ReencryptionError),

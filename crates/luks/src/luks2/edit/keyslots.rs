@@ -213,15 +213,31 @@ impl Luks2Header {
     /// Removes all keyslots. No secret opens the volume any more. The whole keyslots area is
     /// overwritten first, because interrupted changes may have left keys in unused places.
     ///
+    /// The state of a re-encryption stays: it holds no key, and belongs to a backup of the header.
+    ///
     /// # Errors
     /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
     /// cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
-        let mut draft = self.begin(storage)?;
-        let begin = 2 * self.binary().size;
-        durable::overwrite(storage, begin..self.metadata_len())?;
-        draft.root.set("keyslots", &JsonMembers::default());
-        draft.forget_keyslots(|_| true);
+        let mut draft = self.begin_reencrypting(storage)?;
+        let state = self.metadata().reencrypt_keyslot();
+        let area = state.map(|number| self.metadata().areas[&number]);
+        let all = 2 * self.binary().size..self.metadata_len();
+        let kept = area.map_or(all.end..all.end, |area| {
+            area.offset..area.offset + area.size
+        });
+        for range in [all.start..kept.start, kept.end..all.end] {
+            durable::overwrite(storage, range)?;
+        }
+        let gone = self.metadata().areas.keys();
+        let gone: Vec<_> = gone
+            .filter(|&&number| Some(number) != state)
+            .map(u32::to_string)
+            .collect();
+        draft.root.edit(&["keyslots"], |keyslots| {
+            gone.iter().for_each(|name| keyslots.remove(name));
+        });
+        draft.forget_keyslots(|reference| gone.iter().any(|name| name == reference));
         self.commit(storage, draft)
     }
 

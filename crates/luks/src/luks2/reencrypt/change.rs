@@ -186,6 +186,17 @@ impl Luks2Header {
         }))
     }
 
+    /// During a re-encryption to another key, returns the keyslots of the old key and of the new one.
+    #[must_use]
+    pub fn keyslots_of_keys(&self) -> Option<(&[u32], &[u32])> {
+        let keys = self.state().ok()??.keys();
+        let [(old, _), (new, _)] = keys[..] else {
+            return None;
+        };
+        let keyslots = |digest| Some(&self.metadata().digests.get(&digest)?.keyslots[..]);
+        Some((keyslots(old)?, keyslots(new)?))
+    }
+
     /// Returns whether all data have been decrypted for good, and only the metadata are left to be changed,
     /// which needs no key. cryptsetup destroys the keyslots before that.
     #[must_use]

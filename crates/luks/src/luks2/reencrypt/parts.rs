@@ -15,7 +15,7 @@
 //! would have overwritten. A hot zone lies where `final` has it, at any position. Only the segments
 //! themselves show how far the re-encryption has come.
 
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use super::{
     change::DataEnd,
@@ -58,6 +58,15 @@ pub struct ReencryptionProgress {
     parts: Vec<(Range<u64>, PartState)>,
     /// Whether the metadata leave open where the data end: they have all of the storage.
     is_open: bool,
+}
+
+impl fmt::Display for ReencryptionProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (done, len) = (self.done(), self.len());
+        #[expect(clippy::cast_precision_loss, reason = "it is shown with one digit")]
+        let share = 100.0 * done as f64 / len.max(1) as f64;
+        write!(f, "{done} of {len} bytes ({share:.1} %)")
+    }
 }
 
 impl ReencryptionProgress {
