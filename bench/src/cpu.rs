@@ -77,7 +77,7 @@ pub(crate) struct Options {
     #[arg(long = "unit", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]
     units: Vec<usize>,
 
-    /// Only calls of this many bytes [default: 4K, 64K, 1M, and the --size]
+    /// Only calls of this many bytes [default: 512, 4K, 64K, 1M, and the --size]
     ///
     /// Calls of up to 4 MiB go through a buffer of at least 64 KiB, again and again.
     #[arg(long = "call", value_name = "BYTES", value_parser = size::parse, help_heading = ONLY)]

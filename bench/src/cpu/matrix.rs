@@ -77,7 +77,7 @@ pub(crate) fn cases(filter: &Filter) -> Result<Vec<Case>, String> {
             ));
         }
     }
-    let calls = or(&filter.calls, &[4096, 64 << 10, 1 << 20, filter.large]);
+    let calls = or(&filter.calls, &[512, 4096, 64 << 10, 1 << 20, filter.large]);
     let mut cases = Vec::new();
     // Only XTS is measured with data units shorter than the call.
     let modes: &[_] = if filter.units.is_empty() {
@@ -194,11 +194,13 @@ mod tests {
     #[test]
     fn calls_hold_whole_units() {
         let all = cases(&filter()).unwrap();
+        let shortest = [16, 512].map(|unit| (unit, 512));
         let small = [16, 512, 4096].map(|unit| (unit, 4096));
         let middle = [16, 512, 4096, 65536].map(|unit| (unit, 65536));
         let large = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 1 << 20));
         let memory = [16, 512, 4096, 65536, 1 << 20].map(|unit| (unit, 256 << 20));
-        assert_eq!(xts(&all), [&small[..], &middle, &large, &memory].concat());
+        let lengths = [&shortest[..], &small, &middle, &large, &memory];
+        assert_eq!(xts(&all), lengths.concat());
         assert!(all.iter().all(|case| case.buffer.is_multiple_of(case.call)));
         // Even calls of 4 KiB go through more than the L1 cache.
         assert!(all.iter().all(|case| case.buffer >= IN_CACHE));

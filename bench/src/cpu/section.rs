@@ -50,6 +50,12 @@ impl Report {
                 heads,
                 over_memory.iter().map(|row| row.row(true)),
             ),
+            Table::new(
+                "Calls of one data unit, one thread",
+                "Implementation",
+                ["Data unit", "Nanoseconds a call", "GB/s", "Of the limit"],
+                self.calls_of_one_unit().map(KernelRate::row_of_call),
+            ),
             limits,
         ];
         let with_rivals = shown.iter().any(|row| row.rival);
@@ -114,6 +120,16 @@ impl Report {
         let units = units(&rows);
         let is = |row: &&KernelRate| units.contains(&row.unit_bytes);
         rows.into_iter().filter(is).collect()
+    }
+
+    /// Returns the calls of one unit of a sector's size: what a database or a file system asks for.
+    fn calls_of_one_unit(&self) -> impl Iterator<Item = &KernelRate> {
+        let kind = self.shown().first().map(|row| row.kind());
+        let is = move |row: &&KernelRate| {
+            let is_sector = UNITS.contains(&row.unit_bytes) && row.unit_bytes == row.call_bytes;
+            is_sector && row.threads == 1 && Some(row.kind()) == kind
+        };
+        self.rows.iter().filter(is)
     }
 
     /// Returns the same cases over memory, on one and on all threads; none if these are already
@@ -253,6 +269,18 @@ impl KernelRate {
         Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
     }
 
+    /// Returns the table row of calls that take so long each.
+    fn row_of_call(&self) -> Row {
+        let nanoseconds = self.call_bytes as f64 / self.gb_per_s.median;
+        let cells = [
+            size::text(self.unit_bytes),
+            format!("{nanoseconds:.0}"),
+            self.gb_per_s.text(2),
+            cell(self.of_limit, |part| part.text(3)),
+        ];
+        Row::new(Whose::of(self.rival), &self.contestant, cells)
+    }
+
     /// Formats GB/s with three digits, and the ratio that belongs to it.
     fn rate_and_ratio(&self) -> String {
         let rate = self.gb_per_s.median;
@@ -324,6 +352,9 @@ mod tests {
             rows.push(row("vaes512", false, unit, 1 << 20, 1));
             rows.push(row("vaes512", false, unit, 1 << 20, 2));
         }
+        for contestant in ["vaes512", "a library"] {
+            rows.push(row(contestant, contestant != "vaes512", 512, 512, 1));
+        }
         let section = section(rows);
         assert_eq!(section.plots.len(), 2);
         let svg = section.plots[0].svg().unwrap();
@@ -339,7 +370,9 @@ mod tests {
             .iter()
             .map(|table| table.rows.len())
             .collect();
-        assert_eq!(lengths, [4, 4, 1]);
+        assert_eq!(lengths, [4, 4, 2, 1]);
+        // 512 bytes at 8 GB/s.
+        assert_eq!(section.tables[2].rows[0].cells[2], "64");
         assert!(section.absent.is_empty());
         let said = section.conclusion.unwrap();
         assert!(
