@@ -66,6 +66,8 @@ struct Point {
     registers: f64,
     block_rams: f64,
     mhz: Option<f64>,
+    /// At this clock with data units of 4 KiB, so with the cycle of each unit's tweak.
+    gbps: Option<f64>,
 }
 
 /// Clock cycles of a simulated core. Data units have 512 bytes unless stated otherwise.
@@ -130,6 +132,7 @@ fn points(record: &Value) -> Option<Vec<Point>> {
                 registers: point["registers"].as_f64()?,
                 block_rams: point["block_rams"].as_f64()?,
                 mhz: point["mhz"].as_f64(),
+                gbps: point["gbps"].as_f64(),
             })
         })
         .collect()
@@ -153,6 +156,7 @@ mod tests {
         );
         assert!(report.points[0].mhz.is_some_and(|mhz| mhz > 100.0));
         let text = crate::terminal::text(&report.section());
+        assert!(text.contains("26.16") && !text.contains("26.26"), "{text}");
         assert!(text.contains("6128") && text.contains("297.5"), "{text}");
         assert_eq!(report.absent.is_empty(), cfg!(feature = "fpga"));
         assert_eq!(

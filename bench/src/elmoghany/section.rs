@@ -14,7 +14,7 @@ const PAPER: Paper = Paper {
     reference: "M. Elmoghany, M. Diab, M. Kassem, M. Khairallah, O. El Shahat and W. Sharkasy: FPGA \
         Implementation of High Speed XTS-AES for Data Storage Devices. ICITST 2011.",
     claim: "An XTS-AES core with one pipelined AES, which encrypts first a data unit's tweak and \
-        then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4, 38.08 on a \
+        then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4, 38.077 on a \
         Virtex-5.",
     rebuilt: "The paper's design as a build of Luxor's core (TWEAK=PAPER), and Luxor's own design, \
         which encrypts the tweaks of later units in the meantime, and has AES-256, decryption, \
@@ -27,7 +27,7 @@ const COMPARABLE: &str = "\
     slots, key expansion, ciphertext stealing and buffers. These cannot be compared: slices of \
     Virtex-4 (2 LUTs of 4 inputs), slices of Virtex-5 (4 of 6 inputs), logic elements of Cyclone \
     II and LUTs of other families; clocks of different families and years; and the paper's Gbps, \
-    at one block per cycle, with Luxor's, which include the cycle of a tweak. There is no clock \
+    at one block per cycle, with Luxor's, which include the cycle of each unit's tweak. There is no clock \
     for the 7 series, because no tool here routes it. AMD's core is C++ that its tools turned \
     into logic, with one key and one stream at a time, for a part that is not named. secworks' \
     core is AES alone, with one block in 46 cycles. The numbers of both come from their authors.";
@@ -115,7 +115,7 @@ impl Report {
                 "LUTs",
                 "Block RAMs",
                 "Registers",
-                "Gbps at its rate",
+                "Gbps, units of 4 KiB",
             ],
             cores.chain(PUBLIC.iter().map(Public::row)),
         )
@@ -193,7 +193,7 @@ impl Point {
             self.luts.to_string(),
             self.block_rams.to_string(),
             self.registers.to_string(),
-            cell(self.mhz, |mhz| format!("{:.2}", gbps(mhz))),
+            cell(self.gbps, |gbps| format!("{gbps:.2}")),
         ];
         Row::new(whose, title, cells)
     }
