@@ -8,6 +8,7 @@ use crate::{
     rivals,
     section::{Paper, Row, Section, Table, cell},
     size,
+    stats::Summary,
 };
 
 const PAPER: Paper = Paper {
@@ -60,9 +61,13 @@ impl Report {
         let rows = self.tables_3_and_4.iter();
         let ours = rows.map(|row| Bar::new(row.name(), row.whose.of_row(), row.total_ms.median));
         let printed = published::SYSTEMS.into_iter();
-        let printed = printed.filter_map(|(system, [.., total])| {
-            let name = format!("the paper's {system}");
-            Some(Bar::new(name, plot::Whose::Paper, total.parse().ok()?))
+        let printed = printed.filter_map(|system| {
+            let name = format!("the paper's {}", system.name);
+            Some(Bar::new(
+                name,
+                plot::Whose::Paper,
+                system.total[0].parse().ok()?,
+            ))
         });
         let caption = format!("Milliseconds for {}", size::text(self.file_bytes));
         Plot::bars(caption, "ms", ours.chain(printed))
@@ -89,9 +94,16 @@ impl Report {
 
     fn systems(&self) -> Table {
         let printed = published::SYSTEMS.into_iter();
-        let printed = printed.map(|(system, [alpha, encryption, total])| {
-            let cells = [alpha, encryption, total, "not given"];
-            Row::new(plot::Whose::Paper, format!("the paper's {system}"), cells)
+        let printed = printed.map(|system| {
+            let parts = [system.alpha, system.encryption, system.total]
+                .into_iter()
+                .flatten();
+            let cells = parts.chain(["not given"]);
+            Row::new(
+                plot::Whose::Paper,
+                format!("the paper's {}", system.name),
+                cells,
+            )
         });
         let ours = self
             .tables_3_and_4
@@ -101,7 +113,15 @@ impl Report {
         Table::new(
             format!("Tables 3 and 4: milliseconds for {bytes}, with quartiles"),
             "System",
-            ["Powers of alpha", "Encryption", "Total", "Kernels alone"],
+            [
+                "Powers of alpha",
+                "Ratio (%)",
+                "Encryption",
+                "Ratio (%)",
+                "Total",
+                "Ratio (%)",
+                "Kernels alone",
+            ],
             ours.chain(printed),
         )
     }
@@ -219,8 +239,12 @@ impl super::SystemTimes {
             name += &format!(", from {}", size::text(self.bytes));
         }
         let total = Some(self.total_ms);
-        let cells = [self.alpha_ms, self.encryption_ms, total, self.kernels_ms];
-        let cells = cells.map(|ms| cell(ms, |ms| ms.text(2)));
+        let parts = [self.alpha_ms, self.encryption_ms, total].into_iter();
+        let parts = parts.flat_map(|ms| {
+            let ratio = |ms: Summary| format!("{:.2}", ms.median / self.total_ms.median * 100.0);
+            [cell(ms, |ms| ms.text(2)), cell(ms, ratio)]
+        });
+        let cells = parts.chain([cell(self.kernels_ms, |ms| ms.text(2))]);
         Row::new(self.whose.of_row(), name, cells)
     }
 }
@@ -246,7 +270,6 @@ mod tests {
 
     use super::*;
     use crate::an_seo::{Rates, SystemTimes};
-    use crate::stats::Summary;
 
     fn summary(value: f64) -> Summary {
         Summary::of(vec![value]).unwrap()
