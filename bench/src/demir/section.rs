@@ -538,9 +538,9 @@ mod tests {
         let paper = ["9.09", "5.23"];
         assert_eq!(found, [ours, paper, ["1.50", "0.19"]].concat());
         let found = cells(&section, "Table 2", "DMA + decryption time");
-        let ours = ["2.40 (80 %)", "0.30 (80 %)"];
-        let paper = ["5.22 (56 %)", "2.81 (55 %)"];
-        let xts = ["1.20 (80 %)", "0.15 (80 %)"];
+        let ours = ["2.40 (80.00 %)", "0.30 (80.00 %)"];
+        let paper = ["5.22 (56.12 %)", "2.81 (54.83 %)"];
+        let xts = ["1.20 (80.00 %)", "0.15 (80.00 %)"];
         assert_eq!(found, [ours, paper, xts].concat());
         let none = crate::section::NOTHING;
         let totals = |what| cells(&section, "Seconds for 50 MB", what);

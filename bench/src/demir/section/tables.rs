@@ -381,7 +381,7 @@ impl Breakdown {
         match &self.parts {
             Some(parts) if part(parts).median > 0.0 => {
                 let (part, total) = (part(parts).median, self.total.median);
-                format!("{} ({:.0} %)", value(part), part / total * 100.0)
+                format!("{} ({:.2} %)", value(part), part / total * 100.0)
             }
             _ => NOTHING.to_owned(),
         }
@@ -401,11 +401,12 @@ fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
     Row::new(whose, name, cells)
 }
 
-/// As [`Breakdown::column`], for the paper's column `at`. The second column has extended requests.
+/// As [`Breakdown::column`], for the paper's column `at`, with its digits. The second column has
+/// extended requests.
 fn paper_column(table: &[published::PrintedTimes; 6], at: usize) -> (String, Vec<String>) {
     let cells = table.iter().map(|(what, seconds, parts)| match *what {
         "Total time" => format!("{:.2}", seconds[at]),
-        _ => format!("{:.2} ({:.0} %)", seconds[at], parts[at]),
+        _ => format!("{:.2} ({:.2} %)", seconds[at], parts[at]),
     });
     let bytes = size::text([512, 4096][at]);
     (
