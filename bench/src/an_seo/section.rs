@@ -22,6 +22,9 @@ const PAPER: Paper = Paper {
         driver, with and without copies, in turn with the engine's kernels and with libraries.",
 };
 
+/// The paper's system without a GPU.
+const NAIVE_CPU: &str = "naive CPU";
+
 /// The length of data units in the plot, dm-crypt's usual one.
 const SHOWN: usize = 4096;
 
@@ -47,7 +50,7 @@ impl Report {
             plots: std::iter::once(self.plot())
                 .chain(self.plot_of_rates())
                 .collect(),
-            tables: [self.systems(), self.by_streams()]
+            tables: [self.systems(), self.factors(), self.by_streams()]
                 .into_iter()
                 .chain(rates)
                 .collect(),
@@ -79,9 +82,9 @@ impl Report {
         let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128))?;
         let ours = found.rows.iter();
         let ours = ours.map(|row| Bar::new(row.name(), row.whose.of_row(), row.gb_per_s.median));
-        let printed = published::CONTESTANTS.into_iter().enumerate();
+        let printed = published::CONTESTANTS.into_iter().take(2).enumerate();
         let printed = printed.filter_map(|(at, who)| {
-            let rate = published::rates(SHOWN)?[at].parse().ok()?;
+            let rate = published::rates(SHOWN, 128)?[at].parse().ok()?;
             Some(Bar::new(
                 format!("the paper's {who}"),
                 plot::Whose::Paper,
@@ -115,14 +118,47 @@ impl Report {
             "System",
             [
                 "Powers of alpha",
-                "Ratio (%)",
+                "Ratio of the powers (%)",
                 "Encryption",
-                "Ratio (%)",
+                "Ratio of encryption (%)",
                 "Total",
-                "Ratio (%)",
+                "Ratio of the total (%)",
                 "Kernels alone",
             ],
             ours.chain(printed),
+        )
+    }
+
+    /// Compares the systems with each other, as the paper's text does.
+    fn factors(&self) -> Table {
+        let mut devices: Vec<&str> = Vec::new();
+        for row in &self.tables_3_and_4 {
+            if row.whose == Whose::Paper && row.system != NAIVE_CPU {
+                devices.push(&row.contestant);
+            }
+        }
+        devices.dedup();
+        let of = |device: &str, system: &str| {
+            let mut rows = self.tables_3_and_4.iter();
+            let row = rows.find(|row| {
+                row.system == system && (row.contestant == device || system == NAIVE_CPU)
+            });
+            Some(row?.total_ms.median)
+        };
+        let rows = published::FACTORS.map(|(fast, slow, printed)| {
+            let ours = devices.iter().map(|device| {
+                let times = of(device, slow).zip(of(device, fast));
+                cell(times, |(slow, fast)| format!("{:.2}", slow / fast))
+            });
+            let cells = std::iter::once(printed.to_owned()).chain(ours);
+            Row::new(plot::Whose::Rival, format!("{fast} over {slow}"), cells)
+        });
+        let heads = std::iter::once("The paper").chain(devices.iter().copied());
+        Table::new(
+            "Speed-ups by the totals of Tables 3 and 4",
+            "Systems",
+            heads,
+            rows,
         )
     }
 
@@ -178,11 +214,10 @@ impl Report {
                 });
             }
         }
-        let column = if bits == 128 { 0 } else { 2 };
         for (at, who) in published::CONTESTANTS.into_iter().enumerate() {
             let cells = all().map(|rates| {
-                let printed = published::rates(rates.block_bytes);
-                cell(printed, |printed| printed[column + at].to_owned())
+                let printed = published::rates(rates.block_bytes, bits);
+                cell(printed, |printed| printed[at].to_owned())
             });
             rows.push(Row::new(
                 plot::Whose::Paper,
@@ -198,7 +233,7 @@ impl Report {
     fn conclusion(&self) -> Option<String> {
         let all = || self.tables_3_and_4.iter();
         let of = |system: &'static str| all().filter(move |row| row.system == system);
-        let naive = plot::value(of("naive CPU").next()?.total_ms.median);
+        let naive = plot::value(of(NAIVE_CPU).next()?.total_ms.median);
         let mut text = format!(
             "For {} as one data unit, the paper's CPU system takes {naive} ms on this machine",
             size::text(self.file_bytes)
@@ -228,7 +263,7 @@ impl Whose {
 impl super::SystemTimes {
     fn name(&self) -> String {
         match self.system {
-            "naive CPU" => self.system.to_owned(),
+            NAIVE_CPU => self.system.to_owned(),
             system => format!("{}, {system}", self.contestant),
         }
     }
@@ -337,10 +372,12 @@ mod tests {
         let section = report(true).section();
         section.assert_whole();
         assert_eq!(section.plots.len(), 2);
-        let [_, streams, table_5, with_256] = section.tables.as_slice() else {
+        let [_, factors, streams, table_5, with_256] = section.tables.as_slice() else {
             panic!("{} tables", section.tables.len())
         };
         assert_eq!(streams.rows.len(), 2);
+        assert_eq!(factors.columns, ["Systems", "The paper", "opencl"]);
+        assert_eq!(factors.rows[2].cells[1..], ["240.1", "1.00"]);
         let row = |table: &Table, who: &str| {
             let row = table.rows.iter().find(|row| row.cells[0] == who);
             let row = row.unwrap();
@@ -369,7 +406,7 @@ mod tests {
     fn without_a_device_there_are_no_streams() {
         let section = report(false).section();
         section.assert_whole();
-        assert_eq!(section.tables.len(), 3);
+        assert_eq!(section.tables.len(), 4);
         assert!(!section.conclusion.unwrap().contains("opencl"));
     }
 }

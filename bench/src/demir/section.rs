@@ -535,7 +535,7 @@ mod tests {
         section.assert_whole();
         let found = cells(&section, "Table 1", "Total time");
         let ours = ["3.00", "0.38"];
-        let paper = ["9.09", "5.23"];
+        let paper = ["9.09 (100.00 %)", "5.23 (100.00 %)"];
         assert_eq!(found, [ours, paper, ["1.50", "0.19"]].concat());
         let found = cells(&section, "Table 2", "DMA + decryption time");
         let ours = ["2.40 (80.00 %)", "0.30 (80.00 %)"];
@@ -579,7 +579,7 @@ mod tests {
         let section = software().section();
         section.assert_whole();
         let found = cells(&section, "Table 1", "Total time");
-        assert_eq!(found, ["9.09", "5.23"]);
+        assert_eq!(found, ["9.09 (100.00 %)", "5.23 (100.00 %)"]);
         let found = cells(&section, "Decrypting in software", "the whole");
         assert_eq!(found[..2], ["6.00 (100 %)", "3.00 (100 %)"]);
         assert_eq!(captions(&section).len(), 4, "{:?}", captions(&section));

@@ -169,13 +169,13 @@ fn published() -> Vec<Table> {
     let cells = ["Cyclone II", mhz, elements, gbps, &whole];
     vec![
         Table::new(
-            "The paper's Table I",
+            "The paper's Table I: Xilinx",
             "Work",
             ["Family", "MHz", "Slices", "Gbps", "Mbps per slice"],
             first,
         ),
         Table::new(
-            "The paper's Table II",
+            "The paper's Table II: Altera",
             "Work",
             [
                 "Family",

@@ -404,10 +404,9 @@ fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
 /// As [`Breakdown::column`], for the paper's column `at`, with its digits. The second column has
 /// extended requests.
 fn paper_column(table: &[published::PrintedTimes; 6], at: usize) -> (String, Vec<String>) {
-    let cells = table.iter().map(|(what, seconds, parts)| match *what {
-        "Total time" => format!("{:.2}", seconds[at]),
-        _ => format!("{:.2} ({:.2} %)", seconds[at], parts[at]),
-    });
+    let cells = table
+        .iter()
+        .map(|(_, seconds, parts)| format!("{:.2} ({:.2} %)", seconds[at], parts[at]));
     let bytes = size::text([512, 4096][at]);
     (
         format!("the paper's mixed, {bytes}"),
