@@ -10,6 +10,7 @@ use std::{
 };
 
 use roxmltree::{Document, Node, ParsingOptions};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Renders every example and every record twice.
@@ -103,8 +104,215 @@ fn assert_complete(document: &Document<'_>, file: &Path) {
     }
 }
 
+/// Compares every figure that the page prints from a paper's tables with `papers.json`, which was
+/// transcribed from the papers without the program's constants.
+#[test]
+fn the_papers_figures_are_those_of_a_second_transcription() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let papers = fs::read(here.join("tests/papers.json")).unwrap();
+    let papers: Value = serde_json::from_slice(&papers).unwrap();
+    let gpu = "record/intel-xeon-6.207.2-16-cores/2026-11-27.json";
+    for (name, source, figures) in [
+        ("an-seo-2022", gpu, 63),
+        (
+            "damjanovic-simic-2015",
+            "record/amd-epyc-26.2.1-2-cores/2026-11-22.json",
+            196,
+        ),
+        ("sanida-2020", gpu, 115),
+        ("demir-2020", "../docs/examples/bench-demir.json", 24),
+        (
+            "elmoghany-2011",
+            "../docs/examples/bench-elmoghany.json",
+            19,
+        ),
+    ] {
+        let page = shown(&here.join(source));
+        let options = ParsingOptions {
+            allow_dtd: true,
+            ..ParsingOptions::default()
+        };
+        let document = Document::parse_with_options(&page, options).unwrap();
+        let tables = tables(&document);
+        let printed = printed(name, &papers[name]);
+        assert_eq!(printed.len(), figures, "{name}");
+        for figure in printed {
+            assert_eq!(figure.on(&tables), figure.text, "{name}: {figure:?}");
+        }
+    }
+}
+
+/// A figure of a paper, and where the page prints it: in the first table whose caption begins with
+/// `caption`, in the only row that has the cells `row`.
+#[derive(Debug)]
+struct Figure {
+    caption: String,
+    row: Vec<String>,
+    column: String,
+    text: String,
+}
+
+impl Figure {
+    fn new(caption: &str, row: &[&str], column: &str, text: impl Into<String>) -> Self {
+        Self {
+            caption: caption.to_owned(),
+            row: row.iter().copied().map(str::to_owned).collect(),
+            column: column.to_owned(),
+            text: text.into(),
+        }
+    }
+
+    fn on<'a>(&self, tables: &'a [(String, Vec<Vec<String>>)]) -> &'a str {
+        let mut tables = tables.iter();
+        let table = tables.find(|(caption, _)| caption.starts_with(&self.caption));
+        let (_, rows) = table.unwrap_or_else(|| panic!("no table has {self:?}"));
+        let column = rows[0].iter().position(|head| *head == self.column);
+        let column = column.unwrap_or_else(|| panic!("{:?} has no {self:?}", rows[0]));
+        let has = |cells: &&Vec<String>| self.row.iter().all(|cell| cells.contains(cell));
+        let mut found = rows.iter().filter(has);
+        match (found.next(), found.next()) {
+            (Some(cells), None) => &cells[column],
+            found => panic!("{self:?}: {found:?}"),
+        }
+    }
+}
+
+/// Returns the tables of the page with their captions. The first row has the heads.
+fn tables(document: &Document<'_>) -> Vec<(String, Vec<Vec<String>>)> {
+    let elements = |node: Node<'_, '_>, name: &'static str| {
+        let found = node.descendants().filter(move |n| n.has_tag_name(name));
+        found.map(|n| n.id()).collect::<Vec<_>>()
+    };
+    let node = |id| document.get_node(id).unwrap();
+    let tables = elements(document.root(), "table").into_iter().map(|table| {
+        let caption = elements(node(table), "caption").into_iter().map(node);
+        let rows = elements(node(table), "tr").into_iter().map(|row| {
+            let cells = node(row).children().filter(Node::is_element);
+            cells.map(text).collect()
+        });
+        (caption.map(text).collect(), rows.collect())
+    });
+    tables.collect()
+}
+
+/// Returns the figures of a paper, in the layout of its own tables, with their places on the page.
+fn printed(paper: &str, tables: &Value) -> Vec<Figure> {
+    let mut printed = Vec::new();
+    for (table, rows) in tables.as_object().unwrap() {
+        let rows: Vec<Vec<&str>> = Vec::deserialize(rows).unwrap();
+        for row in &rows {
+            printed.extend(match paper {
+                "an-seo-2022" => of_an_and_seo(table, row),
+                "damjanovic-simic-2015" => of_damjanovic(table, &rows[0], row),
+                "sanida-2020" => of_sanida(table, row),
+                "demir-2020" => of_demir(table, row),
+                _ => of_elmoghany(table, row),
+            });
+        }
+    }
+    printed
+}
+
+fn of_an_and_seo(table: &str, row: &[&str]) -> Vec<Figure> {
+    if let [system, operation, ms, ratio] = *row {
+        let system = system.replace("Naive", "naive").replace("Optimized ", "");
+        let system = format!("the paper's {}", system.replace(['(', ')'], ""));
+        let [of_ms, of_ratio] = match operation {
+            "powers" => ["Powers of alpha", "Ratio of the powers (%)"],
+            "encryption" => ["Encryption", "Ratio of encryption (%)"],
+            _ => ["Total", "Ratio of the total (%)"],
+        };
+        let caption = "Tables 3 and 4";
+        return vec![
+            Figure::new(caption, &[&system], of_ms, ms),
+            Figure::new(caption, &[&system], of_ratio, ratio),
+        ];
+    }
+    if let [fast, slow, times] = *row {
+        let row = format!("{fast} over {slow}");
+        return vec![Figure::new("Speed-ups", &[&row], "The paper", times)];
+    }
+    let column = format!("{} B", row[0]);
+    let figures = row[1..].iter().enumerate().map(|(at, text)| {
+        let bits = if at < 3 { 128 } else { 256 };
+        let who = [
+            "the paper's OpenSSL 3.0.1",
+            "the paper's GPU alpha^128",
+            "the paper's GPU alpha^128, times OpenSSL 3.0.1's",
+        ][at % 3];
+        Figure::new(
+            &format!("{table}: GB/s with AES-{bits}"),
+            &[who],
+            &column,
+            *text,
+        )
+    });
+    figures.collect()
+}
+
+fn of_damjanovic(table: &str, heads: &[&str], row: &[&str]) -> Vec<Figure> {
+    if row[0] == heads[0] {
+        return Vec::new();
+    }
+    let form = if table < "Table B3" { "XEX:" } else { "XE:" };
+    let what = row[0].replace(" (ms)", "").replace("spedup", "speed-up");
+    let name = format!("{table}: {what}");
+    let figures = heads[1..].iter().zip(&row[1..]);
+    let figures =
+        figures.map(|(array, text)| Figure::new(form, &[&name], &format!("{array} B"), *text));
+    figures.collect()
+}
+
+fn of_sanida(table: &str, row: &[&str]) -> Vec<Figure> {
+    if table == "Table VI" {
+        let work = row[0].replace("Our work", "the paper");
+        let name = format!("{work}: {}, {}", row[1], row[2]);
+        return vec![Figure::new("Table VI", &[&name, row[3]], "Gbps", row[4])];
+    }
+    let digits = row[0].trim_end_matches(char::is_alphabetic);
+    let unit = row[0][digits.len()..].replace('K', "Ki").replace('M', "Mi");
+    let file = format!("{digits} {unit}");
+    let columns = ["encrypt", "decrypt"]
+        .into_iter()
+        .flat_map(|direction| [128, 192, 256].map(|bits| format!("{direction} {bits}")));
+    let figures = columns.zip(&row[1..]);
+    let caption = format!("{table},");
+    let figures =
+        figures.map(|(column, text)| Figure::new(&caption, &["the paper", &file], &column, *text));
+    figures.collect()
+}
+
+fn of_demir(table: &str, row: &[&str]) -> Vec<Figure> {
+    let figures = ["512 B", "4 KiB"].into_iter().zip(row[1..].chunks(2));
+    let figures = figures.map(|(bytes, figures)| {
+        let column = format!("the paper's mixed, {bytes}");
+        let text = format!("{} ({} %)", figures[0], figures[1]);
+        Figure::new(&format!("{table}:"), &[row[0]], &column, text)
+    });
+    figures.collect()
+}
+
+fn of_elmoghany(table: &str, row: &[&str]) -> Vec<Figure> {
+    let (key, columns): (Vec<String>, &[&str]) = match *row {
+        [work, family, ..] if table == "Table I" => {
+            let work = work.replace("[5]", "Hatzidimitriou 2011");
+            let work = work.replace("Ours", "Elmoghany 2011");
+            let columns = &["MHz", "Slices", "Gbps", "Mbps per slice"];
+            (vec![work, family.replace("tex", "tex-")], columns)
+        }
+        _ => (vec![row[0].to_owned()], &["Logic elements", "MHz", "Gbps"]),
+    };
+    let keys: Vec<&str> = key.iter().map(String::as_str).collect();
+    let caption = format!("The paper's {table}:");
+    let figures = columns.iter().zip(&row[key.len()..]);
+    figures
+        .map(|(column, text)| Figure::new(&caption, &keys, column, *text))
+        .collect()
+}
+
 fn text(node: Node<'_, '_>) -> String {
-    node.descendants().filter_map(|n| n.text()).collect()
+    let texts = node.descendants().filter(Node::is_text);
+    texts.filter_map(|n| n.text()).collect()
 }
 
 /// Names of CPUs and devices appear as text, on the page and in its plots.
