@@ -66,7 +66,12 @@ impl Luks2Header {
     /// Reads the metadata again. Checks that they are those that were read before, and that this
     /// version may change them, and makes them durable.
     pub(crate) fn read_again(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
-        self.read_same(storage, Overwrite::Damaged)?;
+        let read = self.read_same(storage, Overwrite::Damaged);
+        if matches!(read, Err(ChangeError::ChangedMeanwhile)) {
+            // A program that re-encrypts changes them all the time.
+            Self::read(storage)?.check_changeable()?;
+        }
+        read?;
         self.check_changeable()
     }
 
@@ -97,8 +102,6 @@ impl Luks2Header {
             check_places(storage, now.copies())?;
         }
         if now.binary() != self.binary() || now.text() != self.text() {
-            // A program that re-encrypts changes them all the time.
-            now.check_changeable()?;
             return Err(ChangeError::ChangedMeanwhile);
         }
         // The metadata may have been read from the page cache only, and could be lost after the
