@@ -2,11 +2,10 @@
 //! The operations of the modes in the 128-bit registers of `AArch64`.
 
 use core::arch::aarch64::{
-    uint8x16_t, vaddq_u64, vaesdq_u8, vaeseq_u8, vaesimcq_u8, vaesmcq_u8, vandq_u8, vcombine_u64,
-    vcreate_u64, vdupq_n_u8, vdupq_n_u32, veorq_u8, vextq_u8, vgetq_lane_p64, vgetq_lane_u32,
-    vld1q_u8, vmull_high_p64, vmull_p64, vqtbl1q_u8, vreinterpretq_p64_u8, vreinterpretq_u8_p128,
-    vreinterpretq_u8_u32, vreinterpretq_u8_u64, vreinterpretq_u32_u8, vreinterpretq_u64_u8,
-    vst1q_u8,
+    uint8x16_t, vaddq_u64, vaeseq_u8, vaesimcq_u8, vandq_u8, vcombine_u64, vcreate_u64, vdupq_n_u8,
+    vdupq_n_u32, veorq_u8, vextq_u8, vgetq_lane_p64, vgetq_lane_u32, vld1q_u8, vmull_high_p64,
+    vmull_p64, vqtbl1q_u8, vreinterpretq_p64_u8, vreinterpretq_u8_p128, vreinterpretq_u8_u32,
+    vreinterpretq_u8_u64, vreinterpretq_u32_u8, vreinterpretq_u64_u8, vst1q_u8,
 };
 
 use super::held::Held;
@@ -223,7 +222,7 @@ where
     #[inline(always)]
     fn encrypt(self, key: Self) -> Self {
         // SAFETY: a value proves that the CPU has the instructions.
-        Self(unsafe { aesmc(aese(self.0, key.0)) })
+        Self(unsafe { aese_aesmc(self.0, key.0) })
     }
 
     #[inline(always)]
@@ -235,7 +234,7 @@ where
     #[inline(always)]
     fn decrypt(self, key: Self) -> Self {
         // SAFETY: as above.
-        Self(unsafe { aesimc(aesd(self.0, key.0)) })
+        Self(unsafe { aesd_aesimc(self.0, key.0) })
     }
 
     #[inline(always)]
@@ -272,20 +271,32 @@ where
     }
 }
 
-/// Defines an instruction as a function that enables it.
-macro_rules! instruction {
-    ($name:ident($($x:ident),+) = $intrinsic:ident) => {
+/// Defines the instructions of a round as a function that enables them. CPUs execute a pair as one
+/// instruction if both are adjacent and change the same register. The compiler alone separates some
+/// pairs.
+macro_rules! round {
+    ($name:ident, $first:literal $(, $second:literal)?) => {
         #[target_feature(enable = "neon,aes")]
         #[inline]
-        fn $name($($x: uint8x16_t),+) -> uint8x16_t {
-            $intrinsic($($x),+)
+        fn $name(mut x: uint8x16_t, key: uint8x16_t) -> uint8x16_t {
+            // SAFETY: the instructions only compute registers from registers.
+            unsafe {
+                core::arch::asm!(
+                    concat!($first, " {x:v}.16b, {key:v}.16b"),
+                    $(concat!($second, " {x:v}.16b, {x:v}.16b"),)?
+                    x = inout(vreg) x,
+                    key = in(vreg) key,
+                    options(pure, nomem, nostack, preserves_flags)
+                );
+            }
+            x
         }
     };
 }
-instruction!(aese(x, key) = vaeseq_u8);
-instruction!(aesmc(x) = vaesmcq_u8);
-instruction!(aesd(x, key) = vaesdq_u8);
-instruction!(aesimc(x) = vaesimcq_u8);
+round!(aese_aesmc, "aese", "aesmc");
+round!(aesd_aesimc, "aesd", "aesimc");
+round!(aese, "aese");
+round!(aesd, "aesd");
 
 /// [`Registers::sub_word`].
 #[target_feature(enable = "neon,aes")]
