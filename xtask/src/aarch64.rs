@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the kernels for `AArch64` in QEMU, which runs a program of another architecture under this
 //! machine's Linux. QEMU checks what a program computes. It says nothing about its time.
+//!
+//! Everything is built as released.
 
 use std::{
     fs,
@@ -42,10 +44,9 @@ pub fn test() -> Result<String, String> {
         return Ok("this is AArch64, and the other tests use its kernels".to_owned());
     }
     setup::ensure_target(TARGET)?;
-    let few = "test --package luxor-engine --package luxor-conformance --test registers \
-               --test aarch64_few";
-    let (mut count, _) = tests(on(few, ALL, "aesce,aeseor3,portable"))?;
-    let mut older = on(few, WITHOUT_SHA3, "aesce,portable");
+    let few = format!("test {PACKAGES} --test registers --test aarch64_few");
+    let (mut count, _) = tests(on(&few, ALL, "aesce,aeseor3,portable"))?;
+    let mut older = on(&few, WITHOUT_SHA3, "aesce,portable");
     older.args(["--", "--nocapture", "identity"]);
     let (_, said) = tests(older)?;
     if !said.contains(NO_SHA3) {
@@ -66,12 +67,19 @@ pub fn test() -> Result<String, String> {
     Ok(format!("{count} tests, and volumes of the program"))
 }
 
+/// The packages whose tests are run. Together they choose the features of the engine.
+const PACKAGES: &str = "--package luxor-engine --package luxor-conformance";
+
+fn released(name: &str) -> PathBuf {
+    process::root().join(format!("target/{TARGET}/release/{name}"))
+}
+
 /// Returns a subcommand of Cargo for the target, whose programs run on `cpu` and must find the
 /// engines `required`.
 fn on(subcommand: &str, cpu: &str, required: &str) -> Command {
     let mut cargo = cargo(subcommand);
     let runner = format!("qemu-aarch64 -L {SYSROOT} -cpu {cpu}");
-    cargo.args(["--locked", "--target", TARGET]);
+    cargo.args(["--locked", "--release", "--target", TARGET]);
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     cargo.env("LUXOR_REQUIRE_ENGINES", required);
@@ -115,7 +123,7 @@ fn program() -> Result<(), String> {
     write(&folder.join("plain"), &plain)?;
     write(&folder.join("key"), b"a passphrase")?;
     let here = process::root().join("target/debug/luxor");
-    let there = process::root().join(format!("target/{TARGET}/debug/luxor"));
+    let there = released("luxor");
     let in_qemu = |cpu: &str| {
         let mut qemu = command("qemu-aarch64");
         qemu.args(["-L", SYSROOT, "-cpu", cpu]).arg(&there);
