@@ -2,7 +2,7 @@
 //! Tests the kernels for `AArch64` in QEMU, which runs a program of another architecture under this
 //! machine's Linux. QEMU checks what a program computes. It says nothing about its time.
 //!
-//! Everything is built as released.
+//! Everything is built as released, so that the guard of the loops finds the engine built.
 
 use std::{
     fs,
@@ -70,6 +70,14 @@ pub fn test() -> Result<String, String> {
 /// The packages whose tests are run. Together they choose the features of the engine.
 const PACKAGES: &str = "--package luxor-engine --package luxor-conformance";
 
+/// Builds an example of [`PACKAGES`] for `AArch64`, and returns its path.
+pub fn example(name: &str) -> Result<PathBuf, String> {
+    setup::ensure_target(TARGET)?;
+    let build = format!("build {PACKAGES} --example {name}");
+    process::run(on(&build, ALL, ""))?;
+    Ok(released(&format!("examples/{name}")))
+}
+
 fn released(name: &str) -> PathBuf {
     process::root().join(format!("target/{TARGET}/release/{name}"))
 }
@@ -88,6 +96,9 @@ fn on(subcommand: &str, cpu: &str, required: &str) -> Command {
 
 /// The C compiler that links programs for the target.
 pub const LINKER: &str = "aarch64-linux-gnu-gcc";
+
+/// The disassembler of its programs.
+pub const OBJDUMP: &str = "aarch64-linux-gnu-objdump";
 
 /// Runs a `cargo test`, and returns the number of tests that passed and what they printed.
 fn tests(mut command: Command) -> Result<(usize, String), String> {

@@ -5,8 +5,8 @@
 //!
 //! - [`passes`] reads the disassembly of the released program `luxor`: the main loops of each
 //!   kernel must contain the necessary AES instructions, and few others.
-//! - [`ports`] lets `llvm-mca` model these loops on many CPUs: their cycles must not exceed those of a
-//!   table.
+//! - [`ports`] lets `llvm-mca` model these loops, and those of the kernels for `AArch64`, on many
+//!   CPUs: their cycles must not exceed those of a table.
 //! - [`counts`] lets callgrind count the instructions per block of the kernels that it can run.
 //! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets.
 //!
@@ -30,9 +30,13 @@ pub use ports::LLVM_MCA;
 use disassembly::Listing;
 
 use crate::{
+    aarch64,
     process::{self, cargo},
     steps::Steps,
 };
+
+/// The disassembler for x86-64, with the option for its syntax.
+const OBJDUMP: &str = "objdump --disassembler-options=intel";
 
 /// The kernels that valgrind can run: those without VAES.
 const UNDER_VALGRIND: [&str; 2] = ["aesni", "portable"];
@@ -45,7 +49,7 @@ pub fn steps(steps: &mut Steps) {
             // The same packages and features as README's `cargo run`, so that one build serves
             // both.
             process::run(cargo("build --locked --release --bin luxor"))?;
-            let listing = listing.insert(Listing::of(&released("luxor")?)?);
+            let listing = listing.insert(Listing::of(&released("luxor")?, OBJDUMP)?);
             passes::check(&listing.functions())
         })
     });
@@ -53,6 +57,12 @@ pub fn steps(steps: &mut Steps) {
         for_x86_64(|| {
             let listing = listing.as_ref().ok_or("the program was not read")?;
             ports::check(&listing.functions(), &ports::X86_64, &released("")?)
+        })
+    });
+    steps.run("speed: the loops of the kernels for AArch64", || {
+        for_x86_64(|| {
+            let listing = Listing::of(&aarch64::example("watched")?, aarch64::OBJDUMP)?;
+            ports::check(&listing.functions(), &ports::AARCH64, &released("")?)
         })
     });
     steps.run("speed: instructions per block", || {
@@ -75,7 +85,7 @@ fn for_x86_64(work: impl FnOnce() -> Result<String, String>) -> Result<String, S
     if cfg!(target_arch = "x86_64") {
         work()
     } else {
-        Ok("the kernels with limits are those of x86-64, and this is another machine".to_owned())
+        Ok("the limits are for code that an x86-64 machine builds, and this is another".to_owned())
     }
 }
 

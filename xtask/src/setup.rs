@@ -267,19 +267,31 @@ impl Need {
         needs.into_iter().chain(Self::for_rtl()).collect()
     }
 
-    /// Returns what `cargo xtask emulate aarch64` needs. The path of the C library is Debian's.
+    /// Returns what `cargo xtask emulate aarch64` needs.
     pub fn for_aarch64() -> Vec<Self> {
         if cfg!(target_arch = "aarch64") {
             return Vec::new();
         }
-        let gcc = Packages::same("gcc-aarch64-linux-gnu");
-        vec![
+        let mut needs = Self::for_building_aarch64();
+        needs.extend([
             Self::programs(
                 &["qemu-aarch64"],
                 Packages::same("qemu-user").suse("qemu-linux-user"),
             ),
             Self::programs(
-                &[aarch64::LINKER],
+                &["cryptsetup"],
+                Packages::same("cryptsetup").debian("cryptsetup-bin"),
+            ),
+        ]);
+        needs
+    }
+
+    /// Returns what builds and reads programs for `AArch64`. The path of the C library is Debian's.
+    fn for_building_aarch64() -> Vec<Self> {
+        let gcc = Packages::same("gcc-aarch64-linux-gnu");
+        vec![
+            Self::programs(
+                &[aarch64::LINKER, aarch64::OBJDUMP],
                 gcc.arch("aarch64-linux-gnu-gcc")
                     .suse("cross-aarch64-gcc14"),
             ),
@@ -288,10 +300,6 @@ impl Need {
                 is_there: Box::new(aarch64::has_libc),
                 packages: Packages::same("libc6-dev-arm64-cross").arch("aarch64-linux-gnu-glibc"),
             },
-            Self::programs(
-                &["cryptsetup"],
-                Packages::same("cryptsetup").debian("cryptsetup-bin"),
-            ),
         ]
     }
 
@@ -309,14 +317,18 @@ impl Need {
 
     /// Returns what `cargo xtask guard` needs.
     pub fn for_guard() -> Vec<Self> {
-        vec![
+        let mut needs = vec![
             Self::programs(&["objdump"], Packages::same("binutils")),
             Self::programs(
                 &[guard::LLVM_MCA],
                 Packages::same("llvm19").debian("llvm-19"),
             ),
             Self::programs(&["valgrind"], Packages::same("valgrind")),
-        ]
+        ];
+        if cfg!(target_arch = "x86_64") {
+            needs.extend(Self::for_building_aarch64());
+        }
+        needs
     }
 
     /// Returns the programs that `cargo xtask bench` compares with.

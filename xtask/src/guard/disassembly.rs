@@ -12,11 +12,13 @@ pub struct Listing {
 }
 
 impl Listing {
-    pub fn of(program: &Path) -> Result<Self, String> {
-        let code =
-            "--disassemble --demangle --no-show-raw-insn --wide --disassembler-options=intel";
+    /// `objdump` is the program for the architecture of `program`, with the options for its syntax.
+    pub fn of(program: &Path, objdump: &str) -> Result<Self, String> {
+        let code = "--disassemble --demangle --no-show-raw-insn --wide";
         let objdump = |options: &str| {
-            process::output(command("objdump").args(options.split(' ')).arg(program))
+            let mut words = objdump.split(' ').chain(options.split(' '));
+            let name = words.next().unwrap_or_default();
+            process::output(command(name).args(words).arg(program))
         };
         Ok(Self {
             code: objdump(code)?,
@@ -39,11 +41,14 @@ pub struct Function<'a> {
 pub struct Instruction<'a> {
     pub address: u64,
     pub mnemonic: &'a str,
-    /// In Intel's order, with the destination first.
+    /// On x86-64 in Intel's order. The destination comes first, except in stores on `AArch64`.
     pub operands: &'a str,
     /// The function that a call or jump goes to, or the function whose address is loaded for a
     /// later call.
     pub callee: Option<&'a str>,
+    /// Whether this is a round of AES on `AArch64`, and the next instruction mixes the columns of its
+    /// result. CPUs execute the two as one.
+    is_mixed_next: bool,
 }
 
 /// Parses the output of `objdump --disassemble` and `objdump --dynamic-reloc`.
@@ -61,6 +66,15 @@ pub(super) fn functions<'a>(code: &'a str, relocations: &str) -> Vec<Function<'a
             (functions.last_mut(), Instruction::parse(line))
         {
             function.code.push(instruction);
+        }
+    }
+    for function in &mut functions {
+        for i in 1..function.code.len() {
+            let [round, mix] = [&function.code[i - 1], &function.code[i]];
+            let mut registers = mix.operands.split(", ").chain(round.operands.split(", "));
+            let register = registers.next();
+            let is_one = registers.take(2).all(|other| Some(other) == register);
+            function.code[i - 1].is_mixed_next = round.is_aes() && mix.mixes_columns() && is_one;
         }
     }
     // Most calls to other crates go through pointers that the loader fills in.
@@ -103,7 +117,8 @@ fn hexadecimal(text: &str) -> Option<u64> {
 
 impl<'a> Instruction<'a> {
     /// Parses a line such as
-    /// `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28 <memset@GLIBC_2.2.5>`.
+    /// `  1cf689:\tcall   QWORD PTR [rip+0xfe699]        # 2cdd28 <memset@GLIBC_2.2.5>` or
+    /// `  1cf68c:\tmov\tw8, #0x87                  \t// #135`.
     fn parse(line: &'a str) -> Option<Self> {
         // Linkers use the first and the last of these as padding when they replace a call through a
         // pointer by a direct call.
@@ -113,8 +128,9 @@ impl<'a> Instruction<'a> {
         ];
         let (address, mut rest) = line.trim_start().split_once(":\t")?;
         let address = hexadecimal(address)?;
+        rest = rest.split("//").next().unwrap_or_default().trim_end();
         let (mnemonic, operands) = loop {
-            let (word, more) = rest.split_once(' ').unwrap_or((rest, ""));
+            let (word, more) = rest.split_once([' ', '\t']).unwrap_or((rest, ""));
             rest = more.trim();
             if !PREFIXES.contains(&word) || rest.is_empty() {
                 break (word, rest);
@@ -126,14 +142,16 @@ impl<'a> Instruction<'a> {
             .split_once('<')
             .and_then(|(_, name)| name.strip_suffix('>'))
             .map(|name| name.rsplit_once("+0x").map_or(name, |(name, _)| name));
-        let is_branch = mnemonic == "call" || mnemonic.starts_with('j');
-        let callee = name.filter(|name| is_branch || name.contains("@GLIBC"));
-        Some(Self {
+        let mut instruction = Self {
             address,
             mnemonic,
             operands,
-            callee,
-        })
+            callee: None,
+            is_mixed_next: false,
+        };
+        let is_branch = instruction.is_call() || instruction.is_jump();
+        instruction.callee = name.filter(|name| is_branch || name.contains("@GLIBC"));
+        Some(instruction)
     }
 
     /// Returns the address of the pointer that is read or called through, if it is known.
@@ -144,35 +162,67 @@ impl<'a> Instruction<'a> {
 
     /// Returns the target of a jump, if it is known.
     pub fn target(&self) -> Option<u64> {
-        hexadecimal(self.operands.split(' ').next()?)
+        hexadecimal(self.jump_operands().1)
+    }
+
+    /// Returns the operands of a jump: the registers that it tests, on `AArch64`, and the target.
+    pub fn jump_operands(&self) -> (&'a str, &'a str) {
+        let operands = self.operands.split(" <").next().unwrap_or_default();
+        operands
+            .rfind(", ")
+            .map_or(("", operands), |comma| operands.split_at(comma + 2))
     }
 
     pub fn is_call(&self) -> bool {
-        self.mnemonic == "call"
+        matches!(self.mnemonic, "call" | "bl" | "blr")
     }
 
     pub fn is_jump(&self) -> bool {
+        const OF_AARCH64: [&str; 6] = ["b", "br", "cbz", "cbnz", "tbz", "tbnz"];
         self.mnemonic.starts_with('j')
+            || self.mnemonic.starts_with("b.")
+            || OF_AARCH64.contains(&self.mnemonic)
     }
 
     /// Whether the next instruction can be reached only by a jump.
     pub fn ends_path(&self) -> bool {
-        matches!(self.mnemonic, "jmp" | "ret" | "ud2" | "int3" | "hlt")
-            || self.is_call() && self.callee.is_some_and(is_panic)
+        const ENDS: [&str; 9] = ["jmp", "ret", "ud2", "int3", "hlt", "b", "br", "brk", "udf"];
+        ENDS.contains(&self.mnemonic) || self.is_call() && self.callee.is_some_and(is_panic)
     }
 
-    /// Whether this is a round of AES, including the last one.
+    /// Whether this is a round of AES, including the last one. On `AArch64` a round is the
+    /// instruction without [the one that mixes the columns](Self::mixes_columns).
     pub fn is_aes(&self) -> bool {
         let name = self.mnemonic.trim_start_matches('v');
-        name.starts_with("aesenc") || name.starts_with("aesdec")
+        name.starts_with("aesenc") || name.starts_with("aesdec") || self.is_aes_of_aarch64()
+    }
+
+    fn is_aes_of_aarch64(&self) -> bool {
+        matches!(self.mnemonic, "aese" | "aesd")
+    }
+
+    /// Whether this is the part of a round that is an instruction of its own on `AArch64`.
+    pub fn mixes_columns(&self) -> bool {
+        matches!(self.mnemonic, "aesmc" | "aesimc")
     }
 
     pub fn is_last_round(&self) -> bool {
-        self.is_aes() && self.mnemonic.ends_with("last")
+        if self.is_aes_of_aarch64() {
+            !self.is_mixed_next
+        } else {
+            self.is_aes() && self.mnemonic.ends_with("last")
+        }
     }
 
     pub fn is_carryless(&self) -> bool {
-        self.mnemonic.trim_start_matches('v').starts_with("pclmul")
+        let name = self.mnemonic.trim_start_matches('v');
+        name.starts_with("pclmul") || name.starts_with("pmull")
+    }
+
+    /// Whether this is the shift across two integer registers of `AArch64`, of which doubling a tweak
+    /// needs one.
+    pub fn doubles(&self) -> bool {
+        self.mnemonic == "extr"
     }
 
     /// Returns the size in bytes of the widest vector register among the operands.
@@ -181,6 +231,25 @@ impl<'a> Instruction<'a> {
             .into_iter()
             .find(|(name, _)| self.operands.contains(name))
             .map(|(_, bytes)| bytes)
+            .or_else(|| self.has_vector_of_aarch64().then_some(16))
+    }
+
+    /// Whether an operand is a vector register of `AArch64`, such as `v0.16b` and `q0`.
+    fn has_vector_of_aarch64(&self) -> bool {
+        self.operands.split(", ").any(|operand| {
+            let number = operand.trim_start_matches('{').strip_prefix(['q', 'v']);
+            number.is_some_and(|n| n.starts_with(|digit: char| digit.is_ascii_digit()))
+        })
+    }
+
+    /// Returns the number of bytes that a store of whole blocks writes: from a vector register, or
+    /// from two registers of any kind.
+    pub fn stored_bytes(&self) -> u32 {
+        if self.mnemonic == "stp" {
+            2 * self.register_bytes().unwrap_or(8)
+        } else {
+            self.register_bytes().unwrap_or(0)
+        }
     }
 
     /// Returns the address in a memory operand, between the brackets.
@@ -191,7 +260,7 @@ impl<'a> Instruction<'a> {
     }
 
     fn is_prefetch(&self) -> bool {
-        self.mnemonic.starts_with("prefetch")
+        self.mnemonic.starts_with("prefetch") || self.mnemonic == "prfm"
     }
 
     /// Whether it writes to memory named by an operand.
@@ -201,21 +270,28 @@ impl<'a> Instruction<'a> {
         ];
         let first = self.operands.split(',').next().unwrap_or_default();
         self.memory().is_some()
-            && first.contains('[')
+            && (first.contains('[') || self.is_store_of_aarch64())
             && !self.is_jump()
             && !READ_ONLY.contains(&self.mnemonic)
     }
 
+    fn is_store_of_aarch64(&self) -> bool {
+        ["str", "stp", "stur"].contains(&self.mnemonic)
+    }
+
     /// Whether it reads memory named by an operand.
     pub fn is_load(&self) -> bool {
-        self.memory().is_some() && (!self.is_store() || !self.mnemonic.contains("mov"))
+        let only_stores = self.mnemonic.contains("mov") || self.is_store_of_aarch64();
+        self.memory().is_some() && !(self.is_store() && only_stores)
     }
 
     /// Whether it accesses the stack: through `rsp`, or through `rbp` if that is the frame pointer.
+    /// On `AArch64` through `sp`, or through `x29`, which is the frame pointer.
     pub fn is_on_stack(&self, rbp_is_frame: bool) -> bool {
         self.mnemonic == "push"
             || self.memory().is_some_and(|address| {
-                address.contains("rsp") || rbp_is_frame && address.contains("rbp")
+                ["sp", "x29"].iter().any(|name| address.contains(name))
+                    || rbp_is_frame && address.contains("rbp")
             })
     }
 }
@@ -284,6 +360,38 @@ OFFSET           TYPE              VALUE
         assert!(functions[0].rbp_is_frame() && !functions[1].rbp_is_frame());
     }
 
+    /// The second round is a last one because another instruction separates it from its mixing, the
+    /// third because the mixing changes another register.
+    #[test]
+    fn rounds_of_aarch64_are_pairs() {
+        let code = "\
+0000000000001000 <f>:
+    1000:\taese\tv0.16b, v1.16b
+    1004:\taesmc\tv0.16b, v0.16b
+    1008:\taesd\tv0.16b, v1.16b
+    100c:\tadd\tx0, x0, #0x10
+    1010:\taesimc\tv0.16b, v0.16b
+    1014:\taese\tv2.16b, v1.16b
+    1018:\taesmc\tv0.16b, v2.16b
+    101c:\ttbnz\tw9, #0, 1000 <f>
+    1020:\tb.ne\t1008 <f+0x8>  // b.any
+    1024:\tbl\t2000 <core::panicking::panic>
+";
+        let functions = functions(code, "");
+        let code = &functions[0].code;
+        let of = |is: &dyn Fn(&Instruction<'_>) -> bool| -> Vec<_> {
+            let found = code.iter().filter(|i| is(i));
+            found.map(|i| i.address).collect()
+        };
+        assert_eq!(of(&|i| i.is_aes()), [0x1000, 0x1008, 0x1014]);
+        assert_eq!(of(&|i| i.is_last_round()), [0x1008, 0x1014]);
+        assert_eq!(of(&|i| i.mixes_columns()), [0x1004, 0x1010, 0x1018]);
+        assert_eq!(of(&|i| i.is_jump()), [0x101c, 0x1020]);
+        assert_eq!(code[7].target(), Some(0x1000));
+        assert_eq!(code[8].target(), Some(0x1008));
+        assert_eq!(of(&|i| i.ends_path()), [0x1024]);
+    }
+
     /// Each line with the expected results: is AES, bytes of the register, load, store, on the
     /// stack.
     #[test]
@@ -331,6 +439,11 @@ OFFSET           TYPE              VALUE
                 "aeskeygenassist xmm0,xmm0,0x0",
                 (false, 16, false, false, false),
             ),
+            ("aese\tv0.16b, v1.16b", (true, 16, false, false, false)),
+            ("ldr\tq0, [x1], #16", (false, 16, true, false, false)),
+            ("stp\tq0, q1, [x29, #-176]", (false, 16, false, true, true)),
+            ("stp\tx0, x1, [sp, #16]", (false, 0, false, true, true)),
+            ("prfm\tpldl1keep, [x10]", (false, 0, false, false, false)),
         ];
         for (text, expected) in cases {
             let line = format!("  10:\t{text}");
@@ -344,6 +457,21 @@ OFFSET           TYPE              VALUE
                 i.is_on_stack(true),
             );
             assert_eq!(found, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn stored_blocks_are_counted() {
+        for (text, bytes) in [
+            ("vmovdqu64 ZMMWORD PTR [rdi+0x40],zmm1", 64),
+            ("str\tq0, [x1]", 16),
+            ("stp\tq0, q1, [x1, #32]", 32),
+            ("stp\tx0, x1, [x2]", 16),
+            ("mov    QWORD PTR [rdi],rax", 0),
+        ] {
+            let line = format!("  10:\t{text}");
+            let stored = Instruction::parse(&line).unwrap().stored_bytes();
+            assert_eq!(stored, bytes, "{text}");
         }
     }
 }

@@ -13,9 +13,9 @@ use super::{
     flow::{Flow, Span},
 };
 
-/// The prefix of the entry functions' names. The kernel's name, `::entry::` and the function's name
-/// follow.
-pub const KERNELS: &str = "luxor_engine::kernel::x86::";
+/// The prefix of the entry functions' names. The architecture, `::`, the kernel's name, `::entry::`
+/// and the function's name follow.
+pub const KERNELS: &str = "luxor_engine::kernel::";
 
 /// The number of registers that go through AES side by side, the same as in the engine.
 const DEPTH: u32 = 8;
@@ -49,6 +49,7 @@ pub struct Kind<'a> {
 #[derive(Clone, Copy)]
 pub enum What {
     Aes,
+    /// Carry-less multiplications, and on `AArch64` doublings of integers.
     Multiply,
     /// Other instructions on vector registers.
     Vector,
@@ -56,7 +57,8 @@ pub enum What {
     Scalar,
     /// Blocks that complete AES.
     Blocks,
-    /// Blocks that vector registers store, not counting the stack.
+    /// Blocks that vector registers store, not counting the stack. On `AArch64` also those that two
+    /// integer registers store.
     Stored,
     BitShifts,
     Spills,
@@ -75,15 +77,16 @@ fn count(instruction: &Instruction<'_>, rbp_is_frame: bool) -> [u32; KINDS] {
     let mut counts = [0; KINDS];
     let mut add = |what: What, number: u32| counts[what as usize] += number;
     let kind = match blocks {
+        _ if i.is_carryless() || i.doubles() => What::Multiply,
         0 => What::Scalar,
         _ if i.is_aes() => What::Aes,
-        _ if i.is_carryless() => What::Multiply,
         _ => What::Vector,
     };
     add(kind, 1);
     let ends = |condition: bool| if condition { blocks } else { 0 };
     add(What::Blocks, ends(i.is_last_round()));
-    add(What::Stored, ends(i.is_store() && !on_stack));
+    let stores = i.is_store() && !on_stack;
+    add(What::Stored, if stores { i.stored_bytes() / 16 } else { 0 });
     add(What::BitShifts, u32::from(is_bit_shift(i.mnemonic)));
     let is_spill = i.is_store() && on_stack;
     add(What::Spills, u32::from(is_spill));
@@ -105,15 +108,28 @@ fn is_bit_shift(mnemonic: &str) -> bool {
 /// Returns the size of a kernel's registers in blocks.
 fn lanes(kernel: &str) -> Result<u32, String> {
     match kernel {
-        "aesni" => Ok(1),
+        "aesni" | "aesce" | "aeseor3" => Ok(1),
         "vaes256" => Ok(2),
         "vaes512" => Ok(4),
         other => Err(format!("the kernel {other} has no limits")),
     }
 }
+
+/// Returns LLVM's name for the instructions that a CPU must have for a kernel, and that those for
+/// the kernels before it lack.
+pub fn feature(kernel: &str) -> &'static str {
+    match kernel {
+        "vaes256" => "+vaes",
+        "vaes512" => "+avx512bw",
+        "aeseor3" => "+sha3",
+        _ => "+aes",
+    }
+}
+
 /// Returns the kernel and the function of an entry function's name.
 pub fn entry(name: &str) -> Option<(&str, &str)> {
-    name.strip_prefix(KERNELS)?.split_once("::entry::")
+    let (_, kernel) = name.strip_prefix(KERNELS)?.split_once("::")?;
+    kernel.split_once("::entry::")
 }
 /// A separate function for the end of a run. No main loop calls it.
 pub const REST: &str = "masked_rest";

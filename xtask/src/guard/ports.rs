@@ -29,9 +29,46 @@ pub struct Architecture {
     name: &'static str,
     /// What makes `llvm-mca` understand the output of `objdump`.
     syntax: &'static str,
-    /// The names that LLVM knows, each with the kernels that the CPU can run.
-    cpus: &'static [(&'static str, &'static [&'static str])],
+    cpus: &'static [Cpu],
     limits: &'static str,
+}
+
+/// A CPU as it is modelled: a column.
+struct Cpu {
+    /// The name that LLVM knows.
+    name: &'static str,
+    /// LLVM's names for the instructions that the kernels need, as far as it has them.
+    features: &'static str,
+    /// Whether a round of AES in two instructions counts as one, the first.
+    fuses: bool,
+}
+
+impl Cpu {
+    const fn new(name: &'static str, features: &'static str) -> Self {
+        Self {
+            name,
+            features,
+            fuses: false,
+        }
+    }
+
+    const fn fusing(self) -> Self {
+        Self {
+            fuses: true,
+            ..self
+        }
+    }
+
+    fn can_run(&self, kernel: &str) -> bool {
+        let mut features = self.features.split(',');
+        features.any(|feature| feature == main_loops::feature(kernel))
+    }
+
+    /// Returns its name in the table.
+    fn column(&self) -> String {
+        let fuses = if self.fuses { "+fuse" } else { "" };
+        format!("{}{fuses}", self.name)
+    }
 }
 
 /// LLVM 19 has no model of Zen 5: it uses the one of Zen 4.
@@ -39,13 +76,13 @@ pub const X86_64: Architecture = Architecture {
     name: "x86_64",
     syntax: ".intel_syntax noprefix",
     cpus: &[
-        ("znver2", &["aesni"]),
-        ("znver3", &["aesni", "vaes256"]),
-        ("znver4", &["aesni", "vaes256", "vaes512"]),
-        ("skylake", &["aesni"]),
-        ("icelake-server", &["aesni", "vaes256", "vaes512"]),
-        ("alderlake", &["aesni", "vaes256"]),
-        ("sapphirerapids", &["aesni", "vaes256", "vaes512"]),
+        Cpu::new("znver2", "+aes"),
+        Cpu::new("znver3", "+aes,+vaes"),
+        Cpu::new("znver4", "+aes,+vaes,+avx512bw"),
+        Cpu::new("skylake", "+aes"),
+        Cpu::new("icelake-server", "+aes,+vaes,+avx512bw"),
+        Cpu::new("alderlake", "+aes,+vaes"),
+        Cpu::new("sapphirerapids", "+aes,+vaes,+avx512bw"),
     ],
     limits: "
 kernel   function     rounds  stored  multiply  znver2       znver3      znver4       skylake      icelake-server  alderlake   sapphirerapids
@@ -120,6 +157,72 @@ vaes512  encrypt      14      64      0         -            -           2.69(0.
 ",
 };
 
+/// Each CPU is modelled in two ways: as LLVM models it, with two instructions for a round of AES, and
+/// with a round as one instruction, as these CPUs execute it.
+pub const AARCH64: Architecture = Architecture {
+    name: "aarch64",
+    syntax: "",
+    cpus: &[
+        Cpu::new("neoverse-n1", "+aes"),
+        Cpu::new("neoverse-v1", "+aes,+sha3"),
+        Cpu::new("neoverse-v2", "+aes,+sha3"),
+        Cpu::new("neoverse-n1", "+aes").fusing(),
+        Cpu::new("neoverse-v1", "+aes,+sha3").fusing(),
+        Cpu::new("neoverse-v2", "+aes,+sha3").fusing(),
+    ],
+    limits: "
+kernel   function     rounds  stored  multiply  neoverse-n1  neoverse-v1  neoverse-v2  neoverse-n1+fuse  neoverse-v1+fuse  neoverse-v2+fuse
+aesce    cbc_decrypt  10      8       0         19.25(0.99)  5.44(0.87)   5.56(0.85)   10.25(0.98)       3.19(0.78)        3.31(0.75)
+aesce    cbc_decrypt  14      8       0         27.25(0.99)  7.44(0.91)   7.56(0.89)   14.25(0.98)       4.19(0.84)        4.31(0.81)
+aesce    ctr          10      8       0         19.38(0.98)  6.28(0.76)   6.41(0.74)   10.50(0.95)       4.03(0.62)        4.16(0.60)
+aesce    ctr          14      8       0         27.25(0.99)  8.33(0.81)   8.48(0.80)   14.50(0.97)       5.09(0.69)        5.22(0.67)
+aesce    decrypt      10      8       0         19.25(0.99)  5.38(0.88)   5.49(0.87)   10.25(0.98)       3.12(0.80)        3.25(0.77)
+aesce    decrypt      10      8       8         21.00(0.90)  6.88(0.69)   7.00(0.68)   12.00(0.83)       4.62(0.54)        4.75(0.53)
+aesce    decrypt      10      16      0         19.50(0.97)  5.75(0.83)   6.00(0.79)   10.50(0.95)       3.50(0.71)        3.75(0.67)
+aesce    decrypt      10      24      8         19.50(0.97)  5.38(0.88)   5.50(0.86)   10.50(0.95)       3.12(0.80)        3.25(0.77)
+aesce    decrypt      14      8       0         27.25(0.99)  7.50(0.90)   7.75(0.87)   14.25(0.98)       4.31(0.81)        4.44(0.79)
+aesce    decrypt      14      8       8         29.00(0.93)  8.88(0.76)   9.00(0.75)   16.00(0.88)       5.62(0.62)        5.75(0.61)
+aesce    decrypt      14      16      0         27.50(0.98)  7.75(0.87)   8.00(0.84)   14.50(0.97)       4.50(0.78)        4.75(0.74)
+aesce    decrypt      14      24      8         27.50(0.98)  7.38(0.92)   7.50(0.90)   14.50(0.97)       4.12(0.85)        4.25(0.82)
+aesce    ecb_decrypt  10      8       0         19.50(0.97)  5.16(0.92)   5.29(0.90)   10.50(0.95)       2.94(0.85)        3.06(0.82)
+aesce    ecb_decrypt  14      8       0         27.50(0.98)  7.25(0.93)   7.36(0.92)   14.50(0.97)       3.94(0.89)        4.06(0.86)
+aesce    ecb_encrypt  10      8       0         19.50(0.97)  5.16(0.92)   5.29(0.90)   10.50(0.95)       2.94(0.85)        3.06(0.82)
+aesce    ecb_encrypt  14      8       0         27.50(0.98)  7.25(0.93)   7.36(0.92)   14.50(0.97)       3.94(0.89)        4.06(0.86)
+aesce    encrypt      10      8       0         19.25(0.99)  5.38(0.88)   5.49(0.87)   10.25(0.98)       3.12(0.80)        3.25(0.77)
+aesce    encrypt      10      8       8         21.00(0.90)  6.88(0.69)   7.00(0.68)   12.00(0.83)       4.62(0.54)        4.75(0.53)
+aesce    encrypt      10      16      0         19.50(0.97)  5.75(0.83)   6.00(0.79)   10.50(0.95)       3.50(0.71)        3.75(0.67)
+aesce    encrypt      10      24      8         19.50(0.97)  5.38(0.88)   5.50(0.86)   10.50(0.95)       3.12(0.80)        3.25(0.77)
+aesce    encrypt      14      8       0         27.25(0.99)  7.50(0.90)   7.75(0.87)   14.25(0.98)       4.31(0.81)        4.44(0.79)
+aesce    encrypt      14      8       8         29.00(0.93)  8.88(0.76)   9.00(0.75)   16.00(0.88)       5.62(0.62)        5.75(0.61)
+aesce    encrypt      14      16      0         27.50(0.98)  7.75(0.87)   8.00(0.84)   14.50(0.97)       4.50(0.78)        4.75(0.74)
+aesce    encrypt      14      24      8         27.50(0.98)  7.38(0.92)   7.50(0.90)   14.50(0.97)       4.12(0.85)        4.25(0.82)
+aeseor3  cbc_decrypt  10      8       0         -            5.51(0.86)   5.67(0.84)   -                 3.22(0.78)        3.29(0.76)
+aeseor3  cbc_decrypt  14      8       0         -            7.51(0.90)   7.76(0.87)   -                 4.24(0.83)        4.35(0.80)
+aeseor3  ctr          10      8       0         -            6.06(0.78)   6.19(0.77)   -                 3.81(0.66)        3.94(0.63)
+aeseor3  ctr          14      8       0         -            8.06(0.84)   8.19(0.82)   -                 4.81(0.73)        4.94(0.71)
+aeseor3  decrypt      10      8       0         -            5.41(0.88)   5.49(0.87)   -                 3.15(0.79)        3.25(0.77)
+aeseor3  decrypt      10      8       8         -            6.69(0.71)   6.78(0.70)   -                 4.44(0.56)        4.53(0.55)
+aeseor3  decrypt      10      16      0         -            5.50(0.86)   5.75(0.83)   -                 3.25(0.77)        3.50(0.71)
+aeseor3  decrypt      10      24      8         -            5.17(0.92)   5.25(0.90)   -                 2.93(0.85)        3.00(0.83)
+aeseor3  decrypt      14      8       0         -            7.50(0.90)   7.75(0.87)   -                 4.31(0.81)        4.44(0.79)
+aeseor3  decrypt      14      8       8         -            8.69(0.78)   8.78(0.77)   -                 5.44(0.64)        5.53(0.63)
+aeseor3  decrypt      14      16      0         -            7.50(0.90)   7.75(0.87)   -                 4.25(0.82)        4.50(0.78)
+aeseor3  decrypt      14      24      8         -            7.16(0.94)   7.26(0.93)   -                 3.91(0.90)        4.00(0.88)
+aeseor3  ecb_decrypt  10      8       0         -            5.16(0.92)   5.29(0.90)   -                 2.94(0.85)        3.06(0.82)
+aeseor3  ecb_decrypt  14      8       0         -            7.25(0.93)   7.36(0.92)   -                 3.94(0.89)        4.06(0.86)
+aeseor3  ecb_encrypt  10      8       0         -            5.16(0.92)   5.29(0.90)   -                 2.94(0.85)        3.06(0.82)
+aeseor3  ecb_encrypt  14      8       0         -            7.25(0.93)   7.36(0.92)   -                 3.94(0.89)        4.06(0.86)
+aeseor3  encrypt      10      8       0         -            5.38(0.88)   5.49(0.87)   -                 3.12(0.80)        3.25(0.77)
+aeseor3  encrypt      10      8       8         -            6.69(0.71)   6.78(0.70)   -                 4.44(0.56)        4.53(0.55)
+aeseor3  encrypt      10      16      0         -            5.53(0.86)   5.75(0.83)   -                 3.28(0.76)        3.50(0.71)
+aeseor3  encrypt      10      24      8         -            5.14(0.92)   5.25(0.90)   -                 2.94(0.85)        3.00(0.83)
+aeseor3  encrypt      14      8       0         -            7.50(0.90)   7.75(0.87)   -                 4.31(0.81)        4.44(0.79)
+aeseor3  encrypt      14      8       8         -            8.69(0.78)   8.78(0.77)   -                 5.44(0.64)        5.53(0.63)
+aeseor3  encrypt      14      16      0         -            7.53(0.90)   7.75(0.87)   -                 4.28(0.82)        4.50(0.78)
+aeseor3  encrypt      14      24      8         -            7.12(0.95)   7.26(0.93)   -                 3.88(0.90)        4.00(0.88)
+",
+};
+
 /// The model is exact for the same instructions. A small change elsewhere in a function may make
 /// the compiler order them differently.
 const SLACK: Slack = Slack {
@@ -173,8 +276,8 @@ fn model<'a>(
     folder: &Path,
 ) -> Result<Rows<'a>, String> {
     let results: Vec<_> = thread::scope(|scope| {
-        let on_cpu = |&(cpu, kernels): &(&'static str, &'static [&str])| {
-            let loops = loops.iter().filter(|l| kernels.contains(&l.kind.kernel));
+        let on_cpu = |cpu: &'static Cpu| {
+            let loops = loops.iter().filter(|l| cpu.can_run(l.kind.kernel));
             let loops: Vec<_> = loops.collect();
             scope.spawn(move || cycles(cpu, &loops, architecture, folder))
         };
@@ -198,19 +301,20 @@ fn model<'a>(
 
 /// Runs `llvm-mca` for one CPU.
 fn cycles<'a>(
-    cpu: &str,
+    cpu: &Cpu,
     loops: &[&MainLoop<'a, '_>],
     architecture: &Architecture,
     folder: &Path,
 ) -> Result<Vec<(Kind<'a>, Cycles)>, String> {
     let run = |is_only_aes: bool, passes: u32| {
-        let input = folder.join(format!("loops-{cpu}.s"));
-        fs::write(&input, assembly(loops, is_only_aes, architecture))
+        let input = folder.join(format!("loops-{}.s", cpu.column()));
+        fs::write(&input, assembly(loops, is_only_aes, architecture, cpu))
             .map_err(|e| format!("{}: {e}", input.display()))?;
         let mut llvm_mca = command(LLVM_MCA);
         llvm_mca
             .arg(format!("-mtriple={}", architecture.name))
-            .arg(format!("-mcpu={cpu}"))
+            .arg(format!("-mcpu={}", cpu.name))
+            .arg(format!("-mattr={}", cpu.features))
             .arg(format!("-iterations={passes}"))
             .args(["-instruction-info=0", "-resource-pressure=0"])
             .arg(&input);
@@ -237,11 +341,23 @@ fn cycles<'a>(
 }
 
 /// Returns the source of a region for each loop, with all its instructions or only those of AES.
-fn assembly(loops: &[&MainLoop<'_, '_>], is_only_aes: bool, architecture: &Architecture) -> String {
+fn assembly(
+    loops: &[&MainLoop<'_, '_>],
+    is_only_aes: bool,
+    architecture: &Architecture,
+    cpu: &Cpu,
+) -> String {
+    let is_modelled = |i: &&&Instruction<'_>| {
+        if i.mixes_columns() {
+            !cpu.fuses
+        } else {
+            !is_only_aes || i.is_aes()
+        }
+    };
     let mut lines = vec![architecture.syntax.to_owned()];
     for one in loops {
         lines.push(format!("# LLVM-MCA-BEGIN {}", one.kind));
-        let code = one.shortest.iter().filter(|i| !is_only_aes || i.is_aes());
+        let code = one.shortest.iter().filter(is_modelled);
         lines.extend(code.map(|i| line(i)));
         lines.push("# LLVM-MCA-END".to_owned());
     }
@@ -256,9 +372,9 @@ fn line(instruction: &Instruction<'_>) -> String {
         mnemonic, operands, ..
     } = instruction;
     if instruction.is_jump() {
-        return format!("{mnemonic} elsewhere");
+        return format!("{mnemonic} {}elsewhere", instruction.jump_operands().0);
     }
-    let operands = operands.split('#').next().unwrap_or_default();
+    let operands = operands.split("# ").next().unwrap_or_default();
     let mnemonic = match *mnemonic {
         "movntdq" | "movntps" => "movaps",
         "vmovntdq" | "vmovntps" => "vmovaps",
@@ -309,13 +425,15 @@ fn compare(rows: &Rows<'_>, architecture: &Architecture) -> (Vec<String>, usize)
             continue;
         };
         let mut is_far_below = false;
-        for (((cpu, _), found), limit) in architecture.cpus.iter().zip(row).zip(&limits[KIND..]) {
+        for ((cpu, found), limit) in architecture.cpus.iter().zip(row).zip(&limits[KIND..]) {
             let Some(found) = found else { continue };
             let limit: f64 = table::number(limit.split('(').next().unwrap_or_default());
             if SLACK.is_too_much(found.all, limit) {
                 wrong.push(format!(
-                    "{kind}: {:.2} cycles per block on {cpu}, but the limit is {limit} plus {} %",
-                    found.all, SLACK.more
+                    "{kind}: {:.2} cycles per block on {}, but the limit is {limit} plus {} %",
+                    found.all,
+                    cpu.column(),
+                    SLACK.more
                 ));
             }
             is_far_below |= SLACK.is_far_below(found.all, limit);
@@ -339,7 +457,7 @@ mod tests {
     const ARCHITECTURE: Architecture = Architecture {
         name: "x86_64",
         syntax: ".intel_syntax noprefix",
-        cpus: &[("old", &["aesni"]), ("new", &["aesni", "vaes512"])],
+        cpus: &[Cpu::new("old", "+aes"), Cpu::new("new", "+aes,+avx512bw")],
         limits: "
 kernel   function  rounds  stored  multiply  old         new
 aesni    encrypt   14      16      0         9.00(0.78)  8.00(0.88)
@@ -391,6 +509,23 @@ vaes512  encrypt   14      32      8         -           3.50(1.00)
     }
 
     #[test]
+    fn a_cpu_runs_the_kernels_whose_instructions_it_has() {
+        let run_by = |architecture: &Architecture, name: &str| -> Vec<&str> {
+            let cpu = architecture.cpus.iter().find(|cpu| cpu.name == name);
+            let mut kernels = vec!["aesni", "vaes256", "vaes512"];
+            if architecture.name == "aarch64" {
+                kernels = vec!["aesce", "aeseor3"];
+            }
+            kernels.retain(|kernel| cpu.unwrap().can_run(kernel));
+            kernels
+        };
+        assert_eq!(run_by(&AARCH64, "neoverse-n1"), ["aesce"]);
+        assert_eq!(run_by(&AARCH64, "neoverse-v1"), ["aesce", "aeseor3"]);
+        assert_eq!(run_by(&X86_64, "skylake"), ["aesni"]);
+        assert_eq!(run_by(&X86_64, "alderlake"), ["aesni", "vaes256"]);
+    }
+
+    #[test]
     fn a_row_is_printed_as_in_the_table() {
         let rows = rows([9.0, 8.0], 3.5);
         let printed = words(&LOOPS[1], &rows[&LOOPS[1]]);
@@ -404,6 +539,9 @@ vaes512  encrypt   14      32      8         -           3.50(1.00)
     1000:\tvpxor  ymm1,ymm2,YMMWORD PTR [rip+0x1234]        # 6000 <anon.0>
     1008:\tvmovntdq YMMWORD PTR [rsi],ymm1
     100c:\tjne    1000 <f>
+    1010:\teor\tx1, x2, x3, lsl #1
+    1014:\ttbz\tw9, #3, 1000 <f>
+    1018:\tb.ls\t1000 <f>  // b.plast
 ";
         let functions = disassembly::functions(code, "");
         let lines: Vec<_> = functions[0].code.iter().map(line).collect();
@@ -413,7 +551,10 @@ vaes512  encrypt   14      32      8         -           3.50(1.00)
             [
                 "vpxor ymm1,ymm2,YMMWORD PTR [rip+0x1234]",
                 "vmovaps YMMWORD PTR [rsi],ymm1",
-                "jne elsewhere"
+                "jne elsewhere",
+                "eor x1, x2, x3, lsl #1",
+                "tbz w9, #3, elsewhere",
+                "b.ls elsewhere"
             ]
         );
     }
