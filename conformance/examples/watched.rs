@@ -9,16 +9,17 @@
 //!
 //! **Memcheck** reports each branch and each address that depends on undefined memory. This program
 //! declares the bytes of keys and input undefined, so memcheck reports what depends on secrets. The
-//! engine "reference", whose AES uses tables, shows that it does.
+//! engine "reference", whose AES uses tables, shows that it does. The name "parts" stands for all
+//! engines of this CPU with a long data unit, which two threads share.
 //!
 //! The results of counted calls are compared with the reference's.
 
-use std::{error::Error, process::ExitCode};
+use std::{error::Error, num::NonZeroUsize, process::ExitCode};
 
-use luxor_conformance::{Random, parallel_ofb::Form};
+use luxor_conformance::{PartsCounted, Random, parallel_ofb::Form};
 use luxor_engine::{
-    AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey,
-    Mode, Registry, Run, TweakSchedule, XtsKey,
+    AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySize, KeySpec,
+    LoadedKey, Mode, Registry, Run, TweakSchedule, XtsKey,
 };
 
 /// The length of the work in bytes, rounded down to whole data units: a run of many units, without
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
                 tables();
                 Ok(())
             }
+            "parts" => parts(),
             _ => all_cases(&engine),
         };
         if let Err(error) = outcome {
@@ -133,6 +135,37 @@ fn keys(spec: &KeySpec) -> Vec<&AesKey> {
         KeySpec::Ctr(key) | KeySpec::Ofb(key) | KeySpec::Ecb(key) => vec![key],
         other => panic!("{} has a key that is not hidden", other.mode()),
     }
+}
+
+/// Lets two threads share a data unit. The number that a kernel gets for a part of a unit is
+/// secret, unlike the number of a unit.
+fn parts() -> Result<(), Box<dyn Error>> {
+    let bytes = Random::new(0x1619).bytes(64);
+    let spec = KeySpec::Xts(XtsKey::new(&bytes)?);
+    for key in keys(&spec) {
+        declare(MAKE_MEM_UNDEFINED, key.expose());
+    }
+    let unit = DataUnitLen::new((1 << 20) + 1)?;
+    let executor = Executor::new(NonZeroUsize::new(2).ok_or("no threads")?);
+    for (name, backend) in Registry::cpu().probe_all() {
+        let Ok(backend) = backend else { continue };
+        let key = backend.load_key(&spec)?;
+        let key = PartsCounted::new(&*key);
+        let mut bytes = vec![0; unit.get()];
+        for direction in Direction::ALL {
+            declare(MAKE_MEM_UNDEFINED, &bytes);
+            let run = Run::new(DataUnitNumber::new(FIRST), 1, unit, bytes.as_mut_slice())?;
+            executor.crypt(&key, direction, &mut [run])?;
+        }
+        declare(MAKE_MEM_DEFINED, &bytes);
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Err(format!("{name}: the result differs from what was encrypted").into());
+        }
+        if key.parts() == 0 {
+            return Err(format!("{name}: the data unit was not divided").into());
+        }
+    }
+    Ok(())
 }
 
 /// Looks up tables by a secret, so that memcheck has something to report.

@@ -8,6 +8,7 @@
 //! | read the known answers | [`vectors`] |
 //! | make those that are not published | [`parallel_ofb::answers`] |
 //! | make repeatable test data | [`Random`] |
+//! | see whether an executor split data units | [`PartsCounted`] |
 //!
 //! Expected results come from `luxor-reference`, which shares no code with the engine, and from the
 //! known answers in `vectors/`. A backend is always forced by its name, and a backend that reports
@@ -31,9 +32,11 @@ mod cases;
 mod kit;
 mod messages;
 pub mod parallel_ofb;
+mod parts;
 mod random;
 pub mod vectors;
 
+pub use parts::PartsCounted;
 pub use random::Random;
 
 /// All names that the command line's `--engine` accepts, except `auto`.

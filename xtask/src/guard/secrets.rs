@@ -9,8 +9,8 @@ use crate::process::{self, command};
 /// The exit status of valgrind if memcheck has reported something.
 const REPORTED: i32 = 99;
 
-/// Lets memcheck watch `engines`. It must report the table look-ups of the reference's AES, and
-/// nothing in the engines.
+/// Lets memcheck watch `engines`, also where threads share a data unit. It must report the table
+/// look-ups of the reference's AES, and nothing in the engines.
 pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
     let memcheck = |engines: &[&str]| {
         let mut memcheck = command("valgrind");
@@ -23,7 +23,7 @@ pub fn check(program: &Path, engines: &[&str]) -> Result<String, String> {
             .stdout(Stdio::null());
         memcheck
     };
-    process::run(memcheck(engines))?;
+    process::run(memcheck(engines).arg("parts"))?;
     let mut tables = memcheck(&["reference"]);
     let status = tables.stderr(Stdio::null()).status();
     match status

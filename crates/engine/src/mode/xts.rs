@@ -188,9 +188,11 @@ unsafe fn encrypt_numbers<E: Permutation>(
     const { assert!(BATCH.is_multiple_of(MAX_PASS)) };
     let width = E::V::BLOCKS;
     let low = first.low();
-    let wraps = stride
-        .checked_mul(BATCH as u64)
-        .is_none_or(|all| low.checked_add(all).is_none());
+    // The number of a single unit may be secret: that of a part of a unit is (`CpuKey::number_of`).
+    let wraps = count > 1
+        && stride
+            .checked_mul(BATCH as u64)
+            .is_none_or(|all| low.checked_add(all).is_none());
     let p = tweaks.as_mut_ptr().cast::<u8>();
     if wraps {
         // The vector addition does not carry from the low half to the high half.
