@@ -118,7 +118,7 @@ impl LoadedKey for ChoiceKey {
     fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
         let len: usize = runs.iter().map(Run::len).sum();
         // A device takes no parts of units.
-        if len < self.device.from || runs.iter().any(|run| run.unit_offset() > 0) {
+        if len < self.device.from || runs.iter().any(Run::is_part) {
             return self.cpu.crypt(direction, runs);
         }
         let load = || self.device.get()?.load_key(&self.spec).ok();
@@ -148,12 +148,15 @@ impl LoadedKey for ChoiceKey {
 #[cfg(test)]
 mod tests {
     use alloc::{string::ToString, vec, vec::Vec};
-    use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::{
+        num::NonZeroUsize,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
     use std::sync::Mutex;
 
     use super::*;
     use crate::{
-        Fallback, Registry,
+        Executor, Fallback, Registry,
         backend::CryptErrorKind,
         key::{AesKey, Mode, XtsKey},
         run::DataUnitLen,
@@ -356,6 +359,75 @@ mod tests {
         assert_eq!(result.unwrap_err().done, 2);
         assert_eq!(bytes[..1024], expected(FROM)[..1024]);
         assert!(bytes[1024..].iter().all(|&b| b == 0));
+    }
+
+    /// A device that fails from the data unit with number 2 on. Executors divide its calls.
+    struct Halting;
+
+    impl Backend for Halting {
+        fn info(&self) -> BackendInfo {
+            BackendInfo::new("halting", "a halting device", &[Mode::Xts])
+        }
+
+        fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
+            Ok(Box::new(HaltingKey(cpu().load_key(key)?)))
+        }
+
+        fn alloc(&self, len: usize) -> Buffer {
+            Buffer::zeroed(len)
+        }
+    }
+
+    struct HaltingKey(Box<dyn LoadedKey>);
+
+    impl LoadedKey for HaltingKey {
+        fn crypt(&self, direction: Direction, runs: &mut [Run<'_>]) -> Result<(), CryptError> {
+            let mut done = 0;
+            for run in runs {
+                if run.first().get() >= 2 {
+                    let (backend, message) = ("halting", "halted".into());
+                    return Err(CryptError::new(
+                        done,
+                        CryptErrorKind::Device { backend, message },
+                    ));
+                }
+                done += run.units();
+                self.0.crypt(direction, core::slice::from_mut(run))?;
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn parts_of_units_stay_on_the_cpu() {
+        const MIB: usize = 1 << 20;
+        let choice = Choice::new(cpu(), FROM, "halting", || Some(Arc::new(Halting)));
+        let executor = Executor::new(NonZeroUsize::new(2).unwrap());
+        let encrypt = |key: &dyn LoadedKey, short: usize| {
+            let mut bytes = vec![0; 4 * MIB];
+            let (long, rest) = bytes.split_at_mut(2 * MIB);
+            let unit = |len| DataUnitLen::new(len).unwrap();
+            let mut runs = [
+                Run::new(0_u64.into(), 1, unit(MIB), long).unwrap(),
+                Run::new(2_u64.into(), 1, unit(short), rest).unwrap(),
+            ];
+            let result = executor.crypt(key, Direction::Encrypt, &mut runs);
+            (bytes, result)
+        };
+        let key = choice.load_key(&spec()).unwrap();
+        // Before the device is open, executors do not divide long calls.
+        assert_eq!(encrypt(&*key, MIB).1.unwrap_err().done, 2);
+        assert_eq!(key.whole_from(), usize::MAX);
+        // Now they do. The device gets no part, not even the first of a unit.
+        let alone = cpu().load_key(&spec()).unwrap();
+        let (bytes, result) = encrypt(&*key, MIB);
+        result.unwrap();
+        assert!(bytes == encrypt(&*alone, MIB).0);
+        // The device gets the short units and fails. Each long one counts once.
+        let (bytes, result) = encrypt(&*key, 512);
+        assert_eq!(result.unwrap_err().done, 2);
+        assert!(bytes[..2 * MIB] == encrypt(&*alone, 512).0[..2 * MIB]);
+        assert!(bytes[2 * MIB..].iter().all(|&byte| byte == 0));
     }
 
     #[test]

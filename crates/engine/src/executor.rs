@@ -241,7 +241,11 @@ fn turn_back(
     failed: usize,
 ) -> CryptError {
     let units = |batch: &[Run<'_>]| batch.iter().map(Run::units).sum::<usize>();
-    let before: usize = batches[..failed].iter().map(|batch| units(batch)).sum();
+    // The first part of a unit counts for the unit. The failed batch begins with a whole unit,
+    // since calls with parts do not fail (`LoadedKey::takes_parts_of_units`).
+    let begun = batches[..failed].iter().flatten();
+    let begun = begun.filter(|run| run.unit_offset() == 0);
+    let before: usize = begun.map(Run::units).sum();
     let mut first = None;
     // Whether a unit after the finished ones is neither finished nor restored.
     let mut torn = false;

@@ -248,8 +248,8 @@ pub struct Run<'a> {
     stride: u64,
     unit_len: DataUnitLen,
     buf: InOut<'a>,
-    /// See [`Run::unit_offset`].
-    unit_offset: usize,
+    /// For a part of a unit, see [`Run::unit_offset`].
+    part_offset: Option<usize>,
 }
 
 impl<'a> Run<'a> {
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
             stride,
             unit_len,
             buf,
-            unit_offset: 0,
+            part_offset: None,
         })
     }
 
@@ -312,7 +312,13 @@ impl<'a> Run<'a> {
     /// for a key that [takes them](crate::LoadedKey::takes_parts_of_units).
     #[must_use]
     pub fn unit_offset(&self) -> usize {
-        self.unit_offset
+        self.part_offset.unwrap_or(0)
+    }
+
+    /// Whether the run is a part of a unit, which may be its first.
+    #[cfg(feature = "std")]
+    pub(crate) fn is_part(&self) -> bool {
+        self.part_offset.is_some()
     }
 
     /// The number of units.
@@ -377,7 +383,7 @@ impl<'a> Run<'a> {
             stride,
             unit_len,
             buf,
-            unit_offset,
+            part_offset,
         } = self;
         let (a, b) = buf.split_at(units * unit_len.get());
         let second = first.step(units as u64, stride);
@@ -387,14 +393,14 @@ impl<'a> Run<'a> {
                 stride,
                 unit_len,
                 buf: a,
-                unit_offset,
+                part_offset,
             },
             Self {
                 first: second,
                 stride,
                 unit_len,
                 buf: b,
-                unit_offset,
+                part_offset,
             },
         )
     }
@@ -406,9 +412,10 @@ impl<'a> Run<'a> {
     #[cfg(feature = "std")]
     pub(crate) fn split_unit(self, len: usize) -> (Self, Self) {
         assert!(self.units() == 1 && len.is_multiple_of(16));
+        let offset = self.unit_offset();
         let part = |buf: InOut<'a>, begin| Self {
             unit_len: DataUnitLen::beyond_the_standard(buf.len()).expect("it is shorter"),
-            unit_offset: self.unit_offset + begin,
+            part_offset: Some(offset + begin),
             buf,
             ..self
         };
@@ -420,7 +427,7 @@ impl<'a> Run<'a> {
     pub(crate) fn numbered_from(&mut self, first: DataUnitNumber) -> Run<'_> {
         Run {
             first,
-            unit_offset: 0,
+            part_offset: None,
             ..self.reborrow()
         }
     }
@@ -431,7 +438,7 @@ impl<'a> Run<'a> {
             first: self.first,
             stride: self.stride,
             unit_len: self.unit_len,
-            unit_offset: self.unit_offset,
+            part_offset: self.part_offset,
             buf: self.buf.reborrow(),
         }
     }
