@@ -9,7 +9,7 @@ use luxor_engine::{
     Run, self_test,
 };
 
-pub use crate::{cases::Cases, messages::messages};
+pub use crate::{cases::Cases, messages::messages, parts::parts};
 use crate::{
     cases::is_long,
     kit::{Kit, Offsets, Shape, TestRun, has_whole_blocks, key_kinds, key_spec},

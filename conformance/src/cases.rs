@@ -12,7 +12,7 @@ pub enum Cases {
     /// to which the place of the data does not matter, and which has no special way for large runs.
     Plain,
     /// A selection for slow backends such as an emulator: some values of each axis, with its edges,
-    /// and no call of more than 256 KiB.
+    /// and no call of more than 256 KiB, or 1 MiB for keys that take parts of units.
     Few,
 }
 

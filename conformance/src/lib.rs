@@ -68,7 +68,7 @@ macro_rules! conformance_tests {
     ($name:literal, $registry:expr, $cases:expr) => {
         $crate::conformance_tests!(@axes $name, $registry, $cases,
             identity known_answers keys lengths units numbers strides alignment calls
-            long_units large_runs memory threads executor refusals messages);
+            long_units large_runs memory threads executor parts refusals messages);
     };
     (@axes $name:literal, $registry:expr, $cases:expr, $($axis:ident)*) => {
         mod conformance {

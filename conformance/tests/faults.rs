@@ -46,6 +46,8 @@ enum Fault {
     OneWay,
     /// A separate output is not written.
     SeparateForgotten,
+    /// Each part of a data unit is processed as a unit.
+    PartsAsUnits,
     /// Only the first run of a call is processed.
     FirstRunOnly,
     /// An empty run ends the call.
@@ -164,6 +166,10 @@ impl LoadedKey for FaultyKey {
         }
         Ok(())
     }
+
+    fn takes_parts_of_units(&self) -> bool {
+        self.fault == Fault::PartsAsUnits && self.key.takes_parts_of_units()
+    }
 }
 
 impl FaultyKey {
@@ -257,6 +263,7 @@ const FAULTS: &[(Fault, Axis)] = &[
     (Fault::OneWay, axes::lengths),
     (Fault::SeparateForgotten, axes::alignment),
     (Fault::SeparateForgotten, axes::lengths),
+    (Fault::PartsAsUnits, axes::parts),
     (Fault::FirstRunOnly, axes::calls),
     (Fault::StopsAtEmpty, axes::calls),
     (Fault::SharedState, axes::threads),
