@@ -46,8 +46,7 @@ const UNITS: usize = 32;
 const PART: usize = 4096;
 
 /// Splits runs by units over a pool of threads, which starts when it is first needed and then
-/// stays. Long units of a mode that permits it are split too
-/// ([`LoadedKey::takes_parts_of_units`]).
+/// stays. Long units of XTS are split too ([`LoadedKey::takes_parts_of_units`]).
 ///
 /// It is for CPU keys, which run each call on one thread. A device's backend schedules its own
 /// work, and receives long calls whole ([`LoadedKey::whole_from`]).
@@ -108,15 +107,7 @@ impl Executor {
         drop(empty);
 
         let piece = piece_len(total, threads);
-        let longest = if key.takes_parts_of_units() {
-            piece
-        } else {
-            usize::MAX
-        };
-        let runs = runs.iter_mut().flat_map(|run| parts_of(run, longest));
-        let mut runs: Vec<_> = runs.collect();
-        let pieces: Vec<_> = batches(&mut runs, piece)
-            .into_iter()
+        let pieces: Vec<_> = batches(runs, piece, key.takes_parts_of_units())
             .map(|batch| Mutex::new((batch, Ok(()))))
             .collect();
         let crew = self.crew.get_or_init(|| Crew::new(self.threads - 1));
@@ -172,64 +163,90 @@ fn piece_len(total: usize, threads: usize) -> usize {
     // A share that is long enough for the kernels to store around the caches is cut into pieces
     // that still are.
     match share / AROUND_CACHES {
-        0 => (share / PIECES).max(MIN_PIECE),
+        0 => share.div_ceil(PIECES).max(MIN_PIECE),
         large => share.div_ceil(large),
     }
 }
 
-/// Cuts the units of `run` that are longer than `longest` into parts of about this length.
-fn parts_of<'a>(run: &'a mut Run<'_>, longest: usize) -> Vec<Run<'a>> {
-    let mut rest = run.reborrow();
-    let len = rest.unit_len().get();
-    if len <= longest {
-        return vec![rest];
-    }
-    let part_len = len.div_ceil(len.div_ceil(longest)).next_multiple_of(PART);
-    let mut parts = Vec::new();
-    while !rest.is_empty() {
-        let (mut unit, later) = rest.split_at(1);
-        // The last part has what follows the last whole multiple.
-        while unit.len() >= part_len + PART {
-            let (part, more) = unit.split_unit(part_len);
-            parts.push(part);
-            unit = more;
+/// Cuts and groups `runs` into batches of about `piece` bytes, in order. With `splits_units`,
+/// longer units are cut into parts.
+fn batches<'a>(
+    runs: &'a mut [Run<'_>],
+    piece: usize,
+    splits_units: bool,
+) -> impl Iterator<Item = Vec<Run<'a>>> {
+    let mut batches = Batches {
+        piece,
+        room: piece,
+        batches: vec![Vec::new()],
+    };
+    for run in runs {
+        let run = run.reborrow();
+        if splits_units && run.unit_len().get() > piece {
+            batches.add_in_parts(run);
+        } else {
+            batches.add(run);
         }
-        parts.push(unit);
-        rest = later;
     }
-    parts
+    let batches = batches.batches.into_iter();
+    batches.filter(|batch| !batch.is_empty())
 }
 
-/// Cuts and groups `runs` into batches of about `piece` bytes, in order.
-fn batches<'a>(runs: &'a mut [Run<'_>], piece: usize) -> Vec<Vec<Run<'a>>> {
-    let mut batches = vec![Vec::new()];
-    let mut room = piece;
-    for run in runs {
-        let mut rest = run.reborrow();
-        loop {
+struct Batches<'a> {
+    piece: usize,
+    /// The bytes for which there is room in the last batch.
+    room: usize,
+    batches: Vec<Vec<Run<'a>>>,
+}
+
+impl<'a> Batches<'a> {
+    fn add(&mut self, mut rest: Run<'a>) {
+        while !rest.is_empty() {
+            self.make_room(rest.unit_len().get());
             // Take at least one unit, however long it is.
-            let fit = match room / rest.unit_len().get() {
+            let fit = match self.room / rest.unit_len().get() {
                 fit @ 0..UNITS => fit.max(1),
                 fit => fit.next_multiple_of(UNITS),
             };
-            if fit >= rest.units() {
-                room = room.saturating_sub(rest.len());
-                batches.last_mut().expect("at least one batch").push(rest);
-                break;
-            }
-            let (head, tail) = rest.split_at(fit);
-            batches.last_mut().expect("at least one batch").push(head);
-            batches.push(Vec::new());
-            room = piece;
+            let units = rest.units();
+            let (head, tail) = rest.split_at(fit.min(units));
+            self.push(head);
             rest = tail;
         }
-        if room == 0 {
-            batches.push(Vec::new());
-            room = piece;
+    }
+
+    fn add_in_parts(&mut self, mut rest: Run<'a>) {
+        while !rest.is_empty() {
+            let (mut unit, later) = rest.split_at(1);
+            loop {
+                self.make_room(PART);
+                let part = self.room.next_multiple_of(PART);
+                // No part is shorter than `PART`.
+                if unit.len() < part + PART {
+                    self.push(unit);
+                    break;
+                }
+                let (head, tail) = unit.split_unit(part);
+                self.push(head);
+                unit = tail;
+            }
+            rest = later;
         }
     }
-    batches.retain(|batch| !batch.is_empty());
-    batches
+
+    /// Begins another batch if there is no room for `len` bytes in the last one.
+    fn make_room(&mut self, len: usize) {
+        if self.room < len {
+            self.batches.push(Vec::new());
+            self.room = self.piece;
+        }
+    }
+
+    fn push(&mut self, run: Run<'a>) {
+        self.room = self.room.saturating_sub(run.len());
+        let last = self.batches.last_mut();
+        last.expect("there is always one").push(run);
+    }
 }
 
 /// Restores what was finished in place after the first failure, and returns the resulting error.
@@ -287,51 +304,87 @@ mod tests {
 
     use super::*;
     use crate::{
-        key::{AesKey, KeySpec, XtsKey},
-        registry::Registry,
+        key::{AesKey, KeySpec},
         run::{DataUnitLen, DataUnitNumber},
     };
 
-    /// Units around the lengths at which they are split, with and without ciphertext stealing.
+    /// The batches of two units of `len` bytes: for each run of a batch, the number of its first
+    /// unit, its offset and its length.
+    fn two_units(len: usize, piece: usize, splits_units: bool) -> Vec<Vec<(u128, usize, usize)>> {
+        let mut bytes = vec![0; 2 * len];
+        let unit = DataUnitLen::new(len).unwrap();
+        let run = Run::new(DataUnitNumber::new(7), 3, unit, bytes.as_mut_slice()).unwrap();
+        let describe = |run: Run<'_>| {
+            assert_eq!(run.is_part(), run.len() < len);
+            (run.first().get(), run.unit_offset(), run.len())
+        };
+        batches(&mut [run], piece, splits_units)
+            .map(|batch| batch.into_iter().map(describe).collect())
+            .collect()
+    }
+
     #[test]
-    fn long_units_are_split() {
-        let spec = KeySpec::Xts(XtsKey::new([[3; 32], [5; 32]].as_flattened()).unwrap());
-        let mut lens = vec![
-            (1 << 20) - 1,
-            1 << 20,
-            (1 << 20) + 16,
-            (2 << 20) + 4097,
-            3 << 20,
-        ];
-        lens.push(DataUnitLen::MAX.get());
-        for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
-            let key = backend.load_key(&spec).unwrap();
-            assert!(key.takes_parts_of_units());
-            let is_slow = backend.info().name == "portable";
-            for &len in &lens[..if is_slow { 2 } else { lens.len() }] {
-                let unit = DataUnitLen::new(len).unwrap();
-                let plain: Vec<u8> = (0..=250).cycle().take(2 * len).collect();
-                let crypt = |threads, direction, input: &[u8]| {
-                    let mut output = vec![0; 2 * len];
-                    let buf = InOut::Separate {
-                        input,
-                        output: &mut output,
-                    };
-                    let run = Run::new(DataUnitNumber::new(7), 3, unit, buf).unwrap();
-                    let executor = Executor::new(NonZeroUsize::new(threads).unwrap());
-                    executor.crypt(&*key, direction, &mut [run]).unwrap();
-                    output
-                };
-                let expected = crypt(1, Direction::Encrypt, &plain);
-                for threads in [2, 3] {
-                    let found = crypt(threads, Direction::Encrypt, &plain);
-                    assert!(
-                        found == expected,
-                        "{}, {len}, {threads}",
-                        backend.info().name
-                    );
-                }
-                assert!(crypt(2, Direction::Decrypt, &expected) == plain, "{len}");
+    fn units_longer_than_a_piece_are_split() {
+        let whole = [[(7, 0, 50_000)], [(10, 0, 50_000)]];
+        assert_eq!(two_units(50_000, 49_999, false), whole);
+        assert_eq!(two_units(50_000, 50_000, true), whole);
+        assert_eq!(
+            two_units(50_000, 40_960, true),
+            [
+                vec![(7, 0, 40_960)],
+                vec![(7, 40_960, 9040), (10, 0, 32_768)],
+                vec![(10, 32_768, 17_232)],
+            ]
+        );
+        // No part is shorter than 4096 bytes.
+        assert_eq!(
+            two_units(2 * 40_960 + 4095, 40_960, true),
+            [
+                [(7, 0, 40_960)],
+                [(7, 40_960, 45_055)],
+                [(10, 0, 40_960)],
+                [(10, 40_960, 45_055)]
+            ]
+        );
+    }
+
+    /// Returns by how many per cent the last of equally fast threads is late.
+    fn lateness(len: usize, units: usize, threads: usize) -> usize {
+        let mut bytes = vec![0; len * units];
+        let unit = DataUnitLen::new(len).unwrap();
+        let run = Run::new(DataUnitNumber::new(7), 3, unit, bytes.as_mut_slice()).unwrap();
+        let mut runs = [run];
+        let piece = piece_len(len * units, threads);
+        let batches: Vec<_> = batches(&mut runs, piece, true).collect();
+        let shares = Shares::new(batches.len(), threads);
+        let mut works: Vec<_> = (0..threads).map(|me| (0, shares.of(me))).collect();
+        loop {
+            // The thread that is free first takes its next piece.
+            let (time, pieces) = works.iter_mut().min_by_key(|work| work.0).unwrap();
+            match pieces.next() {
+                Some(piece) => *time += batches[piece].iter().map(Run::len).sum::<usize>(),
+                None => break,
+            }
+        }
+        let last = works.iter().map(|work| work.0).max().unwrap();
+        100 * last * threads / (len * units) - 100
+    }
+
+    #[test]
+    fn threads_finish_long_units_together() {
+        for threads in [2, 3, 4, 6, 12] {
+            for (len, units) in [
+                ((1 << 20) + 1, threads),
+                ((1 << 20) + 1, 2 * threads + 1),
+                ((2 << 20) + 1, threads),
+                (DataUnitLen::MAX.get(), 1),
+                (DataUnitLen::MAX.get(), 2),
+            ] {
+                let late = lateness(len, units, threads);
+                assert!(
+                    late <= 5,
+                    "{threads} threads, {units} units of {len} bytes: {late} %"
+                );
             }
         }
     }
@@ -572,7 +625,7 @@ mod tests {
         for (total, threads, expected) in [
             (MIB, 2, MIB / 8),
             (MIB, 64, MIN_PIECE),
-            (32 * MIB - 2, 2, 4 * MIB - 1),
+            (32 * MIB - 2, 2, 4 * MIB),
             (32 * MIB, 2, AROUND_CACHES),
             (100 * MIB, 2, 50 * MIB / 3 + 1),
             (256 * MIB, 2, AROUND_CACHES),
@@ -587,9 +640,8 @@ mod tests {
         }
         let mut bytes = vec![0; 1000 * 512];
         let unit = DataUnitLen::new(512).unwrap();
-        let mut runs = [Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap()];
-        let units: Vec<_> = batches(&mut runs, 200 * 512)
-            .iter()
+        let run = Run::new(DataUnitNumber::new(0), 1, unit, bytes.as_mut_slice()).unwrap();
+        let units: Vec<_> = batches(&mut [run], 200 * 512, true)
             .map(|batch| batch[0].units())
             .collect();
         assert_eq!(units, [224, 224, 224, 224, 104]);
@@ -625,7 +677,7 @@ mod tests {
             Run::new(DataUnitNumber::new(0), 1, small, a).unwrap(),
             Run::new(DataUnitNumber::new(7), 3, big, b).unwrap(),
         ];
-        let batches = batches(&mut runs, 100_000);
+        let batches: Vec<_> = batches(&mut runs, 100_000, false).collect();
         let mut next = 0;
         for run in batches
             .iter()
