@@ -37,8 +37,8 @@ const BEYOND_QEMU: [&str; 2] = [
     "secret::tests::pages_are_locked_and_left_out_of_dumps",
 ];
 
-/// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, the
-/// tests of the engine, and the whole program.
+/// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, few
+/// cases in the release profile, the tests of the engine, and the whole program.
 pub fn test() -> Result<String, String> {
     if cfg!(target_arch = "aarch64") {
         return Ok("this is AArch64, and the other tests use its kernels".to_owned());
@@ -57,6 +57,10 @@ pub fn test() -> Result<String, String> {
             "{count} tests; --long adds the program and all cases"
         ));
     }
+    // The kernels as users have them.
+    let released = format!("{few} --release");
+    count += tests(on(&released, ALL, "aesce,aeseor3,portable"))?.0;
+    count += tests(on(&released, WITHOUT_SHA3, "aesce,portable"))?.0;
     let mut engine = on("test --package luxor-engine --lib", ALL, "");
     engine.arg("--");
     engine.args(BEYOND_QEMU.map(|name| format!("--skip={name}")));
@@ -122,8 +126,8 @@ fn passed(said: &str) -> usize {
         .sum()
 }
 
-/// A volume that the program encrypts in QEMU is opened by the program of this machine and by
-/// cryptsetup, and the other way round.
+/// A volume that the program encrypts in QEMU is decrypted by the program of this machine, and the
+/// other way round. cryptsetup checks its header and passphrase.
 fn program() -> Result<(), String> {
     let build = "build --package luxor-cli";
     process::run(on(build, ALL, ""))?;
