@@ -60,8 +60,8 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask dist --check     make the Debian packages only; install, use and remove them
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask emulate aarch64 [--long]
-                                    test the kernels for AArch64 in QEMU; --long adds all cases, the
-                                    release profile and the whole program
+                                    test the kernels for AArch64 in QEMU; --long adds all cases and
+                                    the whole program
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
        cargo xtask readme           run the commands of README.md
