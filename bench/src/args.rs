@@ -74,22 +74,43 @@ pub(crate) fn parse(
     words: impl IntoIterator<Item = OsString>,
     benches: &[Entry],
 ) -> Result<(Args, ArgMatches), clap::Error> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let mut named = benches
+        .iter()
+        .filter(|bench| words.iter().any(|word| word == bench.name));
+    // The help for one bench is about that one.
+    let only = named.next().filter(|_| named.next().is_none());
+    let shown = only.map_or(benches, std::slice::from_ref);
     let names = benches
         .iter()
         .map(|bench| PossibleValue::new(bench.name).help(bench.help));
     let names = PossibleValuesParser::new(names);
-    let sizes = benches
+    let sizes = shown
         .iter()
         .filter_map(|bench| Some(format!("{}: {}", bench.name, bench.size?)));
     let sizes = sizes.collect::<Vec<_>>().join("; ");
     let mut command = Args::command()
-        .mut_arg("names", |arg| arg.value_parser(names))
+        .mut_arg("names", |arg| {
+            let hide = only.is_some();
+            arg.value_parser(names).hide_possible_values(hide)
+        })
         .mut_arg("size", |arg| {
             let long = format!("{sizes}\n\nK, M and G are powers of 1024.");
             arg.help(sizes).long_help(long)
         });
+    if let Some(bench) = only {
+        command = command.about(bench.help).long_about(bench.about);
+    }
     for bench in benches {
+        let before = command.get_arguments().count();
         command = (bench.options)(command);
+        let is_shown = shown.iter().any(|shown| shown.name == bench.name);
+        let mut at = 0;
+        command = command.mut_args(|arg| {
+            at += 1;
+            let hide = at > before && !is_shown;
+            if hide { arg.hide(true) } else { arg }
+        });
     }
     let matches = command.try_get_matches_from(words)?;
     Ok((Args::from_arg_matches(&matches)?, matches))

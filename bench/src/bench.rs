@@ -14,6 +14,8 @@ pub(crate) trait Bench: Sized {
     const NAME: &'static str;
     /// The description for `--help`.
     const HELP: &'static str;
+    /// The description for `--help` with this bench alone: what is measured, beside what, and what it needs.
+    const ABOUT: &'static str = Self::HELP;
     /// The meaning of `--size` for this bench, with its defaults.
     const SIZE: Option<&'static str> = None;
     /// The options that only this bench has.
@@ -50,6 +52,7 @@ pub(crate) struct NoOptions {}
 pub(crate) struct Entry {
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
+    pub(crate) about: &'static str,
     pub(crate) size: Option<&'static str>,
     /// Adds the bench's own options.
     pub(crate) options: fn(Command) -> Command,
@@ -73,6 +76,7 @@ impl Entry {
         Self {
             name: B::NAME,
             help: B::HELP,
+            about: B::ABOUT,
             size: B::SIZE,
             options: B::Options::augment_args,
             check: |context, matches| bench::<B>(context, matches)?.check(),
