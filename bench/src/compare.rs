@@ -9,15 +9,17 @@ use serde_json::{Map, Value};
 
 /// The names of ratios in a result, and whether more is better. `of_rival`, the latencies and
 /// `times` may hold several ratios, named for what they compare with.
-const RATIOS: [(&str, bool); 12] = [
+const RATIOS: [(&str, bool); 14] = [
     ("of_limit", true),
     ("of_ofb", true),
     ("of_one", true),
     ("of_copy", true),
     ("of_4096", true),
+    ("of_idle", true),
     ("of_rival", true),
     ("p50_times", false),
     ("p99_times", false),
+    ("p99_times_idle", false),
     ("times_cp", false),
     ("times_cryptsetup", false),
     ("times_best", true),

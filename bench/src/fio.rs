@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The client: `fio` with its engine `nbd`. Each of its jobs is a connection.
+//! The client: `fio` with its engine `nbd`. Each of its jobs is a connection. `fio` also verifies files.
 
 use std::{
     ffi::{OsStr, OsString},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -130,7 +131,7 @@ pub(crate) fn throughput(
     words.extend(timed(turn));
     // Do not time single requests, so that the client is as fast as possible.
     words.push("--gtod_reduce=1".to_owned());
-    let job = run(uri, &words)?;
+    let job = run(&nbd(uri), &words)?;
     let side = &job[load.name()];
     let number = |name: &str| side[name].as_f64().filter(|&n| n > 0.0);
     number("io_bytes")
@@ -153,7 +154,7 @@ pub(crate) fn latency(uri: &OsStr, disk_bytes: usize, turn: Duration) -> Result<
     let mut words = load.words(disk_bytes);
     words.extend(timed(turn));
     words.extend(["--lat_percentiles=1", "--percentile_list=50:99"].map(String::from));
-    let job = run(uri, &words)?;
+    let job = run(&nbd(uri), &words)?;
     let of = &job["read"]["lat_ns"]["percentile"];
     let nanoseconds = |name: &str| of[name].as_f64();
     nanoseconds("50.000000")
@@ -180,7 +181,7 @@ pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
         "--verify_fatal=1".to_owned(),
         "--verify_state_save=0".to_owned(),
     ];
-    let job = run(uri, &words)?;
+    let job = run(&nbd(uri), &words)?;
     // Otherwise fio has verified nothing.
     match (
         job["write"]["io_bytes"].as_f64(),
@@ -188,6 +189,87 @@ pub(crate) fn verify(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
     ) {
         (Some(written), Some(read)) if written > 0.0 && read >= written => Ok(()),
         other => Err(format!("fio verified nothing: {other:?}")),
+    }
+}
+
+/// Gives each 4 KiB of the disk a checksum.
+const CHECKSUMS: [&str; 4] = [
+    "--verify=crc32c",
+    "--verify_interval=4096",
+    "--verify_fatal=1",
+    "--verify_state_save=0",
+];
+
+/// The result of a load that fio verifies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Verified {
+    /// Reads and writes together.
+    pub(crate) bytes_per_second: f64,
+    /// In seconds.
+    pub(crate) p99: f64,
+}
+
+/// Fills the disk with blocks of 4 KiB that have checksums.
+pub(crate) fn fill(uri: &OsStr, disk_bytes: usize) -> Result<(), String> {
+    let mut words = CHECKSUMS.map(String::from).to_vec();
+    words.extend(["--rw=write", "--bs=1M", "--iodepth=8", "--do_verify=0"].map(String::from));
+    words.push(format!("--size={disk_bytes}"));
+    run(&nbd(uri), &words).map(drop)
+}
+
+/// Writes such blocks at random places over one connection for the time `turn`, and soon reads them back.
+/// fio verifies their checksums.
+pub(crate) fn verified(
+    uri: &OsStr,
+    request_bytes: usize,
+    depth: usize,
+    disk_bytes: usize,
+    turn: Duration,
+) -> Result<Verified, String> {
+    let mut words = CHECKSUMS.map(String::from).to_vec();
+    words.extend([
+        "--rw=randwrite".to_owned(),
+        format!("--bs={request_bytes}"),
+        format!("--iodepth={depth}"),
+        format!("--size={disk_bytes}"),
+        "--randrepeat=0".to_owned(),
+        // How many writes come before they are read back.
+        "--verify_backlog=64".to_owned(),
+        "--unified_rw_reporting=mixed".to_owned(),
+        "--lat_percentiles=1".to_owned(),
+        "--percentile_list=99".to_owned(),
+    ]);
+    words.extend(timed(turn));
+    let job = run(&nbd(uri), &words)?;
+    let both = &job["mixed"];
+    let numbers = both["io_bytes"]
+        .as_f64()
+        .zip(job["job_runtime"].as_f64())
+        .zip(both["lat_ns"]["percentile"]["99.000000"].as_f64());
+    match numbers {
+        Some(((bytes, milliseconds), p99)) if bytes > 0.0 && milliseconds > 0.0 => Ok(Verified {
+            bytes_per_second: bytes / milliseconds * 1e3,
+            p99: p99 / 1e9,
+        }),
+        _ => Err(format!("fio transferred nothing: {both}")),
+    }
+}
+
+/// Verifies the checksums of all blocks of a file.
+pub(crate) fn verify_file(file: &Path, bytes: usize) -> Result<(), String> {
+    // fio separates files by colons.
+    let name = file.to_string_lossy().replace(':', "\\:");
+    let engine = [
+        "--ioengine=psync".into(),
+        format!("--filename={name}").into(),
+    ];
+    let mut words = CHECKSUMS.map(String::from).to_vec();
+    words.extend(["--rw=read".to_owned(), "--bs=1M".to_owned()]);
+    words.push(format!("--size={bytes}"));
+    let job = run(&engine, &words)?;
+    match job["read"]["io_bytes"].as_u64() {
+        Some(read) if read == bytes as u64 => Ok(()),
+        read => Err(format!("fio verified {read:?} of {bytes} bytes")),
     }
 }
 
@@ -205,20 +287,24 @@ fn timed(turn: Duration) -> [String; 2] {
     ["--time_based".to_owned(), runtime]
 }
 
-/// Runs fio and returns its combined report of all jobs.
-fn run(uri: &OsStr, words: &[String]) -> Result<Value, String> {
+/// The options for an NBD server.
+fn nbd(uri: &OsStr) -> [OsString; 2] {
     let mut of_uri = OsString::from("--uri=");
     of_uri.push(uri);
+    ["--ioengine=nbd".into(), of_uri]
+}
+
+/// Runs fio and returns its combined report of all jobs.
+fn run(engine: &[OsString], words: &[String]) -> Result<Value, String> {
     let common = [
         "--name=load",
-        "--ioengine=nbd",
         "--thread",
         "--group_reporting",
         "--output-format=json",
     ];
     let output = Command::new("fio")
         .args(common)
-        .arg(of_uri)
+        .args(engine)
         .args(words)
         .stdin(Stdio::null())
         .output()

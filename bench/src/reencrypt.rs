@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `reencrypt`: `luxor reencrypt` of a volume where it is, in turn with `cryptsetup reencrypt` of the
-//! same volume, and with a copy in place, which also reads and writes each byte once.
+//! same volume, and with a copy in place, which also reads and writes each byte once. Then
+//! `luxor serve --reencrypt` of a volume that clients [use](online).
 //!
 //! Each run begins with the volume that the run before has left. Before anything is timed, and again
 //! after all rounds, the volume is decrypted and every byte is compared.
 
 mod copy;
+mod online;
 mod section;
+mod volume;
 
 use std::{
     env,
     ffi::{OsStr, OsString},
-    fs::{self, File},
-    io,
-    os::unix::fs::FileExt,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    time::Duration,
 };
 
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
+use self::volume::Volume;
 pub(crate) use copy::{COPY, copy};
 
 use crate::{
-    bench::{Bench, Context, NoOptions},
-    plaintext,
+    bench::{Bench, Context},
+    fio,
     program::{self, Folder, Program},
     stats::{self, Summary},
 };
@@ -33,30 +35,84 @@ use crate::{
 pub(crate) struct Plan {
     luxor: PathBuf,
     folder: PathBuf,
+    ways: Vec<Way>,
+    /// Whether the ways were requested, so that a missing program is an error.
+    all_are_needed: bool,
     /// The length of the plaintext.
     bytes: usize,
+    /// Its length where clients use it. The re-encryption must last longer than they work.
+    online_bytes: usize,
+    quick: bool,
     rounds: usize,
+    /// For how long clients work in each round.
+    turn: Duration,
     /// How many threads copy.
     threads: usize,
     /// `--engine` and `--threads`, as given.
     options: Vec<String>,
 }
 
+/// Whether anything else uses the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Way {
+    /// luxor reencrypt and cryptsetup reencrypt
+    Offline,
+    /// Clients of luxor serve --reencrypt
+    Online,
+}
+
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct Options {
+    /// Only volumes that nothing else uses, or only those that clients use [default: both]
+    #[arg(
+        long = "reencrypt",
+        value_enum,
+        value_name = "WAY",
+        help_heading = "Only for reencrypt"
+    )]
+    ways: Vec<Way>,
+}
+
 impl Bench for Plan {
     const NAME: &'static str = "reencrypt";
-    const HELP: &'static str =
-        "luxor and cryptsetup re-encrypting the same volume, compared with a copy in place";
-    const SIZE: Option<&'static str> =
-        Some("length of the data, rounded up to 4K [default: 1G, quick: 64M]");
-    type Options = NoOptions;
+    const HELP: &'static str = "luxor and cryptsetup re-encrypting the same volume, compared with a copy in place, and clients \
+         of luxor serve --reencrypt";
+    const ABOUT: &'static str = "\
+Measure `luxor reencrypt` and `luxor serve --reencrypt`
+
+Offline: `luxor reencrypt` gives a LUKS2 volume a new key, with --resilience checksum, journal and none, \
+in turn with `cryptsetup reencrypt` of the same volume and with a copy in place. This needs cryptsetup, \
+and root for it; otherwise only Luxor and the copy are measured.
+
+Online: a client writes to `luxor serve --reencrypt` and reads that back, in turn with the same server of \
+the same volume without a re-encryption. The results are its throughput, the 99th percentile of its \
+latency, and the speed of the re-encryption, with checksum and journal, at the default rate. The client \
+is fio, with its engine nbd. It verifies all data.
+
+Temporary files, twice the --size, are in --dir.";
+    const SIZE: Option<&'static str> = Some(
+        "length of the data, rounded up to 4K [default: 1G, quick: 64M, where clients use it: 256M]",
+    );
+    type Options = Options;
     type Report = Report;
 
-    fn new(context: &Context, _: NoOptions) -> Result<Self, String> {
+    fn new(context: &Context, options: Options) -> Result<Self, String> {
         let settings = &context.settings;
+        let chosen = options.ways;
+        let bytes = |quick: usize| settings.bytes(1 << 30, quick).next_multiple_of(SECTOR);
         Ok(Self {
             luxor: settings.luxor()?,
             folder: settings.dir.clone(),
-            bytes: settings.bytes(1 << 30, 64 << 20).next_multiple_of(SECTOR),
+            all_are_needed: !chosen.is_empty(),
+            ways: match chosen.as_slice() {
+                [] => Way::value_variants().to_vec(),
+                _ => chosen,
+            },
+            bytes: bytes(64 << 20),
+            online_bytes: bytes(256 << 20).next_multiple_of(ONLINE_STEP),
+            quick: settings.quick,
+            turn: settings.turn_or_quick(500),
             rounds: if settings.quick { 3 } else { 7 },
             threads: settings.all_threads().get(),
             options: settings.options_of_luxor(),
@@ -64,11 +120,43 @@ impl Bench for Plan {
     }
 
     fn check(&self) -> Result<(), String> {
+        if self.all_are_needed && self.wants(Way::Online) {
+            fio::version()?;
+        }
         self.check_room().map(drop)
     }
 
     fn measure(&self) -> Result<Report, String> {
-        let in_memory = self.check_room()?;
+        let mut report = Report {
+            data_bytes: self.bytes,
+            in_memory: self.check_room()?,
+            rounds: self.rounds,
+            threads: self.threads,
+            cryptsetup: None,
+            rows: Vec::new(),
+            absent: Vec::new(),
+            online: None,
+        };
+        if self.wants(Way::Offline) {
+            self.measure_offline(&mut report)?;
+        }
+        if self.wants(Way::Online) {
+            report.online = Some(online::Report::measure(self)?);
+        }
+        Ok(report)
+    }
+
+    fn section(report: &Report) -> crate::section::Section {
+        report.section()
+    }
+}
+
+impl Plan {
+    fn wants(&self, way: Way) -> bool {
+        self.ways.contains(&way)
+    }
+
+    fn measure_offline(&self, report: &mut Report) -> Result<(), String> {
         let folder = Folder::new(&self.folder)?;
         let mut session = Session::new(self, folder.path())?;
         let cryptsetup = session.find_cryptsetup();
@@ -81,29 +169,19 @@ impl Bench for Plan {
         for turn in stats::turns(self.rounds, session.turns.len()) {
             session.run(turn, true)?;
         }
-        session.compare()?;
-        Ok(Report {
-            data_bytes: self.bytes,
-            in_memory,
-            rounds: self.rounds,
-            threads: self.threads,
-            rows: session.rows(),
-            absent: cryptsetup.as_ref().err().cloned().into_iter().collect(),
-            cryptsetup: cryptsetup.ok(),
-        })
+        session.volume.compare()?;
+        report.rows = session.rows();
+        report.absent.extend(cryptsetup.as_ref().err().cloned());
+        report.cryptsetup = cryptsetup.ok();
+        Ok(())
     }
 
-    fn section(report: &Report) -> crate::section::Section {
-        report.section()
-    }
-}
-
-impl Plan {
     /// Checks that there is room, and returns whether the folder is in memory.
     fn check_room(&self) -> Result<bool, String> {
-        let needed = (self.bytes as u64)
-            .saturating_mul(2)
-            .saturating_add(64 << 20);
+        let sizes = [(Way::Offline, self.bytes), (Way::Online, self.online_bytes)];
+        let sizes = sizes.into_iter().filter(|(way, _)| self.wants(*way));
+        let longest = sizes.map(|(_, bytes)| bytes).max().unwrap_or_default();
+        let needed = (longest as u64).saturating_mul(2).saturating_add(64 << 20);
         program::check_room(&self.folder, needed, "the data and the volume")
     }
 }
@@ -122,6 +200,9 @@ pub(crate) struct Report {
     rows: Vec<Times>,
     /// Why cryptsetup was left out.
     absent: Vec<String>,
+    /// `None` if only `rows` were measured.
+    #[serde(default)]
+    online: Option<online::Report>,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -172,15 +253,16 @@ impl Resilience {
 
 const SECTOR: usize = 4096;
 
+/// A disk has whole requests of the longest kind.
+const ONLINE_STEP: usize = 1 << 20;
+
 /// The cheapest key derivation: opening the keyslot must not count.
 const CHEAP: [&str; 3] = ["--pbkdf=pbkdf2", "--pbkdf-force-iterations", "1000"];
 
 /// The volume, and the programs that process it.
 struct Session<'a> {
     plan: &'a Plan,
-    plain: PathBuf,
-    volume: PathBuf,
-    key: PathBuf,
+    volume: Volume<'a>,
     turns: Vec<Turn>,
 }
 
@@ -192,16 +274,12 @@ struct Turn {
 
 impl<'a> Session<'a> {
     fn new(plan: &'a Plan, folder: &Path) -> Result<Self, String> {
-        let [plain, volume, key] = ["plain", "volume", "key"].map(|name| folder.join(name));
-        fs::write(&key, [0x4b; 32]).map_err(|e| format!("{}: {e}", key.display()))?;
         let mut session = Self {
             plan,
-            plain,
-            volume,
-            key,
+            volume: Volume::new(plan, plan.bytes, folder)?,
             turns: Vec::new(),
         };
-        session.make_volume()?;
+        session.volume.encrypt()?;
         session.turns.push(session.copy()?);
         for resilience in Resilience::ALL {
             session.turns.extend([
@@ -212,29 +290,10 @@ impl<'a> Session<'a> {
         Ok(session)
     }
 
-    fn make_volume(&self) -> Result<(), String> {
-        plaintext::make(&self.plain, self.plan.bytes)?;
-        let mut encrypt = self.luxor("encrypt");
-        encrypt.extend(CHEAP.map(OsString::from));
-        let sector = format!("--sector-size={SECTOR}");
-        encrypt.extend([sector.into(), "--force".into()]);
-        encrypt.extend([&self.plain, &self.volume].map(OsString::from));
-        Program::new(encrypt).run(false)?;
-        let removed = fs::remove_file(&self.plain);
-        removed.map_err(|e| format!("cannot remove {}: {e}", self.plain.display()))
-    }
-
-    fn luxor(&self, command: &str) -> Vec<OsString> {
-        let mut words = vec![OsString::from(&self.plan.luxor), command.into()];
-        words.extend(self.plan.options.iter().map(OsString::from));
-        words.extend(["-q".into(), "--key-file".into(), OsString::from(&self.key)]);
-        words
-    }
-
     fn copy(&self) -> Result<Turn, String> {
         let own = env::current_exe().map_err(|e| e.to_string())?;
         let (threads, bytes) = (self.plan.threads.to_string(), self.plan.bytes.to_string());
-        let words: [&dyn AsRef<OsStr>; 5] = [&own, &COPY, &threads, &bytes, &self.volume];
+        let words: [&dyn AsRef<OsStr>; 5] = [&own, &COPY, &threads, &bytes, &self.volume.path];
         Ok(Turn {
             contestant: Contestant::Copy,
             resilience: None,
@@ -244,16 +303,16 @@ impl<'a> Session<'a> {
 
     fn reencrypt(&self, contestant: Contestant, resilience: Resilience) -> Turn {
         let mut words = if contestant == Contestant::Luxor {
-            self.luxor("reencrypt")
+            self.volume.luxor("reencrypt")
         } else {
             let words = ["cryptsetup", "reencrypt", "--force-offline-reencrypt", "-q"];
             let mut words = words.map(OsString::from).to_vec();
-            words.extend(["--key-file".into(), OsString::from(&self.key)]);
+            words.extend(["--key-file".into(), OsString::from(&self.volume.key)]);
             words
         };
         words.extend(CHEAP.map(OsString::from));
         words.extend(["--resilience", resilience.name()].map(OsString::from));
-        words.push(OsString::from(&self.volume));
+        words.push(OsString::from(&self.volume.path));
         Turn {
             contestant,
             resilience: Some(resilience),
@@ -277,17 +336,17 @@ impl<'a> Session<'a> {
     fn leave_cryptsetup_out(&mut self) -> Result<(), String> {
         self.turns
             .retain(|turn| turn.contestant != Contestant::Cryptsetup);
-        self.make_volume()
+        self.volume.encrypt()
     }
 
     /// Runs a contestant. Every one but the copy must leave the last sector with another key.
     fn run(&mut self, turn: usize, timed: bool) -> Result<(), String> {
-        let before = self.last_sector()?;
+        let before = self.volume.last_sector()?;
         let turn = &mut self.turns[turn];
         turn.program.run(timed)?;
         let is_copy = turn.contestant == Contestant::Copy;
         let name = turn.name();
-        if (self.last_sector()? == before) == is_copy {
+        if (self.volume.last_sector()? == before) == is_copy {
             Ok(())
         } else if is_copy {
             Err(format!("{name} has changed the data"))
@@ -299,37 +358,9 @@ impl<'a> Session<'a> {
     fn run_and_compare(&mut self, turn: usize) -> Result<(), String> {
         self.run(turn, false)?;
         let name = self.turns[turn].name();
-        self.compare().map_err(|e| format!("after {name}: {e}"))
-    }
-
-    fn last_sector(&self) -> Result<Vec<u8>, String> {
-        let read = || {
-            let file = File::open(&self.volume)?;
-            let mut sector = vec![0; SECTOR];
-            let end = file.metadata()?.len();
-            file.read_exact_at(&mut sector, end.saturating_sub(SECTOR as u64))?;
-            Ok(sector)
-        };
-        read().map_err(|e: io::Error| format!("cannot read {}: {e}", self.volume.display()))
-    }
-
-    /// Compares every byte of the plaintext.
-    fn compare(&self) -> Result<(), String> {
-        let words = self.luxor("decrypt");
-        let mut luxor = Command::new(&words[0])
-            .args(&words[1..])
-            .args([self.volume.as_os_str(), OsStr::new("-")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|e| format!("{}: {e}", self.plan.luxor.display()))?;
-        let from = luxor.stdout.take().expect("it is a pipe");
-        let compared = plaintext::compare(from, self.plan.bytes);
-        let status = luxor.wait().map_err(|e| e.to_string())?;
-        if !status.success() {
-            return Err(format!("luxor decrypt: {status}"));
-        }
-        compared.map_err(|e| format!("the plaintext has changed: {e}"))
+        self.volume
+            .compare()
+            .map_err(|e| format!("after {name}: {e}"))
     }
 
     fn rows(&self) -> Vec<Times> {

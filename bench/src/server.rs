@@ -14,8 +14,11 @@ use std::{
 };
 
 use nix::{
-    sys::{prctl, signal::Signal},
-    unistd::getppid,
+    sys::{
+        prctl,
+        signal::{Signal, kill},
+    },
+    unistd::{Pid, getppid},
 };
 
 use crate::{machine, plaintext};
@@ -48,6 +51,8 @@ const START: Duration = Duration::from_secs(60);
 pub(crate) struct Server {
     child: Child,
     uri: OsString,
+    /// The file with its messages.
+    log: PathBuf,
     /// The pipes for questions and answers.
     pipes: Option<(ChildStdin, BufReader<ChildStdout>)>,
 }
@@ -75,13 +80,14 @@ impl Server {
         let mut server = Self {
             child,
             uri,
+            log: log.to_owned(),
             pipes: pipes.map(|(to, from)| (to, BufReader::new(from))),
         };
         let begun = Instant::now();
         while UnixStream::connect(socket).is_err() {
             let ended = server.child.try_wait().map_err(|e| failed(&e))?;
             if ended.is_some() || begun.elapsed() > START {
-                let said = fs::read_to_string(log).unwrap_or_default();
+                let said = server.log();
                 let how = ended.map_or("does not listen".to_owned(), |status| status.to_string());
                 return Err(failed(&format!("{how}: {}", said.trim())));
             }
@@ -93,6 +99,25 @@ impl Server {
     /// Returns the URI for clients.
     pub(crate) fn uri(&self) -> &OsString {
         &self.uri
+    }
+
+    /// Returns its messages so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    /// Asks the server to end, and waits until it has. Fails if it fails.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        let failed = |what: &dyn std::fmt::Display| format!("the server: {what}");
+        let id = i32::try_from(self.child.id()).map_err(|e| failed(&e))?;
+        // If it has ended already, its status says why.
+        let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+        let status = self.child.wait().map_err(|e| failed(&e))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(failed(&format!("{status}: {}", self.log().trim())))
+        }
     }
 
     /// Reads the disk with `nbdcopy`, and compares it with the known bytes.

@@ -43,7 +43,8 @@ pub(crate) struct Settings {
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) dir: PathBuf,
 
-    /// Length of a server's turn in milliseconds [default: 2000; quick: 200]
+    /// Length of a server's turn in milliseconds, also in reencrypt [default: 2000; quick: 200,
+    /// reencrypt: 500]
     #[arg(long = "turn", value_name = "MS", help_heading = SERVERS)]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     turn: Option<u32>,
@@ -93,7 +94,12 @@ impl Settings {
     }
 
     pub(crate) fn turn(&self) -> Duration {
-        let standard = if self.quick { 200 } else { 2000 };
+        self.turn_or_quick(200)
+    }
+
+    /// As [`Self::turn`], with another length for `--quick`.
+    pub(crate) fn turn_or_quick(&self, quick: u32) -> Duration {
+        let standard = if self.quick { quick } else { 2000 };
         Duration::from_millis(self.turn.unwrap_or(standard).into())
     }
 

@@ -231,8 +231,12 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
 /// cryptsetup.
 #[test]
 fn json_of_reencryption_has_the_documented_form() {
-    let found = has_the_form_of("bench-reencrypt.json", "reencrypt --quick --size 1M --json");
+    let found = has_the_form_of(
+        "bench-reencrypt.json",
+        "reencrypt --reencrypt offline --quick --size 1M --json",
+    );
     let found = &found["reencrypt"];
+    assert!(found["online"].is_null());
     let absent = found["absent"].as_array().unwrap();
     let rows = found["rows"].as_array().unwrap();
     let ours: Vec<_> = rows
@@ -248,9 +252,30 @@ fn json_of_reencryption_has_the_documented_form() {
     }
 }
 
+/// Needs `luxor` beside `luxor-bench`, too.
+#[test]
+fn json_of_reencryption_in_use_has_the_documented_form() {
+    let found = has_the_form_of(
+        "bench-reencrypt-online.json",
+        "reencrypt --reencrypt online --quick --turn 200 --json",
+    );
+    let found = &found["reencrypt"];
+    let rows = found["online"]["rows"].as_array().unwrap();
+    let resilience: Vec<_> = rows.iter().map(|row| &row["resilience"]).collect();
+    let expected = [Value::Null, "checksum".into(), "journal".into()];
+    assert_eq!(resilience, expected.each_ref(), "{found}");
+    for row in rows {
+        assert!(above_0(&row["mib_per_s"]["median"]), "{row}");
+        for ratio in ["of_idle", "p99_times_idle"] {
+            let is_idle = row["resilience"].is_null();
+            assert_eq!(above_0(&row[ratio]["median"]), !is_idle, "{row}");
+        }
+    }
+}
+
 /// Runs the bench with scripts in place of cryptsetup and luxor, in a folder for `name`. In them
 /// `$real` is the program `luxor`.
-fn reencrypt(name: &str, cryptsetup: &str, luxor: &str) -> Output {
+fn reencrypt(name: &str, options: &str, cryptsetup: &str, luxor: &str) -> Output {
     let folder = env::temp_dir().join(format!("luxor-bench-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let real = Path::new(env!("CARGO_BIN_EXE_luxor-bench")).with_file_name("luxor");
@@ -263,7 +288,9 @@ fn reencrypt(name: &str, cryptsetup: &str, luxor: &str) -> Output {
     }
     let path = env::join_paths([&folder, Path::new("/usr/bin"), Path::new("/bin")]).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
-        .args(["reencrypt", "--quick", "--size", "1M", "--luxor"])
+        .args(["reencrypt", "--quick", "--reencrypt"])
+        .args(options.split_whitespace())
+        .arg("--luxor")
         .arg(folder.join("luxor"))
         .env("PATH", path)
         .output()
@@ -272,12 +299,15 @@ fn reencrypt(name: &str, cryptsetup: &str, luxor: &str) -> Output {
     output
 }
 
+const OFFLINE: &str = "offline --size 1M";
+const ONLINE: &str = "online --size 16M --turn 100";
+
 #[test]
 fn a_cryptsetup_that_fails_is_left_out_of_the_reencryption() {
     // It has destroyed the volume, too.
     let fails = r#"[ "$1" = --version ] && exec echo cryptsetup 2; for last; do :; done
         echo >"$last"; echo no lock >&2; exit 1"#;
-    let output = reencrypt("fails", fails, r#"exec "$real" "$@""#);
+    let output = reencrypt("fails", OFFLINE, fails, r#"exec "$real" "$@""#);
     assert!(output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("no rows of cryptsetup: "), "{said}");
@@ -298,10 +328,56 @@ fn a_wrong_reencryption_is_not_timed() {
         ),
         (breaks, "the plaintext has changed"),
     ] {
-        let output = reencrypt("wrong", "exit 1", luxor);
+        let output = reencrypt("wrong", OFFLINE, "exit 1", luxor);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let said = String::from_utf8(output.stderr).unwrap();
         assert!(said.contains(why), "{said}");
+    }
+}
+
+#[test]
+fn wrong_data_after_a_reencryption_in_use_are_an_error() {
+    let breaks = r#"[ "$1" = decrypt ] || exec "$real" "$@"; "$real" "$@"; for last; do :; done
+        printf x | dd of="$last" bs=1 seek=16000000 conv=notrunc"#;
+    let output = reencrypt("broken", ONLINE, "exit 1", breaks);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("verify failed"), "{said}");
+}
+
+#[test]
+fn a_reencryption_that_ends_before_the_clients_does_not_count() {
+    let hurries = r#"case "$*" in *--reencrypt=begun*) for last; do :; done
+        "$real" reencrypt -q --resume-only --key-file "${last%volume}key" "$last" ;; esac
+        exec "$real" "$@""#;
+    let output = reencrypt("early", ONLINE, "exit 1", hurries);
+    assert!(output.status.success(), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    for resilience in ["checksum", "journal"] {
+        let why = format!("luxor serve --reencrypt, {resilience}: it ended before");
+        assert!(said.contains(&why), "{said}");
+    }
+}
+
+#[test]
+fn the_help_for_one_bench_is_about_that_one() {
+    let help = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
+            .args(words)
+            .arg("--help")
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let one = help(&["reencrypt"]);
+    for words in ["cryptsetup", "fio", "copy in place", "--reencrypt <WAY>"] {
+        assert!(one.contains(words), "{words}: {one}");
+    }
+    for others in ["qemu-nbd", "--clock"] {
+        assert!(!one.contains(others), "{others}: {one}");
+        for all in [help(&[]), help(&["reencrypt", "cpu"])] {
+            assert!(all.contains(others), "{others}: {all}");
+        }
     }
 }
 

@@ -16,6 +16,19 @@ const OF_COPY: f64 = 0.7;
 
 impl Report {
     pub(super) fn section(&self) -> Section {
+        let mut section = if self.rows.is_empty() {
+            Section::default()
+        } else {
+            self.offline()
+        };
+        section.title = "Re-encryption in place".to_owned();
+        if let Some(online) = &self.online {
+            online.add_to(&mut section);
+        }
+        section
+    }
+
+    fn offline(&self) -> Section {
         let bytes = size::text(self.data_bytes);
         let caption = format!("Seconds for {bytes} of data");
         let bars = self.rows.iter();
@@ -23,7 +36,6 @@ impl Report {
         let rival = self.cryptsetup.as_ref();
         let rival = rival.map_or(String::new(), |version| format!("{version} and "));
         Section {
-            title: "Re-encryption in place".to_owned(),
             about: format!(
                 "luxor reencrypt gives a volume with {bytes} of data{} a new volume key, in turn \
                  with {rival}a copy in place, which reads the data and writes them back with {} \
@@ -144,6 +156,7 @@ mod tests {
                 row(Contestant::Luxor, Some(Resilience::None), 0.5),
             ],
             absent: vec!["not here".to_owned()],
+            online: None,
         }
     }
 

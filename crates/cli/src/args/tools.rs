@@ -34,9 +34,10 @@ pub(crate) struct EnginesArgs {
 ///
 /// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
 /// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
-/// cryptsetup), reencrypt (beside cryptsetup and a copy), block (`serve` beside nbdkit and
-/// qemu-nbd), gpu (cuda and opencl beside copies), or a paper's experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015,
-/// an-seo-2022 or sanida-2020. Without a NAME, it measures all of them.
+/// cryptsetup), reencrypt (beside cryptsetup and a copy, and `serve --reencrypt` beside `serve`),
+/// block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside copies), or a paper's
+/// experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015, an-seo-2022 or sanida-2020.
+/// Without a NAME, it measures all of them. `luxor bench NAME --help` says more about one of them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
