@@ -683,6 +683,32 @@ fn the_key_can_stay_and_metadata_must_have_room() {
     shell_without_terminal(line, folder.path()).assert_code(0);
 }
 
+/// `--hotzone-size` asks for short zones, and the rest is for the area.
+#[test]
+fn little_room_for_the_state_is_a_warning() {
+    for (size, resilience, words) in [
+        ("528K", "checksum", Some("fewer keyslots")),
+        ("528K", "checksum --hotzone-size 1M", None),
+        ("2M", "journal", Some("--resilience checksum")),
+        ("2M", "checksum", None),
+        ("16M", "journal", None),
+    ] {
+        let folder = with(&format!("--luks2-keyslots-size {size}"));
+        let options = format!("--resilience {resilience}");
+        let output = reencrypt(&folder, &options).args(FAST).ok();
+        let said = &output.stderr;
+        let warnings: Vec<_> = said.lines().filter(|l| l.contains("warning:")).collect();
+        match words {
+            Some(words) => {
+                assert!(warnings.len() == 1 && warnings[0].contains(words), "{said}");
+                assert!(warnings[0].contains("v: the metadata have room"), "{said}");
+            }
+            None => assert!(warnings.is_empty(), "{size}, {resilience}: {said}"),
+        }
+        is_done(&folder);
+    }
+}
+
 #[test]
 fn what_cannot_be_re_encrypted_stays_as_it_is() {
     let folder = with("--sector-size 512");

@@ -24,6 +24,9 @@ use crate::{Context, Engine, Error, ErrorClass, Result, Volume};
 /// done before an interruption takes effect.
 const ZONE: u64 = 128 << 20;
 
+/// Shorter zones are slow, because each is made durable several times.
+const SHORT: u64 = ZONE / 32;
+
 /// A re-encryption that has begun.
 pub(super) struct Reencryption {
     pub volume: Volume,
@@ -221,9 +224,15 @@ impl Reencryption {
         {
             zones.state.resilience = protection.instead_of(&begun, unit);
         }
-        let longest = zones
-            .longest(wanted.unwrap_or(ZONE))
-            .map_err(|text| self.failed(&text))?;
+        let wanted = wanted.unwrap_or(ZONE);
+        let (room, unit) = zones.room().map_err(|text| self.failed(&text))?;
+        let longest = wanted.min(room) / unit * unit;
+        if longest == 0 {
+            return Err(self.failed(&too_short(unit)));
+        }
+        if room < wanted.min(SHORT) && zones.left() > SHORT {
+            self.warn_of_little_room(&zones.state.resilience, room);
+        }
         let next = mem::replace(&mut zones.state.resilience, begun);
         let mut progress = zones.state.progress.clone();
         let mut buffer = Buffer::zeroed(0);
@@ -301,6 +310,24 @@ impl Reencryption {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Warns that zones are short because only `room` bytes can be protected at a time.
+    fn warn_of_little_room(&self, resilience: &Resilience, room: u64) {
+        let text = match resilience {
+            Resilience::Journal => {
+                "a copy of only {room} bytes at a time, which is slow. `luxor reencrypt --resilience \
+                 checksum` needs less room"
+            }
+            _ if resilience.shift().is_none() => {
+                "the checksums of only {room} bytes at a time, which is slow. It has more room if it \
+                 begins with fewer keyslots or a longer header"
+            }
+            _ => return,
+        };
+        let text = text.replace("{room}", &room.to_string());
+        let warning = format!("{}: the metadata have room for {text}", self.name);
+        self.context.events.warning(&warning);
     }
 
     /// Finishes a zone within which a re-encryption was interrupted.
@@ -425,6 +452,12 @@ impl Zones {
             Some((moved, len)) if zone.start < *len => moved,
             _ => &self.old,
         }
+    }
+
+    /// How many bytes are not done.
+    fn left(&self) -> u64 {
+        let progress = &self.state.progress;
+        progress.len() - progress.done()
     }
 
     fn rewrite(&self, zone: &Range<u64>) -> Rewrite<'_> {
@@ -560,13 +593,13 @@ impl Zones {
         Ok(Some(Checksums { hash, block_len }))
     }
 
-    /// The longest zone, at most `wanted` bytes: as long as the shift or the area permits, in whole
-    /// sectors of both sizes.
-    fn longest(&self, wanted: u64) -> std::result::Result<u64, String> {
+    /// How long a zone can be, as the shift or the area permits, and the unit of its length: a sector of
+    /// both sizes.
+    fn room(&self) -> std::result::Result<(u64, u64), String> {
         let mut unit = longest_sector(&self.state);
         let (_, size) = self.state.area;
         let shift = self.old.stored.offset.abs_diff(self.new.stored.offset);
-        let fits = match &self.state.resilience {
+        let room = match &self.state.resilience {
             _ if shift > 0 => shift,
             Resilience::Journal => size,
             resilience => match self.checksums(resilience)? {
@@ -577,10 +610,7 @@ impl Zones {
                 None => u64::MAX,
             },
         };
-        match wanted.min(fits) / unit * unit {
-            0 => Err(too_short(unit)),
-            longest => Ok(longest),
-        }
+        Ok((room, unit))
     }
 }
 
