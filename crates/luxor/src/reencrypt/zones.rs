@@ -314,20 +314,21 @@ impl Reencryption {
 
     /// Warns that zones are short because only `room` bytes can be protected at a time.
     fn warn_of_little_room(&self, resilience: &Resilience, room: u64) {
-        let text = match resilience {
-            Resilience::Journal => {
-                "a copy of only {room} bytes at a time, which is slow. `luxor reencrypt --resilience \
-                 checksum` needs less room"
-            }
-            _ if resilience.shift().is_none() => {
-                "the checksums of only {room} bytes at a time, which is slow. It has more room if it \
-                 begins with fewer keyslots or a longer header"
-            }
+        let (what, hint) = match resilience {
+            Resilience::Journal => (
+                "a copy",
+                "`luxor reencrypt --resilience checksum` needs less room",
+            ),
+            _ if resilience.shift().is_none() => (
+                "the checksums",
+                "There is more if it begins with fewer keyslots or a longer header",
+            ),
             _ => return,
         };
-        let text = text.replace("{room}", &room.to_string());
-        let warning = format!("{}: the metadata have room for {text}", self.name);
-        self.context.events.warning(&warning);
+        self.context.events.warning(&format!(
+            "{}: the metadata have room for {what} of only {room} bytes at a time, which is slow. {hint}",
+            self.name
+        ));
     }
 
     /// Finishes a zone within which a re-encryption was interrupted.
