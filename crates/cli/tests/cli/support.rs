@@ -60,6 +60,27 @@ impl Luxor {
         }
     }
 
+    /// The same, as the last arguments of `tracer`.
+    pub fn under(mut self, tracer: &str) -> Self {
+        let mut words = tracer.split_whitespace();
+        let mut command = Command::new(words.next().expect("there is a program"));
+        command
+            .args(words)
+            .arg(self.command.get_program())
+            .args(self.command.get_args())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for (name, value) in self.command.get_envs() {
+            command.env(name, value.expect("none is removed"));
+        }
+        if let Some(folder) = self.command.get_current_dir() {
+            command.current_dir(folder);
+        }
+        self.command = command;
+        self
+    }
+
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.command.arg(argument);
         self
