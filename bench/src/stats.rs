@@ -24,11 +24,16 @@ impl Summary {
         })
     }
 
-    /// Formats the summary as `median (lower - upper)`.
+    /// Formats the summary as `median (lower - upper)`, and says if the rounds disagree.
     pub(crate) fn text(&self, digits: usize) -> String {
         let [median, lower, upper] =
             [self.median, self.lower, self.upper].map(|n| format!("{n:.digits$}"));
-        format!("{median} ({lower} - {upper})")
+        let unsteady = if self.upper > 2.0 * self.lower {
+            "unsteady: "
+        } else {
+            ""
+        };
+        format!("{median} ({unsteady}{lower} - {upper})")
     }
 
     /// Scales the summary by `factor`, which must be positive.
@@ -85,6 +90,9 @@ mod tests {
         assert_eq!(summary(&[9.0, 1.0, 2.0, 4.0]).unwrap().median, 3.0);
         let five = summary(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
         assert_eq!((five.lower, five.upper), (2.0, 4.0));
+        assert_eq!(five.text(1), "3.0 (2.0 - 4.0)");
+        let disturbed = summary(&[0.3, 0.3, 8.0]).unwrap();
+        assert_eq!(disturbed.text(1), "0.3 (unsteady: 0.3 - 4.2)");
     }
 
     #[test]
