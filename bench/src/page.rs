@@ -3,7 +3,7 @@
 
 use askama::Template;
 
-use crate::section::Section;
+use crate::{plot::Plot, section::Section};
 
 /// The whole page.
 #[derive(Template)]
@@ -13,6 +13,7 @@ pub(crate) struct Page {
     pub(crate) date: String,
     pub(crate) command: String,
     pub(crate) version: String,
+    pub(crate) machine: String,
     /// The machine, and what the program was built with.
     pub(crate) facts: Vec<Fact>,
     pub(crate) parts: Vec<Part>,
@@ -30,39 +31,68 @@ pub(crate) struct Part {
     /// The name on the command line.
     name: &'static str,
     section: Section,
+    headline: Option<Figure>,
     figures: Vec<Figure>,
 }
 
+#[derive(Template)]
+#[template(path = "figure.html")]
 struct Figure {
     caption: String,
+    remark: Option<String>,
     /// The text alternative of the plot.
     description: String,
     svg: String,
 }
 
+impl Page {
+    fn has_papers(&self) -> bool {
+        self.parts.iter().any(|part| part.section.paper.is_some())
+    }
+}
+
 impl Part {
     /// If a plot cannot be drawn, the part says so and the rest of the page is shown.
     pub(crate) fn new(name: &'static str, section: Section) -> Self {
-        let figures = section.plots.iter().map(|plot| {
-            Ok(Figure {
-                caption: plot.caption.clone(),
-                description: plot.description(),
-                svg: plot.svg()?,
-            })
-        });
-        let (section, figures) = match figures.collect::<Result<_, String>>() {
-            Ok(figures) => (section, figures),
+        let figures = section.plots.iter().map(|plot| Figure::new(plot, &section));
+        let headline = section.headline.iter();
+        let headline = headline.map(|plot| Figure::new(plot, &section));
+        let drawn = figures.collect::<Result<_, _>>();
+        let drawn =
+            drawn.and_then(|figures| Ok((figures, headline.collect::<Result<Vec<_>, _>>()?)));
+        match drawn {
+            Ok((figures, mut headline)) => Self {
+                name,
+                headline: headline.pop(),
+                figures,
+                section,
+            },
             Err(why) => {
                 let reason =
                     format!("The plots cannot be drawn ({why}); the JSON has the numbers.");
-                (Section::absent(name, reason), Vec::new())
+                Self {
+                    name,
+                    section: Section::absent(name, reason),
+                    headline: None,
+                    figures: Vec::new(),
+                }
             }
-        };
-        Self {
-            name,
-            section,
-            figures,
         }
+    }
+}
+
+impl Figure {
+    fn new(plot: &Plot, section: &Section) -> Result<Self, String> {
+        let alone = || {
+            let explained = !section.absent.is_empty() && !plot.has_rival();
+            explained.then(|| "Nothing to compare with ran here; the method says why.".to_owned())
+        };
+        Ok(Self {
+            caption: plot.caption.clone(),
+            remark: plot.remark.clone().or_else(alone),
+            description: plot.description(),
+            svg: plot.svg()?,
+        })
     }
 }
 

@@ -2,7 +2,10 @@
 //! Draws plots as SVG, in the colours of the surrounding page or picture.
 
 use plotters::{
-    coord::{Shift, ranged1d::ValueFormatter},
+    coord::{
+        Shift,
+        ranged1d::{AsRangedCoord, ValueFormatter},
+    },
     prelude::*,
     style::text_anchor::{HPos, Pos, VPos},
 };
@@ -39,6 +42,8 @@ impl Whose {
 #[derive(Clone)]
 pub(crate) struct Plot {
     pub(crate) caption: String,
+    /// A sentence below the caption.
+    pub(crate) remark: Option<String>,
     shape: Shape,
 }
 
@@ -46,6 +51,9 @@ pub(crate) struct Plot {
 enum Shape {
     /// Horizontal bars, one below the other, with their values to the right.
     Bars { unit: &'static str, bars: Vec<Bar> },
+    /// Dots in place of bars, on a logarithmic axis: a bar would vanish beside one that is a hundred
+    /// times as long.
+    Dots { unit: &'static str, bars: Vec<Bar> },
     /// Lines over lengths on a logarithmic axis, with a legend above. Names at the ends of the
     /// lines would overlap where lines meet.
     Lines {
@@ -61,9 +69,17 @@ impl Plot {
         unit: &'static str,
         bars: impl IntoIterator<Item = Bar>,
     ) -> Self {
-        let (caption, bars) = (caption.into(), bars.into_iter().collect());
-        let shape = Shape::Bars { unit, bars };
-        Self { caption, shape }
+        let bars = bars.into_iter().collect();
+        Self::new(caption, Shape::Bars { unit, bars })
+    }
+
+    pub(crate) fn dots(
+        caption: impl Into<String>,
+        unit: &'static str,
+        bars: impl IntoIterator<Item = Bar>,
+    ) -> Self {
+        let bars = bars.into_iter().collect();
+        Self::new(caption, Shape::Dots { unit, bars })
     }
 
     pub(crate) fn lines(
@@ -71,16 +87,40 @@ impl Plot {
         [across, up]: [&'static str; 2],
         lines: impl IntoIterator<Item = Line>,
     ) -> Self {
-        let (caption, lines) = (caption.into(), lines.into_iter().collect());
-        let shape = Shape::Lines { across, up, lines };
-        Self { caption, shape }
+        let lines = lines.into_iter().collect();
+        Self::new(caption, Shape::Lines { across, up, lines })
+    }
+
+    fn new(caption: impl Into<String>, shape: Shape) -> Self {
+        let (caption, remark) = (caption.into(), None);
+        Self {
+            caption,
+            remark,
+            shape,
+        }
+    }
+
+    pub(crate) fn with_remark(self, remark: impl Into<String>) -> Self {
+        let remark = Some(remark.into());
+        Self { remark, ..self }
+    }
+
+    /// Returns whether anything in the plot is from another program or from a paper.
+    pub(crate) fn has_rival(&self) -> bool {
+        let is_rival = |whose| matches!(whose, Whose::Rival | Whose::Paper);
+        match &self.shape {
+            Shape::Bars { bars, .. } | Shape::Dots { bars, .. } => {
+                bars.iter().any(|bar| is_rival(bar.whose))
+            }
+            Shape::Lines { lines, .. } => lines.iter().any(|line| is_rival(line.whose)),
+        }
     }
 
     /// Describes the plot in words, as its text alternative.
     pub(crate) fn description(&self) -> String {
         let caption = &self.caption;
         match &self.shape {
-            Shape::Bars { unit, bars } => {
+            Shape::Bars { unit, bars } | Shape::Dots { unit, bars } => {
                 let said = bars.iter();
                 let said = said.map(|bar| format!("{}: {} {unit}", bar.name, value(bar.value)));
                 format!("{caption}. {}.", said.collect::<Vec<_>>().join("; "))
@@ -101,6 +141,7 @@ impl Plot {
     pub(crate) fn svg(&self) -> Result<String, String> {
         match &self.shape {
             Shape::Bars { unit, bars } => draw_bars(unit, bars),
+            Shape::Dots { unit, bars } => draw_dots(unit, bars),
             Shape::Lines { across, up, lines } => {
                 draw_lines(across, up, lines).map_err(|e| format!("{}: {e}", self.caption))
             }
@@ -164,6 +205,15 @@ const LEFT: u32 = 66;
 const SIDE: u32 = 34;
 /// The height of an entry in the legend.
 const KEY: i32 = 26;
+/// The height of a bar with its name and the space above it.
+const SLOT: i32 = 52;
+/// Where the bar begins and ends in its slot, and where its name stands, from below.
+const BAR: [i32; 2] = [6, 24];
+const NAME: i32 = 29;
+/// The height below the bars, for the axis.
+const AXIS: u32 = 44;
+const MARGIN: u32 = 6;
+const MARGIN_RIGHT: u32 = 16;
 
 /// Placeholder colours that [`themed`] replaces.
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -193,37 +243,73 @@ fn colour(whose: Whose) -> RGBColor {
 
 fn draw_bars(unit: &str, bars: &[Bar]) -> Result<String, String> {
     let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
-    let height = 60 + 44 * u32::try_from(bars.len()).map_err(|e| e.to_string())?;
+    // Leave room for the value beside the longest bar.
+    let room = most / (1.0 - room_for_values(bars));
+    draw_slots(unit, bars, 0.0..room, false)
+}
+
+fn draw_dots(unit: &str, bars: &[Bar]) -> Result<String, String> {
+    let values = || bars.iter().map(|bar| bar.value);
+    let least = values().fold(f64::INFINITY, f64::min);
+    let most = values().fold(0.0, f64::max);
+    if least <= 0.0 || bars.is_empty() {
+        return Err("a logarithmic axis needs numbers above 0".to_owned());
+    }
+    // The first dot is not on the edge, and the last one has room for its value.
+    let least = least / (most / least).powf(0.05).max(1.2);
+    let share = room_for_values(bars);
+    let room = most * (most / least).powf(share / (1.0 - share));
+    let across = (least..room)
+        .log_scale()
+        .with_key_points(ticks(least, room));
+    draw_slots(unit, bars, across, true)
+}
+
+/// Returns the share of the width that the longest value takes.
+fn room_for_values(bars: &[Bar]) -> f64 {
+    let longest = bars.iter().map(|bar| value(bar.value).len()).max();
+    let width = f64::from(WIDTH - MARGIN - MARGIN_RIGHT);
+    (longest.unwrap_or(0) as f64 * DIGIT + 26.0) / width
+}
+
+/// Draws the bars from above to below, each with its name above it and its value beside it.
+fn draw_slots<X>(unit: &str, bars: &[Bar], across: X, dots: bool) -> Result<String, String>
+where
+    X: AsRangedCoord<Value = f64>,
+    X::CoordDescType: ValueFormatter<f64>,
+{
+    let count = i32::try_from(bars.len()).map_err(|e| e.to_string())?;
+    let slots = SLOT * count;
     let draw = |area: &Area<'_>| {
-        let longest = bars.iter().map(|bar| value(bar.value).len()).max();
-        // Leave room for the value beside the longest bar.
-        let room = most * (1.12 + 0.02 * longest.unwrap_or(0) as f64);
-        let count = i32::try_from(bars.len())?;
         let mut chart = ChartBuilder::on(area)
-            .margin(6)
-            .margin_right(16)
-            .set_label_area_size(LabelAreaPosition::Bottom, 44)
-            .build_cartesian_2d(0.0..room, 0..count * 2)?;
+            .margin(MARGIN)
+            .margin_right(MARGIN_RIGHT)
+            .set_label_area_size(LabelAreaPosition::Bottom, AXIS)
+            .build_cartesian_2d(across, 0..slots)?;
+        let ends = chart.x_range();
         mesh(&mut chart, unit, "")?;
         for (place, bar) in (0..).zip(bars.iter().rev()) {
-            let base = 2 * place;
-            let corners = [(0.0, base), (bar.value, base + 1)];
-            let shape = Rectangle::new(corners, colour(bar.whose).filled());
-            chart.draw_series([shape])?;
-            let left = text(HPos::Left, VPos::Bottom);
-            let name = Text::new(bar.name.clone(), (0.0, base + 1), left);
+            let base = SLOT * place;
+            let middle = base + i32::midpoint(BAR[0], BAR[1]);
+            if dots {
+                let track = [(ends.start, middle), (bar.value, middle)];
+                chart.draw_series([PathElement::new(track, GRID.stroke_width(1))])?;
+                let dot = Circle::new((bar.value, middle), 8, colour(bar.whose).filled());
+                chart.draw_series([dot])?;
+            } else {
+                let corners = [(ends.start, base + BAR[0]), (bar.value, base + BAR[1])];
+                chart.draw_series([Rectangle::new(corners, colour(bar.whose).filled())])?;
+            }
+            let name = text(HPos::Left, VPos::Bottom);
+            let name = Text::new(bar.name.clone(), (ends.start, base + NAME), name);
             chart.draw_series([name])?;
-            let behind = (bar.value + most * 0.01, base + 1);
-            let middle = Text::new(
-                format!(" {}", value(bar.value)),
-                behind,
-                text(HPos::Left, VPos::Top),
-            );
-            chart.draw_series([middle])?;
+            let beside = EmptyElement::at((bar.value, middle))
+                + Text::new(value(bar.value), (14, 0), text(HPos::Left, VPos::Center));
+            chart.draw_series([beside])?;
         }
         Ok(())
     };
-    picture(height, draw)
+    picture(2 * MARGIN + AXIS + slots.unsigned_abs(), draw)
 }
 
 fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> {
@@ -339,7 +425,8 @@ where
         .x_label_formatter(&|x| tick(*x))
         .y_label_formatter(&|y| tick((*y).into()));
     if up.is_empty() {
-        mesh.disable_y_mesh().disable_y_axis();
+        // Every bar has its value beside it.
+        mesh.disable_mesh().disable_y_axis();
     } else {
         mesh.y_desc(up).y_labels(6);
     }
@@ -504,6 +591,44 @@ mod tests {
         ] {
             let svg = plot.svg().unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"));
+        }
+    }
+
+    /// On a linear axis of this width, the first would be less than a pixel from the edge.
+    #[test]
+    fn dots_far_apart_are_both_seen() {
+        let both = |values: [f64; 2]| values.map(|value| Bar::new("one", Whose::Luxor, value));
+        let svg = Plot::dots("", "s", both([0.014, 9.09])).svg().unwrap();
+        let circles = svg.split("<circle cx=\"").skip(1);
+        let across = circles.map(|rest| rest.split('"').next().unwrap().parse().unwrap());
+        let across: Vec<f64> = across.collect();
+        assert!(
+            across[0] - across[1] > 200.0 || across[1] - across[0] > 200.0,
+            "{across:?}"
+        );
+        assert!(across.iter().all(|x| *x > 16.0 && *x < 440.0), "{across:?}");
+        assert!(Plot::dots("", "s", both([0.0, 1.0])).svg().is_err());
+        assert!(Plot::dots("", "s", both([2.0, 2.0])).svg().is_ok());
+        assert!(Plot::dots("", "s", []).svg().is_err());
+    }
+
+    #[test]
+    fn names_stand_clear_of_the_bars() {
+        let bars = ["upper", "lower"].map(|name| Bar::new(name, Whose::Luxor, 3.0));
+        let svg = Plot::bars("", "s", bars).svg().unwrap();
+        let tops: Vec<f64> = svg
+            .split("<rect")
+            .filter(|element| element.contains("--luxor"))
+            .map(|element| element.split(" y=\"").nth(1).unwrap())
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(tops.len(), 2, "{svg}");
+        for name in ["upper", "lower"] {
+            let (_, y, _) = texts(&svg).into_iter().find(|text| text.2 == name).unwrap();
+            assert!(
+                tops.iter().any(|top| (4.0..8.0).contains(&(top - y))),
+                "{y}: {tops:?}"
+            );
         }
     }
 

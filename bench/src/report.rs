@@ -191,6 +191,7 @@ impl Report {
             date: self.date.clone(),
             command: self.line(),
             version: self.luxor.version.to_owned(),
+            machine: self.machine.text(),
             facts: self.facts(),
             parts: self
                 .sections()
@@ -242,8 +243,9 @@ impl Report {
         let built = format!("commit {commit}, {}", self.luxor.rustc);
         let rivals = self.rivals.iter();
         let rivals = rivals.map(|rival| (rival.name.clone(), rival.version.clone()));
-        let missing =
-            rivals::MISSING.map(|missing| ("Not included".to_owned(), missing.to_owned()));
+        // A report that was read may be from another build, which had them.
+        let missing = rivals::MISSING.filter(|_| self.rivals.is_empty());
+        let missing = missing.map(|missing| ("Not included".to_owned(), missing.to_owned()));
         [
             ("Machine".to_owned(), self.machine.text()),
             ("Built from".to_owned(), built),

@@ -13,6 +13,8 @@ pub(crate) struct Section {
     pub(crate) about: String,
     /// One sentence with the main numbers; `None` if nothing could be measured.
     pub(crate) conclusion: Option<String>,
+    /// The plot that answers the paper's question, for the top of the page.
+    pub(crate) headline: Option<Plot>,
     pub(crate) plots: Vec<Plot>,
     pub(crate) tables: Vec<Table>,
     /// Tables that are too long for the page: for the terminal only.
@@ -23,9 +25,12 @@ pub(crate) struct Section {
     pub(crate) absent: Vec<String>,
 }
 
-/// A paper: its reference, its claim, and what was rebuilt of it.
+/// A paper: its short name, the question that it asks, its reference, its claim, and what was rebuilt
+/// of it.
 #[derive(Clone)]
 pub(crate) struct Paper {
+    pub(crate) name: &'static str,
+    pub(crate) question: &'static str,
     pub(crate) reference: &'static str,
     pub(crate) claim: &'static str,
     pub(crate) rebuilt: &'static str,
@@ -108,7 +113,7 @@ impl Section {
 #[cfg(test)]
 impl Section {
     /// Asserts that the section has a conclusion, that all rows have as many cells as there are
-    /// columns, and that no cell is empty or not a number.
+    /// columns, that no cell is empty or not a number, and that a plot without a rival says why.
     pub(crate) fn assert_whole(&self) {
         let title = &self.title;
         assert!(self.conclusion.is_some(), "{title}");
@@ -129,7 +134,11 @@ impl Section {
         let cells = tables().flat_map(|table| &table.rows);
         let cells = cells.flat_map(|row| &row.cells);
         let texts = cells.chain(&self.conclusion).chain(&self.notes).cloned();
-        let plots = self.plots.iter().flat_map(|plot| {
+        let plots = self.plots.iter().chain(&self.headline);
+        let plots = plots.flat_map(|plot| {
+            let caption = &plot.caption;
+            let explained = plot.remark.is_some() || !self.absent.is_empty();
+            assert!(plot.has_rival() || explained, "{title}: {caption}");
             let svg = plot.svg().unwrap();
             assert!(svg.contains("<text"), "{title}: {}", plot.caption);
             [svg, plot.description()]

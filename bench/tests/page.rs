@@ -13,6 +13,14 @@ use roxmltree::{Document, Node, ParsingOptions};
 use serde::Deserialize;
 use serde_json::Value;
 
+const PAPERS: [&str; 5] = [
+    "an-seo-2022",
+    "damjanovic-simic-2015",
+    "sanida-2020",
+    "demir-2020",
+    "elmoghany-2011",
+];
+
 /// Renders every example and every record twice.
 #[test]
 fn pages_are_complete_and_reproducible() {
@@ -33,6 +41,7 @@ fn pages_are_complete_and_reproducible() {
         let document = Document::parse_with_options(&page, options);
         let document = document.unwrap_or_else(|e| panic!("{}: {e}", file.display()));
         assert_complete(&document, &file);
+        assert_cards(&document, &file);
         let sections = document
             .descendants()
             .filter(|node| node.has_tag_name("section"));
@@ -55,6 +64,36 @@ fn pages_are_complete_and_reproducible() {
         "gpu",
     ] {
         assert!(seen.iter().any(|name| name == bench), "{bench}: {seen:?}");
+    }
+}
+
+/// Every paper of the page has a card with its question, its answer and a plot.
+fn assert_cards(document: &Document<'_>, file: &Path) {
+    let all = |name: &'static str| document.descendants().filter(move |n| n.has_tag_name(name));
+    for paper in PAPERS {
+        let link = format!("#{paper}");
+        let mut sections = all("section");
+        let is_shown = sections.any(|node| node.attribute("aria-labelledby") == Some(paper));
+        let mut cards = all("article").filter(|card| {
+            let mut links = card.descendants();
+            links.any(|node| node.attribute("href") == Some(&link))
+        });
+        let card = cards.next();
+        assert_eq!(card.is_some(), is_shown, "{}: {paper}", file.display());
+        let Some(card) = card else { continue };
+        let count = |name: &str| {
+            let found = card
+                .descendants()
+                .filter(|node| node.tag_name().name() == name);
+            found.count()
+        };
+        assert_eq!(
+            (count("h3"), count("svg")),
+            (1, 1),
+            "{}: {paper}",
+            file.display()
+        );
+        assert!(text(card).contains('?'), "{}: {paper}", file.display());
     }
 }
 

@@ -12,6 +12,8 @@ use crate::{
 };
 
 const PAPER: Paper = Paper {
+    name: "An and Seo, 2022",
+    question: "How much faster is XTS on a GPU that gets only every 128th power of alpha?",
     reference: "Sangwoo An and Seog Chung Seo (Kookmin University): Designing a New XTS-AES Parallel \
         Optimization Implementation Technique for Fast File Encryption. IEEE Access 10, 2022, \
         doi:10.1109/ACCESS.2022.3155810.",
@@ -47,6 +49,7 @@ impl Report {
             paper: Some(PAPER),
             about,
             conclusion: self.conclusion(),
+            headline: Some(self.headline()),
             plots: std::iter::once(self.plot())
                 .chain(self.plot_of_rates())
                 .collect(),
@@ -63,17 +66,31 @@ impl Report {
     fn plot(&self) -> Plot {
         let rows = self.tables_3_and_4.iter();
         let ours = rows.map(|row| Bar::new(row.name(), row.whose.of_row(), row.total_ms.median));
-        let printed = published::SYSTEMS.into_iter();
-        let printed = printed.filter_map(|system| {
-            let name = format!("the paper's {}", system.name);
-            Some(Bar::new(
-                name,
-                plot::Whose::Paper,
-                system.total[0].parse().ok()?,
-            ))
-        });
+        let printed = published::SYSTEMS.iter();
+        let printed = printed.filter_map(printed_bar);
         let caption = format!("Milliseconds for {}", size::text(self.file_bytes));
-        Plot::bars(caption, "ms", ours.chain(printed))
+        Plot::dots(caption, "ms", ours.chain(printed))
+    }
+
+    /// Plots the fastest contestant of each kind, and what the paper prints.
+    fn headline(&self) -> Plot {
+        let kinds = [
+            (Whose::Paper, Some(NAIVE_CPU)),
+            (Whose::Paper, Some("naive GPU")),
+            (Whose::Paper, Some("GPU alpha^128")),
+            (Whose::Luxor, None),
+            (Whose::Rival, None),
+        ];
+        let ours = kinds.into_iter().filter_map(|(whose, system)| {
+            let rows = self.tables_3_and_4.iter().filter(|row| row.whose == whose);
+            let rows = rows.filter(|row| system.is_none_or(|system| row.system == system));
+            rows.min_by(|a, b| a.total_ms.median.total_cmp(&b.total_ms.median))
+        });
+        let ours = ours.map(|row| Bar::new(row.name(), row.whose.of_row(), row.total_ms.median));
+        let printed = published::SYSTEMS.iter();
+        let printed = printed.filter(|system| system.name != "GPU alpha^8");
+        let caption = format!("Milliseconds for {}", size::text(self.file_bytes));
+        Plot::dots(caption, "ms", ours.chain(printed.filter_map(printed_bar)))
     }
 
     /// Plots Table 5 for one length of data units with AES-128.
@@ -92,7 +109,7 @@ impl Report {
             ))
         });
         let caption = format!("Data units of {SHOWN} bytes, AES-128");
-        Some(Plot::bars(caption, "GB/s", ours.chain(printed)))
+        Some(Plot::dots(caption, "GB/s", ours.chain(printed)))
     }
 
     fn systems(&self) -> Table {
@@ -251,6 +268,13 @@ impl Report {
         }
         Some(format!("{text}; the paper prints 381.76 and 1.59 ms."))
     }
+}
+
+/// Returns the paper's total for a system.
+fn printed_bar(system: &published::System) -> Option<Bar> {
+    let name = format!("the paper's {}", system.name);
+    let total = system.total[0].parse().ok()?;
+    Some(Bar::new(name, plot::Whose::Paper, total))
 }
 
 impl Whose {

@@ -65,6 +65,16 @@ impl Contestant {
         }
     }
 
+    /// Returns the same server without encryption.
+    pub(super) fn without_encryption(self) -> Option<Self> {
+        match self {
+            Self::Luxor | Self::Luxor512 => Some(Self::LuxorNull),
+            Self::NbdkitLuks => Some(Self::Nbdkit),
+            Self::QemuLuks => Some(Self::Qemu),
+            Self::LuxorNull | Self::Nbdkit | Self::Qemu => None,
+        }
+    }
+
     pub(super) fn is_luxor(self) -> bool {
         matches!(self, Self::Luxor | Self::Luxor512 | Self::LuxorNull)
     }

@@ -116,7 +116,23 @@ impl Case {
             let who = row.contestant;
             Bar::new(who.text(), who.whose(), row.mib_per_s.median)
         });
-        Plot::bars(self.load.text(), "MiB/s", bars)
+        let plot = Plot::bars(self.load.text(), "MiB/s", bars);
+        let surprises = self.rows.iter().filter_map(|row| {
+            let plain = row.contestant.without_encryption()?;
+            let mut rows = self.rows.iter();
+            let plain = rows.find(|row| row.contestant == plain)?;
+            let faster = row.mib_per_s.median > plain.mib_per_s.median;
+            faster.then_some(row.contestant.text())
+        });
+        let surprises: Vec<_> = surprises.collect();
+        match surprises.as_slice() {
+            [] => plot,
+            names => plot.with_remark(format!(
+                "Faster here than the same server without encryption: {}. The rounds differ by more \
+                 than encryption costs; see the quartiles.",
+                names.join("; ")
+            )),
+        }
     }
 
     fn table(&self, luxors: &[Contestant]) -> Table {

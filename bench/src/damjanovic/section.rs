@@ -9,7 +9,7 @@ use super::{
     published::{self, Published},
 };
 use crate::{
-    plot::{Line, Plot, Whose},
+    plot::{Bar, Line, Plot, Whose},
     rivals,
     section::{Paper, Row, Section, Table, cell},
     size,
@@ -17,6 +17,8 @@ use crate::{
 };
 
 const PAPER: Paper = Paper {
+    name: "Damjanović and Simić, 2015",
+    question: "Are two chains of AES-128 faster than one of AES-256 in OFB mode?",
     reference: "Boris Damjanović and Dejan Simić (University of Belgrade): Tweakable parallel OFB mode \
         of operation with delayed thread synchronization. Security and Communication Networks, 2015.",
     claim: "Two chains of AES-128, each in its own thread, are faster than serial AES-256-OFB if \
@@ -61,6 +63,7 @@ impl Report {
                 self.rounds
             ),
             conclusion: self.conclusion(),
+            headline: first.and_then(Engine::headline),
             plots: first.map(Engine::plots).unwrap_or_default(),
             tables: beside
                 .into_iter()
@@ -93,25 +96,19 @@ impl Report {
     }
 
     fn conclusion(&self) -> Option<String> {
-        let said = |row: &dyn Fn(&Array) -> Option<&FormTimes>| {
-            let all = self.engines.iter().filter_map(|engine| {
-                let arrays = engine.arrays.iter();
-                let longest = arrays.max_by_key(|array| array.array_bytes)?;
-                let times = row(longest)?.of_ofb?.median;
-                Some(format!("{times:.2} ({})", engine.engine))
-            });
-            let all: Vec<_> = all.collect();
-            (!all.is_empty()).then(|| all.join(", "))
-        };
-        let together = said(&|array| array.of(Construction::Xex, Way::Together))?;
-        let apart = said(&|array| array.of(Construction::Xex, Way::Apart));
+        let engine = self.engines.first()?;
+        let longest = engine.arrays.iter().max_by_key(|array| array.array_bytes)?;
+        let times = |way| Some(longest.of(Construction::Xex, way)?.of_ofb?.median);
+        let together = times(Way::Together)?;
+        let apart = times(Way::Apart);
         let apart = apart.map_or(String::new(), |apart| {
-            format!(", and with a thread each {apart}")
+            format!(", and {apart:.2} times with a thread each")
         });
         Some(format!(
-            "With the longest arrays, both chains of XEX on one thread have {together} times the speed \
-             of serial AES-256-OFB{apart}; the paper's best, with a thread each, is 1.10 times for \
-             XEX and 1.19 for XE."
+            "With {} and the longest arrays, both chains of XEX on one thread have {together:.2} times \
+             the speed of serial AES-256-OFB{apart}; the paper's best, with a thread each, is 1.10 \
+             times for XEX and 1.19 for XE.",
+            engine.engine
         ))
     }
 
@@ -175,6 +172,33 @@ impl Engine {
     fn first_rows(&self) -> impl Iterator<Item = (usize, &FormTimes)> {
         let first = self.of_paper().into_iter().take(1);
         first.flat_map(|array| array.rows.iter().enumerate())
+    }
+
+    /// Plots the speed-ups for the longest array, and the paper's best.
+    fn headline(&self) -> Option<Plot> {
+        let longest = self.of_paper().into_iter();
+        let longest = longest.max_by_key(|array| array.array_bytes)?;
+        let ours = FORMS.iter().flat_map(|(construction, ..)| {
+            [Way::Together, Way::Apart].map(|way| {
+                let row = longest.of(*construction, way)?;
+                let times = row.of_ofb.as_ref()?.median;
+                Some(Bar::new(self.name_of(row), Whose::Luxor, times))
+            })
+        });
+        let best = FORMS.iter().filter_map(|(_, name, [table, _])| {
+            let (_, figures) = table.rows().nth(2)?;
+            let figures = figures.into_iter().filter_map(|figure| figure.parse().ok());
+            let name = format!("the paper's best 2x 128 {name}");
+            Some(Bar::new(name, Whose::Paper, figures.fold(0.0, f64::max)))
+        });
+        let serial = Bar::new("1x 256 OFB", Whose::Rival, 1.0);
+        let bars = std::iter::once(serial).chain(ours.flatten()).chain(best);
+        let array = longest.array_bytes;
+        let caption = format!(
+            "{}: speed-up over serial OFB, arrays of {array} bytes",
+            self.engine
+        );
+        Some(Plot::bars(caption, "times", bars))
     }
 
     /// Returns no plots if there are fewer than two lengths.

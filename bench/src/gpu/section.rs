@@ -9,6 +9,10 @@ use crate::{
     size,
 };
 
+/// Why a plot shows Luxor and copies only.
+const NO_RIVAL: &str =
+    "A copy is the bound. The only rival is An and Seo's system, in its own plot.";
+
 impl Report {
     pub(super) fn section(&self) -> Section {
         let devices: Vec<About> = self.devices.iter().map(|on| on.about.clone()).collect();
@@ -87,8 +91,15 @@ impl OnDevice {
             ("kernels, compared with An and Seo's", papers.collect()),
         ];
         let some = all.into_iter().filter(|(_, bars)| !bars.is_empty());
-        some.map(|(what, bars)| Plot::bars(format!("{name}, {what}"), "GB/s", bars))
-            .collect()
+        let plots = some.map(|(what, bars)| Plot::bars(format!("{name}, {what}"), "GB/s", bars));
+        let plots = plots.map(|plot| {
+            if plot.has_rival() {
+                plot
+            } else {
+                plot.with_remark(NO_RIVAL)
+            }
+        });
+        plots.collect()
     }
 
     fn tables(&self) -> [Table; 3] {

@@ -7,13 +7,15 @@ use super::{
 };
 use crate::{
     devices,
-    plot::{self, Bar, Plot, Whose},
+    plot::{self, Bar, Line, Plot, Whose},
     rivals,
     section::{Paper, Row, Section, Table, cell},
     size,
 };
 
 const PAPER: Paper = Paper {
+    name: "Sanida, Sideris and Dasygenis, 2020",
+    question: "How fast are CTR and XTS in OpenCL?",
     reference: "Theodora Sanida, Argyrios Sideris and Minas Dasygenis (University of Western \
         Macedonia): Accelerating the AES Algorithm using OpenCL. 2020.",
     claim: "A GTX 1060 encrypts 12.53 Gbps in XTS and 14.71 Gbps in CTR with AES-128, and of 1, 4, \
@@ -51,11 +53,17 @@ impl Report {
             paper: Some(PAPER),
             about,
             conclusion: self.conclusion(),
-            plots: ["xts", "ctr"].map(|mode| self.plot(mode)).into(),
+            headline: Some(self.headline()),
+            plots: ["xts", "ctr"]
+                .map(|mode| self.plot(mode))
+                .into_iter()
+                .chain(self.gains())
+                .collect(),
             tables: std::iter::once(self.table_6())
                 .chain(times)
                 .chain(items)
                 .collect(),
+            notes: vec![published::gains()],
             absent,
             ..Section::default()
         }
@@ -75,37 +83,101 @@ impl Report {
             Some(Bar::new(name, Whose::Paper, gbps.parse().ok()?))
         });
         let caption = format!("{} with AES-128, encryption", mode.to_uppercase());
-        Plot::bars(caption, "Gbps", ours.chain(printed))
+        Plot::dots(caption, "Gbps", ours.chain(printed))
+    }
+
+    /// Plots the fastest contestants, what the paper prints, and what its times for 8 MB amount to.
+    fn headline(&self) -> Plot {
+        let ours = self.fastest("xts").into_iter().flatten();
+        let ours = ours.map(|row| Bar::new(row.name(), row.whose(), row.gbps()));
+        let printed = published::THROUGHPUT.into_iter();
+        let printed = printed.filter(|row| row[0] == "the paper" && row[3] == "XTS");
+        let printed = printed.filter_map(|row| {
+            let name = "the paper's Table VI";
+            Some(Bar::new(name, Whose::Paper, row[4].parse().ok()?))
+        });
+        let file = FILES.len() - 1;
+        let milliseconds = published::milliseconds(&published::XTS, file, 0);
+        let gbps = FILES[file] as f64 * 8e-6 / milliseconds;
+        let by_time = Bar::new("the paper's Table V, 8 MB", Whose::Paper, gbps);
+        let bars = ours.chain(printed).chain([by_time]);
+        Plot::dots("XTS with AES-128, encryption", "Gbps", bars)
+    }
+
+    /// Plots Figures 2 and 3: the speed-up of CTR over XTS by the length of the file. The paper's
+    /// figures have no numbers, so its lines are from its tables.
+    fn gains(&self) -> Vec<Plot> {
+        let fastest = self.fastest("xts");
+        let plots = [("Figure 2", "encryption", 0), ("Figure 3", "decryption", 3)];
+        let plots = plots.map(|(figure, what, first)| {
+            let printed = [128, 192, 256].into_iter().enumerate();
+            let printed = printed.map(|(key, bits)| Line {
+                name: format!("the paper's Tables IV and V, {bits} bits"),
+                whose: Whose::Paper,
+                points: (0..FILES.len())
+                    .map(|file| (FILES[file] as f64, published::gain(file, first + key)))
+                    .collect(),
+            });
+            let [xts, ctr] = [Column::all("xts"), Column::all("ctr")];
+            let [xts, ctr] = [&xts[first], &ctr[first]];
+            let ours = fastest.iter().flatten().filter_map(|row| {
+                let who = &row.contestant;
+                let points = FILES.iter().filter_map(|&file| {
+                    let [slow, fast] = [xts, ctr].map(|column| self.find(who, 16, column, file));
+                    let times = slow?.milliseconds.median / fast?.milliseconds.median;
+                    Some((file as f64, times))
+                });
+                let points: Vec<_> = points.collect();
+                (points.len() > 1).then(|| Line {
+                    name: format!("{}, 128 bits", row.name()),
+                    whose: row.whose(),
+                    points,
+                })
+            });
+            let caption = format!("{figure}: speed-up of CTR over XTS, {what}");
+            Plot::lines(caption, ["bytes of the file", "times"], printed.chain(ours))
+        });
+        plots.into()
+    }
+
+    /// Returns the fastest of Luxor, of the libraries and of the paper's kernels.
+    fn fastest(&self, mode: &str) -> [Option<&super::FileTimes>; 3] {
+        let contestants = self.contestants();
+        let best = |is: fn(&super::FileTimes) -> bool| {
+            let rows = contestants.iter();
+            let rows = rows.filter_map(|who| self.longest(who, mode));
+            let rows = rows.filter(|row| is(row));
+            rows.max_by(|a, b| a.gbps().total_cmp(&b.gbps()))
+        };
+        [
+            best(|row| row.whose() == Whose::Luxor),
+            best(|row| row.rival),
+            best(|row| row.bytes_per_item.is_some()),
+        ]
     }
 
     /// Compares, in each mode, the fastest contestant of each kind.
     fn conclusion(&self) -> Option<String> {
-        let contestants = self.contestants();
         let said = [("xts", "12.53"), ("ctr", "14.71")].map(|(mode, printed)| {
-            let rows = || contestants.iter().filter_map(|who| self.longest(who, mode));
-            let best = |is: &dyn Fn(&super::FileTimes) -> bool| {
-                let rows = rows().filter(|row| is(row));
-                let best = rows.max_by(|a, b| a.gbps().total_cmp(&b.gbps()))?;
-                let name = match best.bytes_per_item {
-                    Some(_) => format!("the paper's kernel on {}", best.contestant),
-                    None => best.name(),
+            let [luxor, others @ ..] = self.fastest(mode);
+            let luxor = luxor?;
+            let mut text = format!(
+                "{} runs at {} Gbps ({})",
+                mode.to_uppercase(),
+                plot::value(luxor.gbps()),
+                luxor.name()
+            );
+            for row in others.into_iter().flatten() {
+                let name = match row.bytes_per_item {
+                    Some(_) => format!("the paper's kernel on {}", row.contestant),
+                    None => row.name(),
                 };
-                Some([name, plot::value(best.gbps())])
-            };
-            let others = [
-                best(&|row| row.rival),
-                best(&|row| row.bytes_per_item.is_some()),
-            ];
-            let [engine, gbps] = best(&|row| row.whose() == Whose::Luxor)?;
-            let mode = mode.to_uppercase();
-            let mut text = format!("In {mode} with AES-128 {engine} does {gbps} Gbps");
-            for [name, gbps] in others.into_iter().flatten() {
-                text += &format!(", {name} {gbps}");
+                text += &format!(", {} ({name})", plot::value(row.gbps()));
             }
-            Some(format!("{text}; the paper prints {printed}."))
+            Some(format!("{text}, and {printed} as the paper prints it"))
         });
         let said: Vec<_> = said.into_iter().flatten().collect();
-        (!said.is_empty()).then(|| said.join(" "))
+        (!said.is_empty()).then(|| format!("With AES-128 {}.", said.join("; ")))
     }
 
     /// Returns the paper's milliseconds and ours, file by file.
@@ -323,9 +395,9 @@ mod tests {
         for part in [
             "XTS",
             "CTR",
-            "engine does 8.00 Gbps",
-            "a library 8.00",
-            "the paper's kernel on opencl 8.00",
+            "8.00 Gbps (engine)",
+            "8.00 (a library)",
+            "8.00 (the paper's kernel on opencl)",
             "12.53",
             "14.71",
         ] {
