@@ -31,10 +31,10 @@ use super::{
 /// In one pass each of them
 ///
 /// - stores `stored` blocks from vector registers, not counting the stack. Where used tweaks are
-///   wiped, this is more than it takes through AES;
+///   wiped, or masks are in memory as in `vaes256`, this is more than it takes through AES;
 /// - makes `multiply` carry-less multiplications: in XTS one for each register inside a unit; more
 ///   at the border of two units, for the first tweaks; none where integer instructions make the
-///   tweaks and put them in memory, or for the numbers that tweaks are made of.
+///   tweaks or a stream of bits and put them in memory, or for the numbers that tweaks are made of.
 ///
 /// There are at least `loops` such loops, and one pass of any of them has at most
 ///
@@ -72,25 +72,25 @@ vaes256  cbc_decrypt  14      16      0         1      16      112  42      30  
 vaes256  ctr          10      16      0         2      16      80   68      31      8       10
 vaes256  ctr          14      16      0         2      16      112  71      31      7       9
 vaes256  decrypt      10      16      0         2      16      80   36      11      0       1
-vaes256  decrypt      10      16      8         3      16      80   112     30      17      24
-vaes256  decrypt      10      17      16        1      16      80   115     33      17      23
-vaes256  decrypt      10      32      0         1      16      80   75      228     7       30
+vaes256  decrypt      10      16      8         2      16      80   104     33      14      23
+vaes256  decrypt      10      32      0         2      16      80   76      225     4       28
+vaes256  decrypt      10      65      0         1      32      160  194     130     3       11
 vaes256  decrypt      14      16      0         2      16      112  40      11      0       1
-vaes256  decrypt      14      16      8         3      16      112  109     30      15      23
-vaes256  decrypt      14      17      16        1      16      112  124     33      20      26
-vaes256  decrypt      14      32      0         1      16      112  79      226     6       29
+vaes256  decrypt      14      16      8         2      16      112  109     33      14      23
+vaes256  decrypt      14      32      0         2      16      112  82      232     6       31
+vaes256  decrypt      14      65      0         1      32      224  202     131     3       12
 vaes256  ecb_decrypt  10      16      0         1      16      80   34      30      0       0
 vaes256  ecb_decrypt  14      16      0         1      16      112  38      30      0       0
 vaes256  ecb_encrypt  10      16      0         1      16      80   34      30      0       0
 vaes256  ecb_encrypt  14      16      0         1      16      112  38      30      0       0
-vaes256  encrypt      10      16      0         2      16      80   37      11      0       1
-vaes256  encrypt      10      16      8         3      16      80   107     31      16      24
-vaes256  encrypt      10      17      16        1      16      80   115     33      17      23
-vaes256  encrypt      10      32      0         1      16      80   76      229     7       31
-vaes256  encrypt      14      16      0         2      16      112  41      11      0       1
-vaes256  encrypt      14      16      8         3      16      112  110     31      15      23
-vaes256  encrypt      14      17      16        1      16      112  124     33      20      26
-vaes256  encrypt      14      32      0         1      16      112  80      226     6       29
+vaes256  encrypt      10      16      0         2      16      80   36      11      0       1
+vaes256  encrypt      10      16      8         2      16      80   104     33      14      22
+vaes256  encrypt      10      32      0         2      16      80   78      230     5       30
+vaes256  encrypt      10      65      0         1      32      160  194     132     3       12
+vaes256  encrypt      14      16      0         2      16      112  40      11      0       1
+vaes256  encrypt      14      16      8         2      16      112  109     33      14      22
+vaes256  encrypt      14      32      0         2      16      112  82      230     5       30
+vaes256  encrypt      14      65      0         1      32      224  202     132     3       12
 vaes512  cbc_decrypt  10      32      0         1      32      80   39      37      0       0
 vaes512  cbc_decrypt  14      32      0         1      32      112  43      37      0       0
 vaes512  ctr          10      32      0         2      32      80   52      37      0       0

@@ -10,7 +10,10 @@
 //! their target features, which is the kernel's entry function, so everything must be inlined into
 //! it.
 
-use crate::mode::blocks::{Form, Tweaked};
+use crate::mode::{
+    blocks::{Form, Pointers, Tweaked},
+    xts,
+};
 
 /// The number of vectors that go through AES together.
 ///
@@ -154,6 +157,25 @@ pub(crate) trait Vector: Copy + MaskedRest {
 
     /// Multiplies each block by α to the power `DEPTH · BLOCKS`, which is one pass further on.
     fn mul_pass(self) -> Self;
+
+    /// The number of passes that [`Vector::whole_passes`] takes together.
+    const SECTION: usize = 1;
+
+    /// Processes units of `passes` whole passes of XTS, a multiple of `SECTION`, one for each of
+    /// `tweaks` except the last.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `P`, and the units' bytes remain at `at`.
+    #[inline(always)]
+    unsafe fn whole_passes<P: Permutation<V = Self>>(
+        p: &P,
+        tweaks: &mut [u128],
+        passes: usize,
+        at: Pointers,
+    ) {
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
+        unsafe { xts::whole_passes(p, tweaks, passes, at) }
+    }
 }
 
 /// [`rest`](crate::mode::blocks::rest) for blocks under masks, as a separate function with the

@@ -6,4 +6,5 @@ pub(crate) mod cbc;
 pub(crate) mod ctr;
 pub(crate) mod ecb;
 pub(crate) mod ofb;
+pub(crate) mod windows;
 pub(crate) mod xts;

@@ -14,6 +14,8 @@
 //!             crypt p blocks, and between the rounds make the next masks:
 //!                 inside the unit, masks·αᵖ, register by register
 //!                 at its end, those of the next unit's T
+//!         (256-bit registers, two passes and more: the masks are windows of a
+//!         stream of bits, see `windows`)
 //!     units of one block: each T is used unchanged
 //!     other units of whole blocks, and all where a register has one block:
 //!         they are contiguous, so their blocks are one sequence:
@@ -121,6 +123,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
     run: &mut Run<'_>,
 ) {
     let pass_bytes = 16 * P::V::BLOCKS * DEPTH;
+    let section_bytes = pass_bytes * P::V::SECTION;
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
     let mut at = Pointers::of(run, pass_bytes);
@@ -146,7 +149,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
             // With wider registers they are a little slower, but for short units this still beats
             // handling the partial pass of each unit.
             let one_by_one = P::V::BLOCKS == 1
-                || (unit_len < 4 * pass_bytes && !unit_len.is_multiple_of(pass_bytes));
+                || (unit_len < 4 * pass_bytes && !unit_len.is_multiple_of(section_bytes));
             if unit_len == 16 {
                 single_blocks(data, &mut tweaks, count, at);
             } else if one_by_one && unit_len.is_multiple_of(16) {
@@ -156,8 +159,9 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
                     let at = at.add(i * MAX_PASS * unit_len);
                     stealing_units::<DECRYPT, P>(data, some, unit_len, at);
                 }
-            } else if P::V::BLOCKS > 1 && unit_len.is_multiple_of(pass_bytes) {
-                whole_passes(data, tweaks.first(count + 1), unit_len / pass_bytes, at);
+            } else if P::V::BLOCKS > 1 && unit_len.is_multiple_of(section_bytes) {
+                let passes = unit_len / pass_bytes;
+                P::V::whole_passes(data, tweaks.first(count + 1), passes, at);
             } else {
                 for (i, t) in tweaks.first(count).iter_mut().enumerate() {
                     whole_blocks(data, t, unit_len, at.add(i * unit_len));
@@ -341,7 +345,7 @@ impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
 /// # Safety
 /// The CPU has the instructions of `P`, and the units' bytes remain at `at`.
 #[inline(always)]
-unsafe fn whole_passes<P: Permutation>(
+pub(crate) unsafe fn whole_passes<P: Permutation>(
     p: &P,
     tweaks: &mut [u128],
     passes: usize,
@@ -490,9 +494,10 @@ const PASSES_AHEAD: usize = 3;
 #[repr(align(64))]
 struct Ring(MaybeUninit<[u128; (PASSES_AHEAD + 1) * MAX_PASS]>);
 
-/// A pass of tweaks in memory, aligned for registers. It is part of a [`Ring`] or [`Tweaks`].
+/// A pass of tweaks in memory, aligned for registers. It is part of a [`Ring`] or [`Tweaks`],
+/// or the masks of a pass of [`windows`](super::windows).
 #[derive(Clone, Copy)]
-struct InMemory(*const u128);
+pub(super) struct InMemory(pub(super) *const u128);
 
 impl<V: Vector> Each<V> for InMemory {
     #[inline(always)]

@@ -50,6 +50,7 @@ macro_rules! registers {
         count $count:ident, low $low:ident, add $add:ident, before $before:ident $integer_before:ident,
         aes $enc:ident $enclast:ident $dec:ident $declast:ident,
         shift $shl:ident $shr:ident, multiply $clmul:ident, exchanged $exchanged:ident
+        $(, $windows:ident)?
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy)]
@@ -203,6 +204,21 @@ macro_rules! registers {
                 const { assert!(crate::kernel::vector::DEPTH == 8) };
                 crate::kernel::aes::mul_alpha_bytes::<Self, $blocks, { 16 - $blocks }>(self)
             }
+
+            $(
+                const SECTION: usize = crate::mode::$windows::PASSES;
+
+                #[inline(always)]
+                unsafe fn whole_passes<P: crate::kernel::vector::Permutation<V = Self>>(
+                    p: &P,
+                    tweaks: &mut [u128],
+                    passes: usize,
+                    at: crate::mode::blocks::Pointers,
+                ) {
+                    // SAFETY: the caller guarantees it, as `# Safety` requires.
+                    unsafe { crate::mode::$windows::whole_passes(p, tweaks, passes, at) }
+                }
+            )?
         }
 
         impl crate::kernel::aes::Registers for $name {
