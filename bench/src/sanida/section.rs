@@ -177,7 +177,7 @@ impl Report {
             Some(format!("{text}, and {printed} as the paper prints it"))
         });
         let said: Vec<_> = said.into_iter().flatten().collect();
-        (!said.is_empty()).then(|| format!("With AES-128 {}.", said.join("; ")))
+        (!said.is_empty()).then(|| format!("With AES-128, {}.", said.join("; ")))
     }
 
     /// Returns the paper's milliseconds and ours, file by file.
