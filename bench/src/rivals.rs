@@ -102,6 +102,9 @@ fn wide_xts(version: &str, cpu_info: &str) -> (bool, String) {
 /// `avx512_xts_available` checks for the same features.
 #[cfg(feature = "rivals")]
 fn wide_cpu() -> (bool, String) {
+    if let Some(mask) = std::env::var_os("OPENSSL_ia32cap") {
+        return (false, format!("OPENSSL_ia32cap is {}", mask.display()));
+    }
     #[cfg(target_arch = "x86_64")]
     {
         let mut missing = Vec::new();

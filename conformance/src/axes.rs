@@ -242,10 +242,20 @@ pub fn units(backend: &dyn Backend, cases: Cases) {
             stride: 8,
         };
         kit.check_one(random, shape, Offsets::InPlace(1));
-        // Many units, in which the numbers wrap.
-        let many = [(16, 10_000), (33, 3_333), (520, 1_000)];
-        let many = cases.pick(many, [(16, 5_000), (33, 333), (520, 100)]);
-        for (unit_len, units) in many
+        // Many units, in which the numbers wrap. The lengths from 768 on are sections of `vaes256`, or
+        // an odd number of its passes.
+        let many = vec![
+            (16, 10_000),
+            (33, 3_333),
+            (520, 1_000),
+            (768, 9),
+            (1024, 133),
+            (1280, 5),
+            (1536, 9),
+        ];
+        let few = vec![(16, 5_000), (33, 333), (520, 100), (1536, 9)];
+        for (unit_len, units) in cases
+            .pick(many, few)
             .into_iter()
             .filter(|&(len, _)| kit.mode.accepts_unit_len(len))
         {

@@ -6,5 +6,6 @@ pub(crate) mod cbc;
 pub(crate) mod ctr;
 pub(crate) mod ecb;
 pub(crate) mod ofb;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod windows;
 pub(crate) mod xts;

@@ -39,20 +39,24 @@ use core::{hint::black_box, mem::MaybeUninit};
 
 use super::{
     blocks::{Masked, Pointers, pass},
-    xts::InMemory,
+    xts::{self, InMemory},
 };
 use crate::kernel::vector::{Beside, DEPTH, Permutation, Vector, unrolled};
 
 /// The number of passes in a section.
 pub(crate) const PASSES: usize = 2;
 
+/// The number of passes from which on windows are faster than products: for fewer, the beginning of a
+/// stream takes too long.
+const WORTH: usize = 16;
+
 /// The operations on registers of two blocks that windows need.
 pub(crate) trait Windows: Vector {
     /// Loads a block each from `first` and from `second`.
     ///
     /// # Safety
-    /// The CPU has the instructions. 16 bytes at `first` and at `second` are readable, and so are the
-    /// 16 bytes before `second`.
+    /// The CPU has the instructions. 16 bytes at `first` and at `second` are readable and initialised,
+    /// and so are the 16 bytes before `second`.
     unsafe fn load_two(first: *const u8, second: *const u8) -> Self;
 
     /// The corrections of a section, from the highest 64 bits of its first window at `high`. Byte
@@ -66,8 +70,8 @@ pub(crate) trait Windows: Vector {
     /// For each byte of `places`, the byte of the same block that it numbers, or 0 if it is 0x80.
     fn shuffle(self, places: Self) -> Self;
 
-    /// Doubles an integer, which begins with its lowest word, and drops the carry. Not a shift, for
-    /// the reason that [`Vector::mul_alpha`] has.
+    /// Doubles an integer, which begins with its lowest word, and drops the carry. Additions with carry
+    /// are fewer instructions than shifts.
     fn double(words: [u64; 3]) -> [u64; 3];
 
     /// Returns a pointer that the compiler does not know to be the same. Otherwise it would compute
@@ -76,7 +80,7 @@ pub(crate) trait Windows: Vector {
 }
 
 /// The stream of a section for each shift: the new bits, and above them those of the first window.
-/// The fourth word is not used.
+/// The fourth word is loaded beside a window, and not used.
 type Section = [[u64; 4]; 8];
 
 /// All memory that is used. It is not initialised beforehand, as that would take a good part of the
@@ -245,6 +249,10 @@ pub(crate) unsafe fn whole_passes<P: Permutation<V: Windows>>(
     mut at: Pointers,
 ) {
     const { assert!(P::V::BLOCKS == 2 && DEPTH == 8) };
+    if (tweaks.len() - 1) * passes < WORTH {
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
+        return unsafe { xts::whole_passes(p, tweaks, passes, at) };
+    }
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     let mut left = (tweaks.len() - 1) * (passes / PASSES);
     let mut memory = MaybeUninit::<Memory>::uninit();
@@ -257,6 +265,10 @@ pub(crate) unsafe fn whole_passes<P: Permutation<V: Windows>>(
         let [a, b] = [0, 1].map(|i| (&raw mut (*memory).masks).cast::<u128>().add(i * 2 * DEPTH));
         let sections = (&raw mut (*memory).sections).cast::<Section>();
         let [mut used, mut next, mut made] = [0, 1, 2].map(|i| sections.add(i));
+        for row in 0..3 * 8 {
+            let row = sections.cast::<[u64; 4]>().add(row);
+            (&raw mut (*row)[3]).write(0);
+        }
         let mut none = P::V::zero();
         let mut work = NextMasks {
             p,

@@ -14,8 +14,8 @@
 //!             crypt p blocks, and between the rounds make the next masks:
 //!                 inside the unit, masks·αᵖ, register by register
 //!                 at its end, those of the next unit's T
-//!         (256-bit registers, two passes and more: the masks are windows of a
-//!         stream of bits, see `windows`)
+//!         (256-bit registers, an even number of passes, 16 and more in all: the
+//!         masks are windows of a stream of bits, see `windows`)
 //!     units of one block: each T is used unchanged
 //!     other units of whole blocks, and all where a register has one block:
 //!         they are contiguous, so their blocks are one sequence:
@@ -503,7 +503,8 @@ impl<V: Vector> Each<V> for InMemory {
     #[inline(always)]
     fn at(self, i: usize) -> V {
         debug_assert!(self.0.addr().is_multiple_of(16 * V::BLOCKS));
-        // SAFETY: it is only ever made of a whole pass in a `Ring` or in `Tweaks`, and `i < DEPTH`.
+        // SAFETY: it is only ever made of a whole pass, in a `Ring`, in `Tweaks` or in masks of
+        // `windows`, and `i < DEPTH`.
         unsafe { V::load_aligned(self.0.add(i * V::BLOCKS).cast()) }
     }
 }
