@@ -22,11 +22,16 @@ use crate::{
 };
 
 const MODULES: &str = "rtl/rtl";
+const BOARD: &str = "rtl/board";
+const SYNTHESIS: &str = "rtl/syn";
 const BENCHES: &str = "rtl/tb";
 const PROOFS: &str = "rtl/tb/proofs";
 const COCOTB: &str = "rtl/tb/cocotb";
 const CORE_FILE: &str = "rtl/luxor_xts.core";
 const TOP: &str = "luxor_xts";
+
+/// The designs around the core, each with its folder: for a board, and for place and route.
+const AROUND: [(&str, &str); 2] = [(BOARD, "ulx3s"), (SYNTHESIS, "pins")];
 
 /// Every module may use these packages, and a later package may use an earlier one.
 const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
@@ -96,11 +101,12 @@ fn together(steps: &mut Steps, name: &str, parts: &[Part]) {
     });
 }
 
-/// Lints each module, the top module with several parameters, and the wrapper for synthesis. Also
+/// Lints each module, the top module with several parameters, and the designs around it. Also
 /// checks the list of files, and that generated files are up to date.
 fn lint() -> Result<Vec<Job>, String> {
     let modules = files(MODULES, "sv")?;
-    core_file_lists(&modules)?;
+    core_file_lists(MODULES, &modules)?;
+    core_file_lists(BOARD, &files(BOARD, "sv")?)?;
     let lint = |top: &str| {
         let mut command = command("verilator");
         command.args(["--lint-only", "-Wall", "--no-timing", "-y", MODULES]);
@@ -127,28 +133,32 @@ fn lint() -> Result<Vec<Job>, String> {
             [command],
         ));
     }
-    let mut pins = lint("pins");
-    pins.arg("rtl/syn/pins.sv");
-    jobs.push(Job::new("pins", [pins]));
+    for (folder, top) in AROUND {
+        let mut command = lint(top);
+        command.args(["-y", folder]);
+        command.arg(format!("{folder}/{top}.sv"));
+        jobs.push(Job::new(top, [command]));
+    }
     let mut generator = command("python3");
     generator.args(["rtl/gen/sbox_logic.py", "--check"]);
     jobs.push(Job::new("sbox_logic.py", [generator]));
     Ok(jobs)
 }
 
-/// Checks that the file for `FuseSoC` names every module.
-fn core_file_lists(modules: &[PathBuf]) -> Result<(), String> {
+/// Checks that the file for `FuseSoC` names every module in a folder under `rtl`.
+fn core_file_lists(folder: &str, modules: &[PathBuf]) -> Result<(), String> {
     let text = read(Path::new(CORE_FILE))?;
+    let prefix = format!("{}/", folder.trim_start_matches("rtl/"));
     let listed: BTreeSet<&str> = text
         .split_whitespace()
-        .filter_map(|word| word.strip_prefix("rtl/")?.strip_suffix(".sv"))
+        .filter_map(|word| word.strip_prefix(&prefix)?.strip_suffix(".sv"))
         .collect();
     let there: BTreeSet<&str> = modules.iter().map(|module| stem(module)).collect();
     if listed == there {
         return Ok(());
     }
     let differ: Vec<_> = listed.symmetric_difference(&there).collect();
-    Err(format!("{CORE_FILE} and {MODULES} differ in {differ:?}"))
+    Err(format!("{CORE_FILE} and {folder} differ in {differ:?}"))
 }
 
 /// Runs every bench on Icarus and on Verilator. A bench that passes prints a line that says so.
@@ -173,7 +183,8 @@ pub fn benches() -> Result<String, String> {
 fn by_icarus(bench: &Path, folder: &Path) -> [Command; 2] {
     let program = folder.join("bench.vvp");
     let mut compile = command("iverilog");
-    compile.args(["-g2012", "-y", MODULES, "-y", BENCHES, "-Y", ".sv"]);
+    compile.args(["-g2012", "-Y", ".sv"]);
+    compile.args(["-y", MODULES, "-y", BOARD, "-y", BENCHES]);
     compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
     if process::is_long() {
         compile.arg("-DLUXOR_TEST_LONG");
