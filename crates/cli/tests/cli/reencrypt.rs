@@ -4,6 +4,7 @@
 
 use std::{
     fs::{self, File},
+    io::Read,
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{Child, Command, Stdio},
@@ -156,7 +157,7 @@ fn what_protects_the_zones_may_change_on_the_way() {
     };
     let ours = |options: &str| {
         let program = reencrypt(&folder, &format!("--hotzone-size 64K {options}"));
-        interrupt_within_zones(program);
+        interrupt_within_zones(program, &folder.join("v"));
     };
     let theirs = |options: &str| {
         let line = format!(
@@ -190,12 +191,27 @@ fn what_protects_the_zones_may_change_on_the_way() {
     is_done(&folder);
 }
 
-/// Interrupts a re-encryption by Ctrl-C within its first zones.
-pub(crate) fn interrupt_within_zones(program: Luxor) {
-    // A zone takes eight calls.
-    let at_call =
-        "strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:signal=INT:when=30";
-    program.under(at_call).run().assert_code(130);
+/// Interrupts a re-encryption by Ctrl-C when a zone is recorded in `metadata`. Each time that something
+/// is made durable takes so long that this notices it.
+pub(crate) fn interrupt_within_zones(program: Luxor, metadata: &Path) {
+    let slowly =
+        "strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:delay_enter=5000";
+    let mut tracer = program.under(slowly).spawn();
+    let has_zone = || {
+        let file = File::open(metadata).ok();
+        let mut text = Vec::new();
+        let read = file.map(|file| file.take(32 << 10).read_to_end(&mut text));
+        let zone = b"in-reencryption";
+        read.is_some() && text.windows(zone.len()).any(|bytes| bytes == zone)
+    };
+    while !has_zone() && tracer.try_wait().unwrap().is_none() {
+        thread::yield_now();
+    }
+    let tracer_pid = tracer.id();
+    let children = fs::read_to_string(format!("/proc/{tracer_pid}/task/{tracer_pid}/children"));
+    let program = children.unwrap().trim().parse().unwrap();
+    kill(Pid::from_raw(program), Signal::SIGINT).unwrap();
+    assert_eq!(tracer.wait().unwrap().code(), Some(130));
 }
 
 /// Kills the program after a while. Returns whether it was still running.
@@ -425,7 +441,7 @@ fn the_other_commands_know_that_it_is_under_way() {
         .args(FAST)
         .ok();
     let program = reencrypt(&folder, "--hotzone-size 64K");
-    interrupt_within_zones(program);
+    interrupt_within_zones(program, &folder.join("v"));
 
     let report = line("check --json v").ok();
     let report: Value = serde_json::from_str(report.text()).unwrap();

@@ -119,7 +119,8 @@ fn begin(folder: &Folder, mode: &Mode, is_theirs: bool) {
         shell_without_terminal(&line, folder.path());
     } else {
         let line = format!("reencrypt --key-file key --batch-mode {options} v");
-        interrupt_within_zones(at(folder, &line).args(FAST));
+        let metadata = if mode.go_on.is_empty() { "v" } else { "h" };
+        interrupt_within_zones(at(folder, &line).args(FAST), &folder.join(metadata));
     }
     assert!(
         segments(folder, mode).len() > 3,
