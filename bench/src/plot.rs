@@ -259,9 +259,16 @@ fn draw_dots(unit: &str, bars: &[Bar]) -> Result<String, String> {
     let least = least / (most / least).powf(0.05).max(1.2);
     let share = room_for_values(bars);
     let room = most * (most / least).powf(share / (1.0 - share));
-    let across = (least..room)
-        .log_scale()
-        .with_key_points(ticks(least, room));
+    let mut ticks = ticks(least, room);
+    ticks.retain(|&x| {
+        // Its text must not reach beyond the picture.
+        let share = (x / least).ln() / (room / least).ln();
+        let width = f64::from(WIDTH - MARGIN - MARGIN_RIGHT);
+        let half = DIGIT * (tick(x).len() + 1) as f64 / 2.0;
+        let at = share * width;
+        at + f64::from(MARGIN) >= half && width - at + f64::from(MARGIN_RIGHT) >= half
+    });
+    let across = (least..room).log_scale().with_key_points(ticks);
     draw_slots(unit, bars, across, true)
 }
 
@@ -607,6 +614,12 @@ mod tests {
             "{across:?}"
         );
         assert!(across.iter().all(|x| *x > 16.0 && *x < 440.0), "{across:?}");
+        // 0.01 would be at the left edge.
+        let svg = Plot::dots("", "s", both([0.0119, 9.09])).svg().unwrap();
+        assert!(
+            svg.contains("\n0.1\n") && !svg.contains("\n0.01\n"),
+            "{svg}"
+        );
         assert!(Plot::dots("", "s", both([0.0, 1.0])).svg().is_err());
         assert!(Plot::dots("", "s", both([2.0, 2.0])).svg().is_ok());
         assert!(Plot::dots("", "s", []).svg().is_err());
