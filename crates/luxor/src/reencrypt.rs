@@ -218,7 +218,7 @@ fn begin_or_continue(
         return Ok(mode);
     }
     // The file of a volume without a recorded length is cut off only while it is known where its data end.
-    let is_done = state.progress.done() == state.progress.len();
+    let is_done = state.progress.left() == 0;
     let len = file_length.or((!is_done).then_some(state.progress.len()));
     let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
@@ -252,7 +252,7 @@ impl Volume {
             .data_len(len)
             .ok()
             .filter(|_| !self.is_without_data())?;
-        Some(luks2.reencryption(len).ok()??.progress)
+        Some(self.reencryption(len).ok()?.progress)
     }
 }
 

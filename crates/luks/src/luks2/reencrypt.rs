@@ -41,6 +41,6 @@ impl<'a> Reencryption<'a> {
     /// Returns whether all data are new.
     pub(crate) fn is_done(&self, metadata: &Metadata) -> bool {
         let (_, progress) = self.progress(metadata, u64::MAX);
-        progress.done() == progress.len()
+        progress.left() == 0
     }
 }

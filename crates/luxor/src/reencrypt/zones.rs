@@ -204,7 +204,7 @@ impl Reencryption {
         let state = self.state()?;
         self.check(&state)?;
         // Then nothing more is read, and the old key may have no keyslots any more.
-        let is_done = state.progress.done() == state.progress.len();
+        let is_done = state.progress.left() == 0;
         let mut zones = Zones {
             old: self.load(if is_done { state.new } else { state.old })?,
             new: self.load(state.new)?,
@@ -230,7 +230,7 @@ impl Reencryption {
         if longest == 0 {
             return Err(self.failed(&too_short(unit)));
         }
-        if room < wanted.min(SHORT) && zones.left() > SHORT {
+        if room < wanted.min(SHORT) && zones.state.progress.left() > SHORT {
             self.warn_of_little_room(&zones.state.resilience, room);
         }
         let next = mem::replace(&mut zones.state.resilience, begun);
@@ -453,12 +453,6 @@ impl Zones {
             Some((moved, len)) if zone.start < *len => moved,
             _ => &self.old,
         }
-    }
-
-    /// How many bytes are not done.
-    fn left(&self) -> u64 {
-        let progress = &self.state.progress;
-        progress.len() - progress.done()
     }
 
     fn rewrite(&self, zone: &Range<u64>) -> Rewrite<'_> {

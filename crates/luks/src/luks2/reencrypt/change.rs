@@ -597,7 +597,7 @@ impl MetadataDraft {
         let (previous, last) = (state.previous, state.last);
         // Where only the first part of the data was to be done, the rest has no key any more.
         let is_open = progress.is_open()
-            || previous.entry.size() == SegmentSize::Dynamic && progress.done() == progress.len();
+            || previous.entry.size() == SegmentSize::Dynamic && progress.left() == 0;
         for (range, part) in progress.parts() {
             let (backup, digests, role) = match part {
                 PartState::Moved => {

@@ -135,6 +135,12 @@ impl ReencryptionProgress {
         done.map(|(range, _)| range.end - range.start).sum()
     }
 
+    /// Returns the number of bytes that are not done.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.len() - self.done()
+    }
+
     /// Returns whether the first byte is new, or may be.
     #[must_use]
     pub fn has_begun_at_0(&self) -> bool {
