@@ -17,6 +17,7 @@ mod outputs;
 mod raw;
 mod reencrypt;
 mod reencrypt_in_place;
+mod reencrypt_limits;
 mod reencrypt_part;
 mod resize;
 mod roundtrip;
