@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use crate::{
         AesKey, CbcKey, Construction, DataUnitLen, DataUnitNumber, ParallelOfbKey, TweakSchedule,
-        XtsKey,
+        XtsKey, with_key_stack,
     };
 
     /// Threads of other programs can have small stacks: musl gives them 128 KiB. Without
@@ -442,6 +442,39 @@ mod tests {
                     let found = image.windows(8).filter(|piece| is_secret(piece)).count();
                     assert_eq!(found, 0, "{spec:?}: pieces of the key after {when}");
                 }
+            }
+        }
+    }
+
+    /// The kernels keep tweaks, or all bits of them but a few at the ends, in their frames.
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+    #[test]
+    fn no_tweaks_are_left_on_a_key_stack() {
+        const UNIT: usize = 4096;
+        let (data_key, tweak_key) = ([7; 32], [9; 32]);
+        let unit = DataUnitLen::new(UNIT).unwrap();
+        let mut tweak = [0; 16];
+        let ecb = KeySpec::Ecb(AesKey::new(&tweak_key).unwrap());
+        let one = DataUnitLen::new(16).unwrap();
+        let run = Run::new(DataUnitNumber::new(0), 1, one, &mut tweak[..]).unwrap();
+        let key = portable().load_key(&ecb).unwrap();
+        key.crypt(Direction::Encrypt, &mut [run]).unwrap();
+        let tweaks = (0..UNIT as u128 / 16).map(|j| mul_alpha_pow(u128::from_le_bytes(tweak), j));
+        let inner: std::collections::HashSet<[u8; 8]> = tweaks
+            .map(|tweak| core::array::from_fn(|i| tweak.to_le_bytes()[4 + i]))
+            .collect();
+        let spec = KeySpec::Xts(XtsKey::new([data_key, tweak_key].as_flattened()).unwrap());
+        let mut data = vec![0; UNIT];
+        let mut image = Box::new([0; 8 << 10]);
+        for backend in Registry::cpu().probe_all().filter_map(|(_, b)| b.ok()) {
+            let key = backend.load_key(&spec).unwrap();
+            for direction in [Direction::Encrypt, Direction::Decrypt] {
+                let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut data[..]).unwrap();
+                with_key_stack(|| key.crypt(direction, &mut [run])).unwrap();
+                dead_stack(&mut image);
+                let pieces = image.windows(8);
+                let found = pieces.filter(|piece| inner.contains(*piece)).count();
+                assert_eq!(found, 0, "{}, {direction:?}", backend.info().name);
             }
         }
     }
