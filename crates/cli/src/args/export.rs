@@ -57,7 +57,7 @@ pub(crate) struct ExportArgs {
     #[arg(long, value_name = "SIZE", value_parser = rate, requires = "reencrypt")]
     pub reencrypt_rate: Option<NonZeroU64>,
 
-    /// Change at most this many bytes at once, and let requests for them wait (default: 4M)
+    /// Change at most this many bytes at once, and let requests for them wait (default: 1M while in use, 4M otherwise)
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "reencrypt")]
     pub hotzone_size: Option<u64>,
 

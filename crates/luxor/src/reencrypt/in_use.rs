@@ -20,9 +20,13 @@ use super::{
 };
 use crate::{Context, Error, ErrorClass, Export, ExportOptions, Result, Secrets, Volume};
 
-/// The longest zone by default, in bytes. Requests for it wait. Shorter ones are not much faster, because
-/// each is made durable several times.
+/// The longest zone by default, in bytes, while no client uses the disk.
 const ZONE: u64 = 4 << 20;
+
+/// The longest zone by default, in bytes, while clients use the disk. Requests for the zone wait, and others
+/// compete with it for the CPU until it is done. With shorter zones the re-encryption is slow, because each
+/// is made durable several times.
+const ZONE_IN_USE: u64 = 1 << 20;
 
 /// How soon a pause ends for an interruption.
 const MOMENT: Duration = Duration::from_millis(20);
@@ -31,6 +35,8 @@ const MOMENT: Duration = Duration::from_millis(20);
 pub struct ReencryptionInUse {
     zones: ZoneByZone,
     disk: Arc<Disk>,
+    /// The longest zone in bytes while clients use the disk.
+    longest_in_use: u64,
     name: String,
     context: Context,
     _lock: Arc<ReencryptionLock>,
@@ -106,6 +112,7 @@ pub fn reencrypt_in_use(
     let in_use = ReencryptionInUse {
         zones,
         disk,
+        longest_in_use: options.zone.unwrap_or(ZONE_IN_USE),
         name,
         context: context.clone(),
         _lock: lock,
@@ -129,9 +136,10 @@ impl ReencryptionInUse {
         let report = (context.events).bytes("Re-encrypting", self.name.clone(), total);
         report.continue_from(self.zones.done());
         let mut used = self.disk.engine_time().calls;
+        let mut longest = self.longest_in_use;
         let mut has_warned = false;
         loop {
-            let done = match self.zones.next() {
+            let done = match self.zones.next(longest) {
                 Some(zone) => self.zone(zone).map(Some),
                 None => self.zones.end(|| Ok(())).map(|()| None),
             };
@@ -142,6 +150,11 @@ impl ReencryptionInUse {
                     report.at(self.zones.done());
                     let calls = self.disk.engine_time().calls;
                     let is_used = mem::replace(&mut used, calls) != calls;
+                    longest = if is_used {
+                        self.longest_in_use
+                    } else {
+                        u64::MAX
+                    };
                     match rate {
                         Some(rate) => {
                             let least = Duration::from_micros(len.saturating_mul(1_000_000) / rate);

@@ -77,7 +77,7 @@ impl ZoneByZone {
         let (name, len) = (self.reencryption.name.clone(), self.progress.len());
         let report = context.events.bytes("Re-encrypting", name, Some(len));
         report.continue_from(self.progress.done());
-        while let Some(zone) = self.next() {
+        while let Some(zone) = self.next(u64::MAX) {
             context.check_cancelled()?;
             self.zone(zone)?;
             report.at(self.progress.done());
@@ -86,9 +86,10 @@ impl ZoneByZone {
         self.end(before_end)
     }
 
-    /// Returns the next zone.
-    pub(super) fn next(&self) -> Option<Range<u64>> {
-        self.progress.next(self.zones.state.direction, self.longest)
+    /// Returns the next zone, of at most `longest` bytes, which are whole sectors of any length.
+    pub(super) fn next(&self, longest: u64) -> Option<Range<u64>> {
+        let longest = longest.min(self.longest);
+        self.progress.next(self.zones.state.direction, longest)
     }
 
     /// Does a zone, and records that. Other programs may read the metadata meanwhile.
