@@ -166,6 +166,16 @@ impl Blocks {
         vec![0; BLOCKS * 512]
     }
 
+    fn between_zones(&self) {
+        {
+            let mut state = self.state.lock().unwrap();
+            let newest = state.newest;
+            state.durable.push((self.data.operation_count(), newest));
+        }
+        self.write_some();
+        self.comes.store(true, Ordering::Relaxed);
+    }
+
     fn write_some(&self) {
         let mut state = self.state.lock().unwrap();
         // One in each zone.
@@ -222,7 +232,8 @@ impl Storage for Beneath {
     }
 }
 
-struct BetweenZones(Arc<Blocks>);
+/// Is called between two zones with the number of bytes that are done.
+struct BetweenZones(Arc<dyn Fn(u64) + Send + Sync>);
 
 impl Events for BetweenZones {
     fn warning(&self, text: &str) {
@@ -241,15 +252,8 @@ impl Events for BetweenZones {
 }
 
 impl Progress for BetweenZones {
-    fn at(&self, _: u64) {
-        let blocks = &self.0;
-        {
-            let mut state = blocks.state.lock().unwrap();
-            let newest = state.newest;
-            state.durable.push((blocks.data.operation_count(), newest));
-        }
-        blocks.write_some();
-        blocks.comes.store(true, Ordering::Relaxed);
+    fn at(&self, done: u64) {
+        (self.0)(done);
     }
 }
 
@@ -323,9 +327,13 @@ fn cut_power_with_a_client(
         states: Mutex::default(),
     });
     let options = options(protection);
+    let between_zones = {
+        let blocks = blocks.clone();
+        move |_| blocks.between_zones()
+    };
     let context = Context {
         threads: Some(1.try_into().unwrap()),
-        events: Arc::new(BetweenZones(blocks.clone())),
+        events: Arc::new(BetweenZones(Arc::new(between_zones))),
         ..Context::default()
     };
     let (volume, beneath) = open_with(header.clone(), Arc::new(Beneath(blocks.clone())));
@@ -473,6 +481,41 @@ fn without_space_nothing_changes() {
     let storage = Arc::new(MemoryStorage::new(storage.0.to_bytes()));
     reencrypt(storage.clone(), &options, &Context::default()).unwrap();
     assert!(decrypted_of(storage, LEN) == plain_of(LEN));
+}
+
+#[test]
+fn zones_are_shorter_while_clients_use_the_disk() {
+    const MIB: u64 = 1 << 20;
+    let storage = Arc::new(MemoryStorage::default());
+    let plain = plain_of(12 * MIB as usize);
+    let mut input = Input::of_stream(Cursor::new(plain), Path::new("plain"));
+    let output = Output::of_storage(storage.clone(), Path::new("volume"));
+    let (new, quiet) = (new_volume(8 * MIB), Context::default());
+    luxor::encrypt_to(&mut input, output, &new, || Ok(secret()), &quiet).unwrap();
+    let disk = Arc::new(OnceLock::<Arc<Disk>>::new());
+    let ends = Arc::new(Mutex::new(Vec::new()));
+    let between_zones = {
+        let (disk, ends) = (disk.clone(), ends.clone());
+        move |done| {
+            ends.lock().unwrap().push(done / MIB);
+            // A client uses the disk until 3 MiB are done.
+            if (MIB..=3 * MIB).contains(&done) {
+                disk.get().unwrap().read(&mut [0; 512], 0).unwrap();
+            }
+        }
+    };
+    let context = Context {
+        events: Arc::new(BetweenZones(Arc::new(between_zones))),
+        ..Context::default()
+    };
+    let options = ReencryptOptions {
+        zone: None,
+        ..options(PROTECTIONS[0])
+    };
+    let (export, work) = begin(storage, &options, &context).unwrap();
+    assert!(disk.set(export.disk.clone()).is_ok());
+    work.run(None).unwrap();
+    assert_eq!(*ends.lock().unwrap(), [0, 1, 2, 3, 4, 8, 12]);
 }
 
 #[test]
