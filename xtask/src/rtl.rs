@@ -23,6 +23,8 @@ use crate::{
 
 const MODULES: &str = "rtl/rtl";
 const BOARD: &str = "rtl/board";
+/// The core of a paper, which is compared with Luxor's.
+const ELMOGHANY: &str = "rtl/elmoghany";
 const SYNTHESIS: &str = "rtl/syn";
 const BENCHES: &str = "rtl/tb";
 const PROOFS: &str = "rtl/tb/proofs";
@@ -30,9 +32,11 @@ const COCOTB: &str = "rtl/tb/cocotb";
 const CORE_FILE: &str = "rtl/luxor_xts.core";
 const TOP: &str = "luxor_xts";
 
-/// The designs around the core, each with its folder: for a board, and for place and route.
-const AROUND: [(&str, &str); 3] = [
+/// The designs that are no part of the core, each with its folder: for a board, the core of a paper,
+/// and for place and route.
+const AROUND: [(&str, &str); 4] = [
     (BOARD, "ulx3s"),
+    (ELMOGHANY, "elmoghany_xts"),
     (SYNTHESIS, "luxor_xts_pins"),
     (SYNTHESIS, "xts_core_pins"),
 ];
@@ -188,7 +192,9 @@ fn by_icarus(bench: &Path, folder: &Path) -> [Command; 2] {
     let program = folder.join("bench.vvp");
     let mut compile = command("iverilog");
     compile.args(["-g2012", "-Y", ".sv"]);
-    compile.args(["-y", MODULES, "-y", BOARD, "-y", BENCHES]);
+    for folder in [MODULES, BOARD, ELMOGHANY, BENCHES] {
+        compile.args(["-y", folder]);
+    }
     compile.args([format!("-I{MODULES}"), format!("-I{BENCHES}")]);
     if process::is_long() {
         compile.arg("-DLUXOR_TEST_LONG");
