@@ -44,6 +44,9 @@ const AROUND: [(&str, &str); 4] = [
 /// Every module may use these packages, and a later package may use an earlier one.
 const PACKAGES: [&str; 2] = ["rtl/rtl/luxor_pkg.sv", "rtl/rtl/aes_pkg.sv"];
 
+/// The name of a program that Icarus compiles.
+const SIMULATION: &str = "bench.vvp";
+
 /// A package that benches use.
 const BENCH_PACKAGES: [&str; 1] = ["rtl/tb/aes_model.sv"];
 
@@ -185,11 +188,23 @@ pub fn benches() -> Result<String, String> {
         let commands = by_icarus(&bench, &new_folder(&format!("icarus/{tested}"))?);
         jobs.push(Job::new(&format!("{tested}, Icarus"), commands).must_say(&passes));
     }
+    jobs.push(host()?);
     run(jobs)
 }
 
+/// Tests the host program of the boards against a simulated board.
+fn host() -> Result<Job, String> {
+    let board = Path::new(BENCHES).join("luxor_uart_lines.sv");
+    let folder = new_folder("icarus/luxor_uart_lines")?;
+    let [compile, _] = by_icarus(&board, &folder);
+    let mut test = command("python3");
+    test.arg(format!("{BENCHES}/host_test.py"));
+    test.arg(folder.join(SIMULATION));
+    Ok(Job::new("host.py", [compile, test]).must_say("PASS host.py"))
+}
+
 fn by_icarus(bench: &Path, folder: &Path) -> [Command; 2] {
-    let program = folder.join("bench.vvp");
+    let program = folder.join(SIMULATION);
     let mut compile = command("iverilog");
     compile.args(["-g2012", "-Y", ".sv"]);
     for folder in [MODULES, BOARD, ELMOGHANY, BENCHES] {
