@@ -79,8 +79,9 @@ class Core:
         if found != (0x4C585453, 1):
             raise ValueError(f"no core of version 1 answers: {found[0]:#x}, {found[1]}")
         config = self.read(CONFIG)
-        self.directions = [way for bit, way in ((6, "encrypt"), (7, "decrypt")) if config >> bit & 1]
-        self.key_bits = [size for bit, size in ((4, 128), (5, 256)) if config >> bit & 1]
+        ways, sizes = {6: "encrypt", 7: "decrypt"}, {4: 128, 5: 256}
+        self.directions = [ways[bit] for bit in ways if config >> bit & 1]
+        self.key_bits = [sizes[bit] for bit in sizes if config >> bit & 1]
         self.write(CONTROL, 1)
 
     def message(self):

@@ -37,8 +37,22 @@ const LATENCY: f64 = 22.0;
 /// Returns the cycles from the first of a data unit to its last block: the tweak through the
 /// pipeline, the data, and the last block through the pipeline. The paper describes one unit only.
 /// This is also the time for each further unit if the pipeline runs empty between them.
+/// `rtl/tb/elmoghany_xts_tb.sv` asserts it for the paper's core.
 pub(super) fn cycles(blocks: f64) -> f64 {
     LATENCY + blocks + LATENCY
+}
+
+/// Returns the cycles of each further unit if its tweak follows the last block of the unit before it.
+/// `rtl/tb/elmoghany_xts_tb.sv` asserts this too.
+pub(super) fn cycles_at_once(blocks: f64) -> f64 {
+    LATENCY + blocks
+}
+
+/// The row of Table I for the paper's core in a family: MHz, slices, Gbps, and Mbps per slice.
+pub(super) fn printed(family: &str) -> Option<[&'static str; 4]> {
+    let mut rows = TABLE_1.iter();
+    let row = rows.find(|(work, of, _)| *work == "Elmoghany 2011" && *of == family);
+    row.map(|(_, _, numbers)| *numbers)
 }
 
 /// A core with public source, and its authors' numbers.

@@ -2,7 +2,7 @@
 //! Describes the result of `elmoghany-2011`, with the paper's numbers.
 
 use super::{
-    BLOCKS, Cycles, Point, Report,
+    BLOCKS, Cycles, Point, REBUILT, Report,
     published::{self, PUBLIC, Public, TABLE_1, TABLE_2},
 };
 use crate::{
@@ -18,31 +18,59 @@ const PAPER: Paper = Paper {
     claim: "An XTS-AES core with one pipelined AES, which encrypts first a data unit's tweak and \
         then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4, 38.077 on a \
         Virtex-5.",
-    rebuilt: "The paper's design as a build of Luxor's core (TWEAK=PAPER), and Luxor's own design, \
-        which encrypts the tweaks of later units in the meantime, and has AES-256, decryption, \
-        ciphertext stealing, key slots and back-pressure.",
+    rebuilt: "The paper's core, written again from its text, with S-boxes in block RAM and round \
+        keys computed on the fly; its order of work in Luxor's core (TWEAK=PAPER); and Luxor's own \
+        design, which encrypts the tweaks of later units in the meantime, and has AES-256, \
+        decryption, ciphertext stealing, key slots and back-pressure.",
 };
 
 /// What can be compared, and what cannot.
 const COMPARABLE: &str = "\
     Luxor's rows for one part can be compared with each other: all are of one core with key \
-    slots, key expansion, ciphertext stealing and buffers. These cannot be compared: slices of \
+    slots, key expansion, ciphertext stealing and buffers. The paper's core, rebuilt, has none of \
+    these, so its area is that of the bare pipeline. These cannot be compared: slices of \
     Virtex-4 (2 LUTs of 4 inputs), slices of Virtex-5 (4 of 6 inputs), logic elements of Cyclone \
     II and LUTs of other families; clocks of different families and years; and the paper's Gbps, \
     at one block per cycle, with Luxor's, which include the cycle of each unit's tweak. There is no clock \
-    for the 7 series, because no tool here routes it. AMD's core is C++ that its tools turned \
+    for the 7 series, Virtex-5 and Virtex-4, because no tool here routes them. AMD's core is C++ that its tools turned \
     into logic, with one key and one stream at a time, for a part that is not named. secworks' \
     core is AES alone, with one block in 46 cycles. The numbers of both come from their authors.";
 
-/// The name of numbers that follow from the paper's description of one data unit.
-const INFERRED: &str = "the paper's pipeline, if it runs empty between units";
+/// The name of Luxor's core with `TWEAK=PAPER`.
+const ORDER: &str = "the paper's order of work in Luxor's core";
+
+/// A name, and the cycles of each further data unit by its blocks.
+type Schedule = (&'static str, fn(f64) -> f64);
+
+/// What follows from the paper's description of one data unit.
+const INFERRED: [Schedule; 2] = [
+    (
+        "the paper's pipeline, if it runs empty between units",
+        published::cycles,
+    ),
+    (
+        "the paper's pipeline, if units follow at once",
+        published::cycles_at_once,
+    ),
+];
 
 const INFERENCE: &str = "\
     The paper's section IV.E describes one data unit: 22 cycles until its tweak is encrypted, then \
     a block per cycle, and 22 cycles until the last block has passed the pipeline. It does not say \
-    when the next unit begins. That the pipeline runs empty between units is inferred here, and so \
-    are the 76 and 300 cycles of each further unit and the 0.42 blocks per cycle. The rebuilt \
-    design does the same.";
+    when the next unit begins, so both rows of the paper's pipeline are inferred. If the pipeline \
+    runs empty between units, each further unit takes 22 + n + 22 cycles for n blocks, as in \
+    Luxor's core with TWEAK=PAPER. The paper's core, rebuilt, also lets the next number in right \
+    behind the last block: 22 + n cycles. The bench of that core asserts both.";
+
+/// What the slices and the Mbps per slice of unrouted cores mean.
+const SLICES: &str = "\
+    A slice has 4 LUTs of 6 inputs and 4 registers in a Virtex-5, and 2 LUTs of 4 inputs and 2 \
+    registers in a Virtex-4. No open tool packs, places and routes these families. So the slices \
+    of the rebuilt core and of Luxor's are a lower bound: the LUTs or the registers after \
+    synthesis by Yosys, whichever are more, divided by 4 or by 2. Packing makes it more. No clock \
+    was measured for them. Their Mbps per slice are what the bound gives with one block per cycle \
+    at the paper's own clock: an upper bound, which compares areas and nothing else. The paper \
+    does not say how many block RAMs it has, or name its devices.";
 
 /// Returns the Gbps of one block per cycle.
 fn gbps(mhz: f64) -> f64 {
@@ -52,11 +80,12 @@ fn gbps(mhz: f64) -> f64 {
 impl Report {
     pub(super) fn section(&self) -> Section {
         let plot = |at: usize, bytes: usize, of: fn(&Cycles) -> f64| {
-            let paper = Bar::new(INFERRED, Whose::Paper, published::cycles(BLOCKS[at]));
+            let paper = INFERRED.iter();
+            let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Paper, of(BLOCKS[at])));
             let ours = self.cycles.iter();
             let ours = ours.map(|row| Bar::new(row.name(), row.whose(), of(row)));
             let caption = format!("Clock cycles per data unit of {bytes} bytes");
-            Plot::bars(caption, "cycles", std::iter::once(paper).chain(ours))
+            Plot::bars(caption, "cycles", paper.chain(ours))
         };
         let plots = vec![
             plot(0, 512, |row| row.per_unit),
@@ -78,7 +107,7 @@ impl Report {
                 .to_owned()
         });
         let mut tables = published();
-        tables.extend([self.cores(), self.simulated()]);
+        tables.extend([self.slices(), self.cores(), self.simulated()]);
         let section = Section {
             title: "A pipelined core on an FPGA".to_owned(),
             paper: Some(PAPER),
@@ -87,7 +116,7 @@ impl Report {
             headline: simulated.then(|| self.headline()),
             plots: plots.into_iter().filter(|_| simulated).collect(),
             tables,
-            notes: [INFERENCE.to_owned()]
+            notes: [INFERENCE.to_owned(), SLICES.to_owned()]
                 .into_iter()
                 .chain(recorded)
                 .chain(requests)
@@ -100,16 +129,18 @@ impl Report {
 
     fn headline(&self) -> Plot {
         let most = Bar::new("one block in every cycle", Whose::Limit, 1.0);
-        let inferred = BLOCKS[0] / published::cycles(BLOCKS[0]);
-        let paper = Bar::new(INFERRED, Whose::Paper, inferred);
+        let [short, _] = BLOCKS;
+        let paper = INFERRED.iter();
+        let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Paper, short / of(short)));
         let ours = self.cycles.iter();
         let ours = ours.map(|row| Bar::new(row.name(), row.whose(), row.rates()[0]));
         let caption = "Blocks per clock cycle, data units of 512 bytes";
-        Plot::bars(caption, "blocks", [most, paper].into_iter().chain(ours))
+        let all = std::iter::once(most).chain(paper).chain(ours);
+        Plot::bars(caption, "blocks", all)
     }
 
     fn conclusion(&self) -> Option<String> {
-        let point = self.points.iter().find(|point| point.mhz.is_some())?;
+        let point = self.points.iter().find(|point| point.has_luxors_clock())?;
         let mhz = point.mhz?;
         let synthesis = format!(
             "Luxor's recorded core takes {} LUTs of an ECP5 and runs at {mhz} MHz",
@@ -118,8 +149,9 @@ impl Report {
         let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
         Some(match (of("paper"), of("shared")) {
             (Some(paper), Some(shared)) => format!(
-                "With data units of 512 bytes, the paper's design, rebuilt, encrypts {:.2} blocks per \
-                 cycle and Luxor's {:.2}; {synthesis}, {:.2} Gbps with units of 4 KiB.",
+                "With data units of 512 bytes, Luxor's core encrypts {:.2} blocks per cycle in the \
+                 paper's order of work and {:.2} in its own; {synthesis}, {:.2} Gbps with units of \
+                 4 KiB.",
                 paper.rates()[0],
                 shared.rates()[0],
                 shared.rates()[1] * gbps(mhz),
@@ -128,8 +160,37 @@ impl Report {
         })
     }
 
+    /// The families of the paper, which count slices.
+    fn slices(&self) -> Table {
+        let rows = ["Virtex-4", "Virtex-5"].iter().flat_map(|family| {
+            let [mhz, slices, _, ratio] = published::printed(family).unwrap_or([NOTHING; 4]);
+            let cells = [*family, slices, NOTHING, NOTHING, NOTHING, mhz, ratio];
+            let paper = Row::new(Whose::Paper, "Elmoghany 2011, as printed", cells);
+            let ours = self
+                .points
+                .iter()
+                .filter(move |point| point.part == *family);
+            std::iter::once(paper).chain(ours.filter_map(Point::row_of_slices))
+        });
+        Table::new(
+            "Slices and Mbps per slice, after synthesis only",
+            "Core",
+            [
+                "Family",
+                "Slices",
+                "LUTs",
+                "Registers",
+                "Block RAMs",
+                "MHz",
+                "Mbps per slice",
+            ],
+            rows.filter(|_| self.points.iter().any(|point| point.slices.is_some())),
+        )
+    }
+
     fn cores(&self) -> Table {
-        let cores = self.points.iter().map(Point::row);
+        let cores = self.points.iter().filter(|point| point.slices.is_none());
+        let cores = cores.map(Point::row);
         Table::new(
             "Luxor's record, and public cores by their authors' numbers",
             "Core",
@@ -146,14 +207,16 @@ impl Report {
     }
 
     fn simulated(&self) -> Table {
-        let clock = self.points.iter().find_map(|point| point.mhz);
-        let [short, long] = BLOCKS.map(|blocks| format!("{:.1}", published::cycles(blocks)));
-        let rates = BLOCKS.map(|blocks| format!("{:.3}", blocks / published::cycles(blocks)));
-        let [rate, long_rate] = rates;
-        let cells = [&short, &long, NOTHING, NOTHING, &rate, &long_rate, NOTHING];
-        let paper = Row::new(Whose::Paper, INFERRED, cells);
+        let clock = self.points.iter().find(|point| point.has_luxors_clock());
+        let clock = clock.and_then(|point| point.mhz);
+        let paper = INFERRED.iter().map(|(name, of)| {
+            let [short, long] = BLOCKS.map(|blocks| format!("{:.1}", of(blocks)));
+            let [rate, long_rate] = BLOCKS.map(|blocks| format!("{:.3}", blocks / of(blocks)));
+            let cells = [&short, &long, NOTHING, NOTHING, &rate, &long_rate, NOTHING];
+            Row::new(Whose::Paper, *name, cells)
+        });
         let ours = self.cycles.iter().map(|row| row.row(clock));
-        let all = std::iter::once(paper).chain(ours);
+        let all = paper.chain(ours);
         Table::new(
             "Clock cycles, simulated in this run",
             "Core",
@@ -203,11 +266,43 @@ fn published() -> Vec<Table> {
 }
 
 impl Point {
-    fn row(&self) -> Row {
-        let (whose, title) = match self.name.as_str() {
-            "xc7-aes128-paper" => (Whose::Rival, "the paper's design, rebuilt"),
+    fn has_luxors_clock(&self) -> bool {
+        self.mhz.is_some() && !self.name.contains(REBUILT)
+    }
+
+    fn title(&self) -> (Whose, &'static str) {
+        match self.name.as_str() {
+            "xc7-aes128-paper" => (Whose::Rival, ORDER),
+            "xc5v-elmoghany-luts" => (
+                Whose::Rival,
+                "the paper's core, rebuilt, but S-boxes in LUTs",
+            ),
+            name if name.contains(REBUILT) => (Whose::Rival, "the paper's core, rebuilt"),
+            _ if self.slices.is_some() => (Whose::Luxor, "Luxor, S-boxes in block RAM"),
             _ => (Whose::Luxor, "Luxor"),
-        };
+        }
+    }
+
+    /// The clock is the paper's, because none can be measured.
+    fn row_of_slices(&self) -> Option<Row> {
+        let slices = self.slices?;
+        let [clock, ..] = published::printed(&self.part)?;
+        let mhz: f64 = clock.parse().ok()?;
+        let (whose, title) = self.title();
+        let cells = [
+            self.part.clone(),
+            format!("\u{2265} {slices}"),
+            self.luts.to_string(),
+            self.registers.to_string(),
+            self.block_rams.to_string(),
+            NOTHING.to_owned(),
+            format!("\u{2264} {:.2} at {clock} MHz", gbps(mhz) * 1e3 / slices),
+        ];
+        Some(Row::new(whose, title, cells))
+    }
+
+    fn row(&self) -> Row {
+        let (whose, title) = self.title();
         let cells = [
             self.part.clone(),
             cell(self.mhz, |mhz| mhz.to_string()),
@@ -241,7 +336,7 @@ impl Cycles {
 
     fn name(&self) -> &'static str {
         match self.design {
-            "paper" => "the paper's design, rebuilt",
+            "paper" => ORDER,
             "shared" => "Luxor, one pipeline",
             _ => "Luxor, separate unit for tweaks",
         }
