@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// The XTS-AES core with a bus master: registers over AXI4-Lite, and over AXI4 a ring of descriptors
+// in memory, the data that they name, and their statuses. Software writes descriptors and a
+// doorbell. It moves no data.
+//
+// BEAT below is 16·LANES, the bytes of a beat of the AXI4 bus. All numbers are little-endian.
+//
+// Registers
+//   000 to 7FF are those at the top of xts_regs.sv, with these differences:
+//     CONFIG      bit 20 is 1: the core has the master. ring_log2 is 0
+//     STATUS      bit 0 BUSY: descriptors that were fetched are not done. bit 3 DRAINING: transfers
+//                 that began before a reset by CONTROL are not finished. The master begins nothing
+//                 new until they are. The registers can be used meanwhile
+//     IRQ_STATUS  bit 0: a descriptor is done. bit 2: the status of a descriptor could not be
+//                 written to memory; HEAD counts the descriptor as done
+//     TAIL        descriptors submitted since reset. At most 2^RING_LOG2 more than HEAD
+//     HEAD        descriptors done since reset: the memory has acknowledged their data and their
+//                 statuses. IRQ_STATUS follows HEAD
+//   800 RING_LOW   address of the ring in memory, a multiple of 64: bits 5:0 read as 0
+//   804 RING_HIGH  its upper half
+//   808 RING_LOG2  bits 3:0: the ring has 2^RING_LOG2 places, 1 to 32,768
+//   The registers of the ring are 0 after a reset. They cannot be changed while ENABLE or BUSY is
+//   1. The rest of 800 to FFF is unmapped: it has no on-chip ring.
+//
+// A descriptor: 64 bytes. Descriptor k since reset is at RING + 64·(k mod 2^RING_LOG2).
+//   byte  0  number       128 bits: the number of the first data unit
+//        16  stride       64 bits: from number to number
+//        24  unit_len     32 bits: bytes in a data unit
+//        28  unit_count   32 bits
+//        32  control      32 bits: {ecb[9], decrypt[8], slot[7:0]}, the other bits 0
+//        36  length       32 bits: bytes of the source, and of the destination
+//        40  source       64 bits: address
+//        48  destination  64 bits: address. It may be equal to the source, but they must not overlap
+//                         otherwise
+//        56  unused       32 bits. The core does not read them
+//        60  status       32 bits: {done[31], write_error[9], read_error[8], code[3:0]}, the other
+//                         bits 0. Software writes 0, the core writes the rest
+//   Bytes 0 to 59 are only read. The status is one write of four bytes.
+//
+// Data. A data unit begins on a beat: unit i is at address + i·P, where P is unit_len rounded up to
+// a multiple of BEAT, so the units of the usual sectors follow each other without a gap. `length`
+// is unit_count·P. The source, the destination and `length` must be multiples of BEAT. The master
+// reads the bytes between units, and does not change them in the destination. It never reads or
+// writes outside the two buffers, whatever the other fields are.
+//
+// Status. 80000000 means that all is well. Codes 0 to 10 are those of luxor_pkg.sv:
+//    1 NO_DATA   no data are read or written, and the addresses and `length` are not looked at
+//    2 to 8      the descriptor was refused: its source is read, nothing is written
+//    9 CUT       `length` is too short: the whole beats that it has room for are written
+//   10 EXCESS    `length` is too long: the units are right, the rest is not written
+//   11 ADDRESS   the source, the destination or `length` is not a multiple of BEAT, or `length` is
+//                0: nothing is read or written
+//   12 FETCH     the memory answered the read of the descriptor with an error: likewise
+//   read_error   the memory answered a read of the source with an error
+//   write_error  the memory answered a write of the destination with an error
+//   After a read or write error, the contents of the destination are undefined. The master goes on
+//   with the rest of the descriptor and with the next one.
+//
+// Order. Descriptors are done in the order of the ring. Up to 16 are under way at a time, so the
+// source of one may be read before the destination of the one before it is written: a descriptor
+// that needs the result of another must be submitted after the other is done. The status of a
+// descriptor is written after the memory has acknowledged all its data.
+//
+// A driver
+//   Start: wait until STATUS is 0, write RING_LOW, RING_HIGH and RING_LOG2, load keys, write ENABLE.
+//   Submit: if TAIL - HEAD is less than the size of the ring, write a descriptor with status 0 to
+//   its place, make it visible to the device, and write TAIL.
+//   Complete: on an interrupt write 1 to its bit in IRQ_STATUS, then read HEAD, then the statuses of
+//   the places up to HEAD.
+//   Stop: clear ENABLE, so that no more descriptors are fetched, and wait until BUSY is 0. Or reset
+//   by CONTROL, and wait until DRAINING is 0 before the memory is used for something else. A reset
+//   zeroises the keys and can leave destinations half written. The rest of a write burst that has
+//   begun has no strobes.
