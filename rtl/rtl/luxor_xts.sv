@@ -58,6 +58,9 @@ module luxor_xts #(
   localparam int LATENCY = (STAGES > 2 ? 3 : 2) + (KEY256 != 0 ? 14 : 10) * STAGES;
 
   logic         core_rst;
+  logic         ring_write, ring_read, ring_read_done, enable;
+  logic [  8:0] ring_write_addr, ring_read_addr;
+  logic [ 31:0] ring_write_data, ring_read_data, tail, taken, head;
   logic         desc_valid, desc_ready, desc_decrypt, desc_ecb;
   logic [127:0] desc_number;
   logic [ 63:0] desc_stride;
@@ -80,7 +83,8 @@ module luxor_xts #(
       .KEY256(KEY256),
       .STAGES(STAGES),
       .LANES(LANES),
-      .LATENCY(LATENCY)
+      .LATENCY(LATENCY),
+      .RING_LOG2(5)
   ) regs (
       .clk(clk),
       .rst(rst),
@@ -103,17 +107,21 @@ module luxor_xts #(
       .s_axil_rready(s_axil_rready),
       .irq(irq),
       .core_rst(core_rst),
-      .desc_valid(desc_valid),
-      .desc_ready(desc_ready),
-      .desc_number(desc_number),
-      .desc_stride(desc_stride),
-      .desc_unit_len(desc_unit_len),
-      .desc_unit_count(desc_unit_count),
-      .desc_slot(desc_slot),
-      .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb),
-      .done_valid(done_valid),
-      .done_status(done_status),
+      .ring_write(ring_write),
+      .ring_write_addr(ring_write_addr),
+      .ring_write_data(ring_write_data),
+      .ring_read(ring_read),
+      .ring_read_addr(ring_read_addr),
+      .ring_read_done(ring_read_done),
+      .ring_read_data(ring_read_data),
+      .enable(enable),
+      .tail(tail),
+      .ring_size(32'd32),
+      .taken(taken),
+      .head(head),
+      .ring_done(done_valid),
+      .ring_error(1'b0),
+      .draining(1'b0),
       .key_valid(key_valid),
       .key_ready(key_ready),
       .key_load(key_load),
@@ -127,6 +135,33 @@ module luxor_xts #(
       .busy(busy),
       .wiping(wiping),
       .beat_out(beat_out)
+  );
+
+  desc_ring ring (
+      .clk(clk),
+      .rst(core_rst),
+      .write(ring_write),
+      .write_addr(ring_write_addr),
+      .write_data(ring_write_data),
+      .read(ring_read),
+      .read_addr(ring_read_addr),
+      .read_done(ring_read_done),
+      .read_data(ring_read_data),
+      .enable(enable),
+      .tail(tail),
+      .taken(taken),
+      .head(head),
+      .desc_valid(desc_valid),
+      .desc_ready(desc_ready),
+      .desc_number(desc_number),
+      .desc_stride(desc_stride),
+      .desc_unit_len(desc_unit_len),
+      .desc_unit_count(desc_unit_count),
+      .desc_slot(desc_slot),
+      .desc_decrypt(desc_decrypt),
+      .desc_ecb(desc_ecb),
+      .done_valid(done_valid),
+      .done_status(done_status)
   );
 
   xts_axis #(

@@ -5,16 +5,19 @@
 //
 // 000 ID           0x4C585453
 // 004 VERSION      0x00010000
-// 008 CONFIG       {latency[31:24], ring_log2[19:16], stages[14:12], tweak[9:8], dec[7],
+// 008 CONFIG       {latency[31:24], master[20], ring_log2[19:16], stages[14:12], tweak[9:8], dec[7],
 //                  enc[6], key256[5], key128[4], lanes[3:0]}
 // 00C CONTROL      bit 0 ENABLE: takes descriptors from the ring. bit 1 RESET, reads
 //                  as 0: the core and all registers are reset as by rst
 // 010 STATUS       bit 0 BUSY: descriptors are not done; bit 1 KEY_BUSY: a key command runs;
-//                  bit 2 ZEROISING: keys are being wiped after a reset
+//                  bit 2 ZEROISING: keys are being wiped after a reset; bit 3 DRAINING: see
+//                  luxor_xts_dma.sv
 // 014 IRQ_ENABLE   one bit for each bit of IRQ_STATUS
-// 018 IRQ_STATUS   bit 0: a descriptor is done; bit 1: a key command is done; write 1 to clear
-// 020 TAIL         descriptors submitted since reset, modulo 2^32; the doorbell. A value
-//                  less than the present one, or more than HEAD + 32, changes nothing
+// 018 IRQ_STATUS   bit 0: a descriptor is done; bit 1: a key command is done; bit 2: see
+//                  luxor_xts_dma.sv; write 1 to clear
+// 020 TAIL         descriptors submitted since reset, modulo 2^32; the doorbell. A value less
+//                  than the present one, or more than HEAD and the places of the ring, changes
+//                  nothing
 // 024 HEAD         descriptors done since reset
 // 030 KEY_COMMAND  write only: {long[16], slot[15:8], op[1:0]}, op 1 loads, op 2 clears;
 //                  cannot be written during a command, nor can the keys
@@ -29,6 +32,10 @@
 //                  8 {ecb[9], decrypt[8], slot[7:0]}; 15 {done[31], code[3:0]}, read only,
 //                  cleared when the core takes the descriptor
 //
+// The ring is another module (`ring_*`): desc_ring, or dma_ring with RING_LOG2 = 0, whose ring is in
+// memory and which has registers of its own at 800. It counts the descriptors that were taken and
+// those that are done.
+//
 // core_rst follows rst, which must be 1 for at least 2 cycles, and RESET. It stays 1 for 64 more
 // cycles, which is longer than the pipeline, and accesses wait for that time. Key commands go out
 // as xts_keys requires: stable until key_done.
@@ -41,7 +48,8 @@ module xts_regs #(
     parameter int KEY256 = 1,
     parameter int STAGES = 2,
     parameter int LANES = 1,
-    parameter int LATENCY = 0
+    parameter int LATENCY = 0,
+    parameter int RING_LOG2 = 5
 ) (
     input  wire         clk,
     input  wire         rst,
@@ -65,17 +73,21 @@ module xts_regs #(
     output wire         irq,
 
     output wire         core_rst,
-    output wire         desc_valid,
-    input  wire         desc_ready,
-    output wire [127:0] desc_number,
-    output wire [ 63:0] desc_stride,
-    output wire [ 31:0] desc_unit_len,
-    output wire [ 31:0] desc_unit_count,
-    output wire [  7:0] desc_slot,
-    output wire         desc_decrypt,
-    output wire         desc_ecb,
-    input  wire         done_valid,
-    input  wire [  3:0] done_status,
+    output wire         ring_write,
+    output wire [  8:0] ring_write_addr,
+    output wire [ 31:0] ring_write_data,
+    output wire         ring_read,
+    output wire [  8:0] ring_read_addr,
+    input  wire         ring_read_done,
+    input  wire [ 31:0] ring_read_data,
+    output wire         enable,
+    output wire [ 31:0] tail,
+    input  wire [ 31:0] ring_size,  // places
+    input  wire [ 31:0] taken,
+    input  wire [ 31:0] head,
+    input  wire         ring_done,  // a descriptor is done
+    input  wire         ring_error,
+    input  wire         draining,
     output wire         key_valid,
     input  wire         key_ready,
     output wire         key_load,
@@ -94,10 +106,8 @@ module xts_regs #(
   localparam logic [31:0] VERSION = 32'h0001_0000;
   localparam bit HAS_ENC = CIPHER != luxor_pkg::CIPHER_DEC;
   localparam bit HAS_DEC = CIPHER != luxor_pkg::CIPHER_ENC;
-  localparam logic [3:0] RING_LOG2 = 4'd5;
-  localparam logic [31:0] RING = 32'd1 << RING_LOG2;
   localparam logic [31:0] CONFIG = {
-    8'(LATENCY), 4'd0, RING_LOG2, 1'b0, 3'(STAGES), 2'd0, 2'(TWEAK),
+    8'(LATENCY), 3'd0, RING_LOG2 == 0, 4'(RING_LOG2), 1'b0, 3'(STAGES), 2'd0, 2'(TWEAK),
     HAS_DEC, HAS_ENC, 1'(KEY256), 1'(KEY128), 4'(LANES)
   };
 
@@ -160,8 +170,11 @@ module xts_regs #(
       .read_done(read_done),
       .read_data(read_data)
   );
-  wire writes_ring = write && write_addr[9];
-  wire reads_ring = read && read_addr[9];
+  assign ring_write = write && write_addr[9];
+  assign ring_write_addr = write_addr[8:0];
+  assign ring_write_data = write_data;
+  assign ring_read = read && read_addr[9];
+  assign ring_read_addr = read_addr[8:0];
 
   // RESET resets everything but the bus. core_rst_reg starts as 1, so that nothing sees the first
   // clock edge without a reset.
@@ -186,10 +199,10 @@ module xts_regs #(
     if (write && write_addr == A_CONTROL) enable_reg <= write_data[0];
     if (core_rst_reg) enable_reg <= 1'b0;
   end
+  assign enable = enable_reg;
 
   // A new tail is checked in the cycle after its write.
   logic [31:0] tail_reg;
-  logic [31:0] taken, head;
   logic [31:0] tail_new_reg;
   logic [31:0] tail_step_reg;
   logic [31:0] tail_ahead_reg;
@@ -199,41 +212,15 @@ module xts_regs #(
     tail_new_reg   <= write_data;
     tail_step_reg  <= write_data - tail_reg;
     tail_ahead_reg <= write_data - head;
-    if (tail_we_reg && tail_step_reg <= RING && tail_ahead_reg <= RING) tail_reg <= tail_new_reg;
+    if (tail_we_reg && tail_step_reg <= ring_size && tail_ahead_reg <= ring_size)
+      tail_reg <= tail_new_reg;
     if (core_rst_reg) begin
       tail_we_reg <= 1'b0;
       tail_reg    <= 32'd0;
     end
   end
+  assign tail = tail_reg;
 
-  logic        ring_done;
-  logic [31:0] ring_data;
-  desc_ring desc_ring (
-      .clk(clk),
-      .rst(core_rst_reg),
-      .write(writes_ring),
-      .write_addr(write_addr[8:0]),
-      .write_data(write_data),
-      .read(reads_ring),
-      .read_addr(read_addr[8:0]),
-      .read_done(ring_done),
-      .read_data(ring_data),
-      .enable(enable_reg),
-      .tail(tail_reg),
-      .taken(taken),
-      .head(head),
-      .desc_valid(desc_valid),
-      .desc_ready(desc_ready),
-      .desc_number(desc_number),
-      .desc_stride(desc_stride),
-      .desc_unit_len(desc_unit_len),
-      .desc_unit_count(desc_unit_count),
-      .desc_slot(desc_slot),
-      .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb),
-      .done_valid(done_valid),
-      .done_status(done_status)
-  );
   logic busy_reg;
   always_ff @(posedge clk) busy_reg <= (busy || taken != head) && !core_rst_reg;
 
@@ -275,18 +262,19 @@ module xts_regs #(
   assign key_data = keys_reg[255:0];
   assign key_tweak = keys_reg[511:256];
 
-  logic [1:0] irq_enable_reg;
-  logic [1:0] irq_status_reg;
+  logic [2:0] irq_enable_reg;
+  logic [2:0] irq_status_reg;
   logic       irq_reg;
   always_ff @(posedge clk) begin
-    if (write && write_addr == A_IRQ_ENABLE) irq_enable_reg <= write_data[1:0];
-    if (write && write_addr == A_IRQ_STATUS) irq_status_reg <= irq_status_reg & ~write_data[1:0];
-    if (done_valid) irq_status_reg[0] <= 1'b1;
+    if (write && write_addr == A_IRQ_ENABLE) irq_enable_reg <= write_data[2:0];
+    if (write && write_addr == A_IRQ_STATUS) irq_status_reg <= irq_status_reg & ~write_data[2:0];
+    if (ring_done) irq_status_reg[0] <= 1'b1;
     if (key_done) irq_status_reg[1] <= 1'b1;
-    irq_reg <= (irq_status_reg & irq_enable_reg) != 2'd0;
+    if (ring_error) irq_status_reg[2] <= 1'b1;
+    irq_reg <= (irq_status_reg & irq_enable_reg) != 3'd0;
     if (core_rst_reg) begin
-      irq_enable_reg <= 2'd0;
-      irq_status_reg <= 2'd0;
+      irq_enable_reg <= 3'd0;
+      irq_status_reg <= 3'd0;
       irq_reg        <= 1'b0;
     end
   end
@@ -315,9 +303,9 @@ module xts_regs #(
       A_VERSION: answer_reg <= VERSION;
       A_CONFIG: answer_reg <= CONFIG;
       A_CONTROL: answer_reg <= {31'd0, enable_reg};
-      A_STATUS: answer_reg <= {29'd0, wiping, key_busy_reg, busy_reg};
-      A_IRQ_ENABLE: answer_reg <= {30'd0, irq_enable_reg};
-      A_IRQ_STATUS: answer_reg <= {30'd0, irq_status_reg};
+      A_STATUS: answer_reg <= {28'd0, draining, wiping, key_busy_reg, busy_reg};
+      A_IRQ_ENABLE: answer_reg <= {29'd0, irq_enable_reg};
+      A_IRQ_STATUS: answer_reg <= {29'd0, irq_status_reg};
       A_TAIL: answer_reg <= tail_reg;
       A_HEAD: answer_reg <= head;
       A_KEY_STATUS: answer_reg <= {24'd0, key_result_reg, 3'd0, key_busy_reg};
@@ -335,8 +323,8 @@ module xts_regs #(
       beats_high_reg  <= 32'd0;
     end
   end
-  assign read_done = read_addr[9] ? ring_done : answers_reg;
-  assign read_data = read_addr[9] ? ring_data : answer_reg;
+  assign read_done = read_addr[9] ? ring_read_done : answers_reg;
+  assign read_data = read_addr[9] ? ring_read_data : answer_reg;
 endmodule
 
 `default_nettype wire

@@ -38,6 +38,11 @@ module xts_regs_tb;
   logic busy = 1'b0;
   logic wiping = 1'b0;
   logic beat_out = 1'b0;
+  logic ring_error = 1'b0;
+  logic draining = 1'b0;
+  wire ring_write, ring_read, ring_read_done, enable;
+  wire [8:0] ring_write_addr, ring_read_addr;
+  wire [31:0] ring_write_data, ring_read_data, tail, taken_count, head;
 
   xts_regs #(
       .TWEAK(luxor_pkg::TWEAK_DEDICATED), .CIPHER(luxor_pkg::CIPHER_ENC), .KEY128(1), .KEY256(0),
@@ -49,14 +54,23 @@ module xts_regs_tb;
       .s_axil_bvalid(bvalid), .s_axil_bready(bready), .s_axil_araddr(araddr),
       .s_axil_arvalid(arvalid), .s_axil_arready(arready), .s_axil_rdata(rdata),
       .s_axil_rresp(rresp), .s_axil_rvalid(rvalid), .s_axil_rready(rready), .irq(irq),
-      .core_rst(core_rst), .desc_valid(desc_valid), .desc_ready(desc_ready),
-      .desc_number(desc_number), .desc_stride(desc_stride), .desc_unit_len(desc_unit_len),
-      .desc_unit_count(desc_unit_count), .desc_slot(desc_slot), .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb), .done_valid(done_valid), .done_status(done_status),
-      .key_valid(key_valid), .key_ready(key_ready), .key_load(key_load), .key_slot(key_slot),
+      .core_rst(core_rst), .ring_write(ring_write), .ring_write_addr(ring_write_addr),
+      .ring_write_data(ring_write_data), .ring_read(ring_read), .ring_read_addr(ring_read_addr),
+      .ring_read_done(ring_read_done), .ring_read_data(ring_read_data), .enable(enable),
+      .tail(tail), .ring_size(32'd32), .taken(taken_count), .head(head),
+      .ring_done(done_valid), .ring_error(ring_error), .draining(draining), .key_valid(key_valid), .key_ready(key_ready), .key_load(key_load), .key_slot(key_slot),
       .key_long(key_long), .key_data(key_data), .key_tweak(key_tweak), .key_done(key_done),
       .key_result(key_result), .slot_state(slot_state), .busy(busy), .wiping(wiping),
       .beat_out(beat_out)
+  );
+  desc_ring ring (
+      .clk(clk), .rst(core_rst), .write(ring_write), .write_addr(ring_write_addr),
+      .write_data(ring_write_data), .read(ring_read), .read_addr(ring_read_addr),
+      .read_done(ring_read_done), .read_data(ring_read_data), .enable(enable), .tail(tail),
+      .taken(taken_count), .head(head), .desc_valid(desc_valid), .desc_ready(desc_ready),
+      .desc_number(desc_number), .desc_stride(desc_stride), .desc_unit_len(desc_unit_len),
+      .desc_unit_count(desc_unit_count), .desc_slot(desc_slot), .desc_decrypt(desc_decrypt),
+      .desc_ecb(desc_ecb), .done_valid(done_valid), .done_status(done_status)
   );
 
   // A transfer that is offered on a channel must not change until it is taken, and no output may be
@@ -200,6 +214,9 @@ module xts_regs_tb;
     busy = 1'b1;
     expect_read(12'h010, 32'd1);
     busy = 1'b0;
+    draining = 1'b1;
+    expect_read(12'h010, 32'd8);
+    draining = 1'b0;
     // Writes of less than a word change nothing.
     write(12'h014, 32'd3);
     write_strobed(12'h014, 32'd0, 4'b0111, 2'b10);
@@ -296,6 +313,15 @@ module xts_regs_tb;
     expect_read(12'h018, 32'd0);
     @(negedge clk);
     if (irq) $fatal(1, "regs: interrupt after it was cleared");
+    ring_error = 1'b1;
+    @(negedge clk) ring_error = 1'b0;
+    expect_read(12'h018, 32'd4);
+    if (irq) $fatal(1, "regs: interrupt of the ring although disabled");
+    write(12'h014, 32'd7);
+    @(negedge clk);
+    if (!irq) $fatal(1, "regs: no interrupt for an error of the ring");
+    write(12'h018, 32'd4);
+    expect_read(12'h018, 32'd0);
 
     // Keys.
     for (int i = 0; i < 16; i++) write(12'(12'h040 + 4 * i), 32'h1000_0000 * i + 32'd5);
