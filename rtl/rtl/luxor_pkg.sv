@@ -42,6 +42,9 @@ package luxor_pkg;
   localparam logic [3:0] DONE_ECB_TAIL   = 4'd8;  // ECB takes only whole blocks
   localparam logic [3:0] DONE_CUT        = 4'd9;  // the packet ended too early
   localparam logic [3:0] DONE_EXCESS     = 4'd10; // the packet was too long
+  // Only luxor_xts_dma has these.
+  localparam logic [3:0] DONE_ADDRESS    = 4'd11; // an address or the length is not allowed
+  localparam logic [3:0] DONE_FETCH      = 4'd12; // the descriptor could not be read
 
   // KEY: the result of a key command.
   localparam logic [3:0] KEY_OK     = 4'd0;

@@ -71,3 +71,154 @@
 //   by CONTROL, and wait until DRAINING is 0 before the memory is used for something else. A reset
 //   zeroises the keys and can leave destinations half written. The rest of a write burst that has
 //   begun has no strobes.
+//
+// rst must be 1 for at least 2 cycles, and resets the other end of the bus too.
+//
+// TWEAK to PERMIT_EQUAL  see luxor_xts.sv
+// BURST_LOG2             the longest burst of data has 2^BURST_LOG2 beats: 2 to 256, and at most
+//                        4 KiB. Bursts end at multiples of their longest size
+// BUFFER_LOG2            each of the two buffers for data has 2^BUFFER_LOG2 beats, at least two
+//                        bursts. That many beats, less a burst, are read ahead, in up to 16 bursts
+// CACHE, PROT            ARCACHE and AWCACHE, ARPROT and AWPROT
+//
+// AXI4: m_axi has ID 0 for data and ID 1 for descriptors and statuses, so reads of the two may be
+// interleaved. All bursts are INCR, of whole beats and aligned. RREADY and BREADY are always 1. A
+// write burst is offered when all its beats are there. The ports that are not here have the values
+// that AXI4 gives as defaults.
+`default_nettype none
+
+module luxor_xts_dma #(
+    parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
+    parameter int KEY128 = 1,
+    parameter int KEY256 = 1,
+    parameter int SBOX = luxor_pkg::SBOX_TABLE,
+    parameter int STAGES = 2,
+    parameter int LANES = 1,
+    parameter int PERMIT_EQUAL = 0,
+    parameter int BURST_LOG2 = 4,
+    parameter int BUFFER_LOG2 = 8,
+    parameter logic [3:0] CACHE = 4'b0011,
+    parameter logic [2:0] PROT = 3'b000
+) (
+    input  wire                 clk,
+    input  wire                 rst,
+    input  wire [         11:0] s_axil_awaddr,
+    input  wire                 s_axil_awvalid,
+    output wire                 s_axil_awready,
+    input  wire [         31:0] s_axil_wdata,
+    input  wire [          3:0] s_axil_wstrb,
+    input  wire                 s_axil_wvalid,
+    output wire                 s_axil_wready,
+    output wire [          1:0] s_axil_bresp,
+    output wire                 s_axil_bvalid,
+    input  wire                 s_axil_bready,
+    input  wire [         11:0] s_axil_araddr,
+    input  wire                 s_axil_arvalid,
+    output wire                 s_axil_arready,
+    output wire [         31:0] s_axil_rdata,
+    output wire [          1:0] s_axil_rresp,
+    output wire                 s_axil_rvalid,
+    input  wire                 s_axil_rready,
+    output wire                 m_axi_awid,
+    output wire [         63:0] m_axi_awaddr,
+    output wire [          7:0] m_axi_awlen,
+    output wire [          2:0] m_axi_awsize,
+    output wire [          1:0] m_axi_awburst,
+    output wire [          3:0] m_axi_awcache,
+    output wire [          2:0] m_axi_awprot,
+    output wire                 m_axi_awvalid,
+    input  wire                 m_axi_awready,
+    output wire [128*LANES-1:0] m_axi_wdata,
+    output wire [ 16*LANES-1:0] m_axi_wstrb,
+    output wire                 m_axi_wlast,
+    output wire                 m_axi_wvalid,
+    input  wire                 m_axi_wready,
+    input  wire                 m_axi_bid,
+    input  wire [          1:0] m_axi_bresp,
+    input  wire                 m_axi_bvalid,
+    output wire                 m_axi_bready,
+    output wire                 m_axi_arid,
+    output wire [         63:0] m_axi_araddr,
+    output wire [          7:0] m_axi_arlen,
+    output wire [          2:0] m_axi_arsize,
+    output wire [          1:0] m_axi_arburst,
+    output wire [          3:0] m_axi_arcache,
+    output wire [          2:0] m_axi_arprot,
+    output wire                 m_axi_arvalid,
+    input  wire                 m_axi_arready,
+    input  wire                 m_axi_rid,
+    input  wire [128*LANES-1:0] m_axi_rdata,
+    input  wire [          1:0] m_axi_rresp,
+    input  wire                 m_axi_rlast,
+    input  wire                 m_axi_rvalid,
+    output wire                 m_axi_rready,
+    output wire                 irq
+);
+  // The latency of a block in cycles, from the input register of xts_core to the result.
+  localparam int LATENCY = (STAGES > 2 ? 3 : 2) + (KEY256 != 0 ? 14 : 10) * STAGES;
+
+  logic core_rst;
+  logic ring_write, ring_read, ring_read_done, ring_done, ring_error, enable, draining;
+  logic [8:0] ring_write_addr, ring_read_addr;
+  logic [31:0] ring_write_data, ring_read_data, ring_size, tail, taken, head;
+  logic desc_valid, desc_ready, desc_decrypt, desc_ecb;
+  logic [127:0] desc_number;
+  logic [63:0] desc_stride;
+  logic [31:0] desc_unit_len, desc_unit_count;
+  logic [7:0] desc_slot;
+  logic done_valid;
+  logic [3:0] done_status;
+  logic key_valid, key_ready, key_load, key_long, key_done;
+  logic [7:0] key_slot;
+  logic [255:0] key_data, key_tweak;
+  logic [3:0] key_result;
+  logic [7:0] slot_state;
+  logic busy, wiping, beat_out;
+  logic [128*LANES-1:0] s_axis_tdata, m_axis_tdata;
+  logic [16*LANES-1:0] m_axis_tkeep;
+  logic s_axis_tvalid, s_axis_tready, s_axis_tlast;
+  logic m_axis_tvalid, m_axis_tready, m_axis_tlast;
+  wire unused_tuser;  // whether the descriptor failed: the status says so too
+
+  xts_regs #(
+      .TWEAK(TWEAK),
+      .CIPHER(CIPHER),
+      .KEY128(KEY128),
+      .KEY256(KEY256),
+      .STAGES(STAGES),
+      .LANES(LANES),
+      .LATENCY(LATENCY),
+      .RING_LOG2(0)
+  ) regs (
+      .*
+  );
+
+  dma_master #(
+      .LANES(LANES),
+      .BURST_LOG2(BURST_LOG2),
+      .BUFFER_LOG2(BUFFER_LOG2),
+      .CACHE(CACHE),
+      .PROT(PROT)
+  ) master (
+      .*
+  );
+
+  xts_axis #(
+      .TWEAK(TWEAK),
+      .CIPHER(CIPHER),
+      .KEY128(KEY128),
+      .KEY256(KEY256),
+      .SBOX(SBOX),
+      .STAGES(STAGES),
+      .LANES(LANES),
+      .PERMIT_EQUAL(PERMIT_EQUAL)
+  ) axis (
+      .rst(core_rst),
+      .m_axis_tuser(unused_tuser),
+      .*
+  );
+  wire unused = &{1'b0, unused_tuser};
+endmodule
+
+`default_nettype wire

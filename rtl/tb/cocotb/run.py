@@ -20,7 +20,6 @@ from xml.etree import ElementTree
 
 HERE = Path(__file__).resolve().parent
 MODULES = HERE.parent.parent / "rtl"
-TOP = "luxor_xts"
 
 # `cargo xtask test --long` sets this.
 LONG = "LUXOR_TEST_LONG" in os.environ
@@ -40,7 +39,13 @@ CONFIGURATIONS = {
     ),
     # The design of the paper.
     "paper": dict(TWEAK=0, CIPHER=0, KEY128=1, KEY256=0, STAGES=2, LANES=1),
+    # With the bus master, and with T-tables, since the others test the rest.
+    "dma": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, SBOX=3),
 }
+
+
+def top_of(configuration):
+    return "luxor_xts_dma" if configuration == "dma" else "luxor_xts"
 
 
 def main():
@@ -59,16 +64,17 @@ def main():
     parameters = CONFIGURATIONS[options.configuration]
     folder = options.folder.resolve()
     begun = time.monotonic()
-    model = build(parameters, folder)
+    top = top_of(options.configuration)
+    model = build(top, parameters, folder)
     built = time.monotonic()
-    passed = simulate(model, parameters, folder, options)
+    passed = simulate(model, top, parameters, folder, options)
     print(
         f"{options.configuration}: {passed} tests passed; {built - begun:.0f} s to build,"
         f" {time.monotonic() - built:.0f} s to run"
     )
 
 
-def build(parameters, folder):
+def build(top, parameters, folder):
     import cocotb.config
 
     libraries = Path(cocotb.config.libs_dir).resolve()
@@ -76,33 +82,33 @@ def build(parameters, folder):
     # Only the ports are visible from Python: with more signals public, the model is slow.
     public = folder / "ports.vlt"
     public.parent.mkdir(parents=True, exist_ok=True)
-    names = ["clk", "rst", "irq", "s_axil_*", "s_axis_*", "m_axis_*"]
-    lines = [f'public_flat_rw -module "{TOP}" -var "{name}"' for name in names]
+    names = ["clk", "rst", "irq", "s_axil_*", "s_axis_*", "m_axis_*", "m_axi_*"]
+    lines = [f'public_flat_rw -module "{top}" -var "{name}"' for name in names]
     public.write_text("`verilator_config\n" + "\n".join(lines) + "\n")
     subprocess.run(
         ["verilator", "--cc", "--exe", "--build", "--build-jobs", "1", "--Mdir", folder]
-        + ["--vpi", "--prefix", "Vtop", "-o", "model", "--top-module", TOP, "--no-timing"]
+        + ["--vpi", "--prefix", "Vtop", "-o", "model", "--top-module", top, "--no-timing"]
         + ["--timescale", "1ns/1ps", "--assert", "--x-assign", "fast", "--x-initial", "unique"]
         + ["-O3", "-MAKEFLAGS", "-s OPT_FAST=-O1 OPT_GLOBAL=-O1"]
         + ["-LDFLAGS", f"-Wl,-rpath,{libraries} -L{libraries} -lcocotbvpi_verilator"]
         + [f"-G{name}={value}" for name, value in parameters.items()]
         + [f"-I{MODULES}", "-y", MODULES, public]
-        + [MODULES / f"{name}.sv" for name in ("luxor_pkg", "aes_pkg", TOP)]
+        + [MODULES / f"{name}.sv" for name in ("luxor_pkg", "aes_pkg", top)]
         + [main_cpp],
         check=True,
     )
     return folder / "model"
 
 
-def simulate(model, parameters, folder, options):
+def simulate(model, top, parameters, folder, options):
     import find_libpython
 
     results = folder / "results.xml"
     results.unlink(missing_ok=True)
     environment = dict(
         os.environ,
-        MODULE="test_luxor_xts",
-        TOPLEVEL=TOP,
+        MODULE=f"test_{top}",
+        TOPLEVEL=top,
         TOPLEVEL_LANG="verilog",
         COCOTB_RESULTS_FILE=str(results),
         COCOTB_ANSI_OUTPUT="0",
