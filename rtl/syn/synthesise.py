@@ -105,6 +105,7 @@ POINTS = {
     "ecp5-aes256-enc": ecp5(256, [1]),
     "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [1]),
+    "ecp5-whole-dma": whole(ECP5, "luxor_xts_dma_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ulx3s": whole(ULX3S, "ulx3s", TWEAK_DEDICATED, SBOX_BRAM, 2, [1]),
     "xc7-aes128-enc": xc7(TWEAK_SHARED, CIPHER_ENC, 128, most=9_500),
     "xc7-aes256-enc": xc7(TWEAK_SHARED, CIPHER_ENC, 256, most=12_500),

@@ -31,12 +31,14 @@ const PROOFS: &str = "rtl/tb/proofs";
 const COCOTB: &str = "rtl/tb/cocotb";
 const CORE_FILE: &str = "rtl/luxor_xts.core";
 const TOP: &str = "luxor_xts";
+const DMA_TOP: &str = "luxor_xts_dma";
 
 /// The designs that are no part of the core, each with its folder: for a board, the core of a paper,
 /// and for place and route.
-const AROUND: [(&str, &str); 4] = [
+const AROUND: [(&str, &str); 5] = [
     (BOARD, "ulx3s"),
     (ELMOGHANY, "elmoghany_xts"),
+    (SYNTHESIS, "luxor_xts_dma_pins"),
     (SYNTHESIS, "luxor_xts_pins"),
     (SYNTHESIS, "xts_core_pins"),
 ];
@@ -53,16 +55,18 @@ const BENCH_PACKAGES: [&str; 1] = ["rtl/tb/aes_model.sv"];
 /// A bench with this line in its header does not run on Verilator. The line gives the reason.
 const ICARUS_ALONE: &str = "// This bench runs only on Icarus, because ";
 
-/// The parameters with which the top module is checked: TWEAK (0 paper, 1 shared, 2 dedicated),
+/// The parameters with which the top modules are checked: TWEAK (0 paper, 1 shared, 2 dedicated),
 /// CIPHER (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
 /// RAM, 3 T-tables), STAGES, LANES.
-const PARAMETER_SETS: &[[u8; 7]] = &[
-    [0, 0, 1, 0, 0, 2, 1],
-    [1, 0, 0, 1, 1, 1, 4],
-    [1, 2, 1, 0, 1, 3, 1],
-    [2, 1, 0, 1, 1, 4, 4],
-    [2, 2, 1, 1, 2, 2, 2],
-    [2, 2, 1, 1, 3, 1, 1],
+const PARAMETER_SETS: &[(&str, [u8; 7])] = &[
+    (TOP, [0, 0, 1, 0, 0, 2, 1]),
+    (TOP, [1, 0, 0, 1, 1, 1, 4]),
+    (TOP, [1, 2, 1, 0, 1, 3, 1]),
+    (TOP, [2, 1, 0, 1, 1, 4, 4]),
+    (TOP, [2, 2, 1, 1, 2, 2, 2]),
+    (TOP, [2, 2, 1, 1, 3, 1, 1]),
+    (DMA_TOP, [1, 2, 1, 1, 3, 1, 4]),
+    (DMA_TOP, [2, 2, 1, 1, 3, 1, 2]),
 ];
 const PARAMETERS: [&str; 7] = [
     "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES",
@@ -112,7 +116,7 @@ fn together(steps: &mut Steps, name: &str, parts: &[Part]) {
     });
 }
 
-/// Lints each module, the top module with several parameters, and the designs around it. Also
+/// Lints each module, the top modules with several parameters, and the designs around it. Also
 /// checks the list of files, and that generated files are up to date.
 fn lint() -> Result<Vec<Job>, String> {
     let modules = files(MODULES, "sv")?;
@@ -132,15 +136,15 @@ fn lint() -> Result<Vec<Job>, String> {
         command.arg(module);
         jobs.push(Job::new(name, [command]));
     }
-    for set in PARAMETER_SETS {
-        let mut command = lint(TOP);
+    for (top, set) in PARAMETER_SETS {
+        let mut command = lint(top);
         let parameters = PARAMETERS.iter().zip(set);
         let parameters: Vec<_> = parameters
             .map(|(name, value)| format!("-G{name}={value}"))
             .collect();
-        command.args(&parameters).arg(format!("{MODULES}/{TOP}.sv"));
+        command.args(&parameters).arg(format!("{MODULES}/{top}.sv"));
         jobs.push(Job::new(
-            &format!("{TOP} {}", parameters.join(" ")),
+            &format!("{top} {}", parameters.join(" ")),
             [command],
         ));
     }
