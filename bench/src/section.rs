@@ -13,6 +13,8 @@ pub(crate) struct Section {
     pub(crate) about: String,
     /// One sentence with the main numbers; `None` if nothing could be measured.
     pub(crate) conclusion: Option<String>,
+    /// A paragraph on what follows from the numbers.
+    pub(crate) consequence: Option<String>,
     /// The plot that answers the paper's question, for the top of the page.
     pub(crate) headline: Option<Plot>,
     pub(crate) plots: Vec<Plot>,
@@ -133,7 +135,8 @@ impl Section {
         }
         let cells = tables().flat_map(|table| &table.rows);
         let cells = cells.flat_map(|row| &row.cells);
-        let texts = cells.chain(&self.conclusion).chain(&self.notes).cloned();
+        let said = self.conclusion.iter().chain(&self.consequence);
+        let texts = cells.chain(said).chain(&self.notes).cloned();
         let plots = self.plots.iter().chain(&self.headline);
         let plots = plots.flat_map(|plot| {
             let caption = &plot.caption;

@@ -16,6 +16,9 @@ pub(crate) fn text(section: &Section) -> String {
     for words in words.chain(section.conclusion.as_deref()) {
         text += &paragraph(words);
     }
+    if let Some(consequence) = &section.consequence {
+        text += &format!("\n{}", paragraph(consequence));
+    }
     for table in section.tables.iter().chain(&section.details) {
         text += &format!("\n{}{}", paragraph(&table.caption), lines(table));
     }

@@ -120,6 +120,12 @@ fn json_of_parallel_ofb_has_the_documented_form() {
     assert!(above_0(&engine["arrays"][1]["rows"][2]["of_ofb"]["median"]));
     assert_eq!(engine["streams"][4]["streams"], 16);
     assert!(above_0(&engine["streams"][4]["of_one"]["median"]));
+    // AES by tables, with the same fields.
+    let tables = &found["damjanovic_simic_2015"]["engines"][1];
+    assert_eq!(tables["engine"], "tables");
+    let two = &tables["arrays"][0]["rows"][1];
+    assert_eq!([&two["form"], &two["way"]], ["2x 128 XEX", "apart"]);
+    assert!(above_0(&two["of_ofb"]["median"]));
 }
 
 /// Runs on PoCL.

@@ -19,7 +19,7 @@ pub(super) const THREADS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 /// Bytes that are compared with the reference, which is slow.
 const PREFIX: usize = 9000;
 
-const IV: u64 = 0x0123_4567_89ab_cdef;
+pub(super) const IV: u64 = 0x0123_4567_89ab_cdef;
 
 /// The mode that produces the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) fn all<'a>(
             way,
             pass: match way {
                 Way::Halves => {
-                    Box::new(move |array, input, output| halves(&*key, array, input, output))
+                    Box::new(move |array, input, output| ctr_halves(&*key, array, input, output))
                 }
                 _ => Box::new(move |array, input, output| {
                     let mut message = message(&*key, IV)?;
@@ -157,7 +157,7 @@ pub(super) fn check(
             let (key, output) = (lane.form.load(backend)?, &mut expected);
             match lane.form {
                 // A data unit has at most 16 MiB.
-                Form::Ctr => halves(&*key, 1 << 20, input, output)?,
+                Form::Ctr => ctr_halves(&*key, 1 << 20, input, output)?,
                 _ => message(&*key, IV)?.crypt(InOut::Separate { input, output }),
             }
             if expected[..prefix.len()] != lane.form.reference(IV, prefix) {
@@ -190,19 +190,30 @@ pub(super) fn message(key: &dyn LoadedKey, iv: u64) -> Result<Message, String> {
     Ok(messages.begin(DataUnitNumber::from(iv)))
 }
 
-/// Encrypts in CTR with two threads. Each processes its half array by array, without waiting for
-/// the other.
-fn halves(
+fn ctr_halves(
     key: &dyn LoadedKey,
     array: usize,
     input: &[u8],
     output: &mut [u8],
 ) -> Result<(), String> {
+    halves(array, input, output, |at, input, output| {
+        ctr(key, at, input, output)
+    })
+}
+
+/// Calls `work` with two threads, with the place of each array in the message. Each thread
+/// processes its half array by array, without waiting for the other.
+pub(super) fn halves(
+    array: usize,
+    input: &[u8],
+    output: &mut [u8],
+    work: impl Fn(usize, &[u8], &mut [u8]) -> Result<(), String> + Sync,
+) -> Result<(), String> {
     let middle = (input.len() / 2).next_multiple_of(array).min(input.len());
     let half = |from: usize, input: &[u8], output: &mut [u8]| {
         let arrays = input.chunks(array).zip(output.chunks_mut(array));
         for (at, (input, output)) in (from..).step_by(array).zip(arrays) {
-            ctr(key, at, input, output)?;
+            work(at, input, output)?;
         }
         Ok(())
     };
@@ -279,7 +290,7 @@ impl Form {
     }
 
     /// Returns its key. Nothing depends on the value.
-    fn key(self) -> Vec<u8> {
+    pub(super) fn key(self) -> Vec<u8> {
         let len = match self {
             Self::One(_, KeySize::Aes256) => 64,
             _ => 32,

@@ -59,6 +59,7 @@ impl Report {
             paper: Some(PAPER),
             about: self.about(),
             conclusion: self.conclusion(),
+            consequence: None,
             headline: Some(self.headline()),
             plots: plots.chain(study).collect(),
             tables: self.tables(),
