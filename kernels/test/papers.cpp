@@ -349,7 +349,7 @@ int main(int argc, char **argv)
             sanida_ctr(data_key, c.number, some, ct, name);
         }
     }
-    std::printf("%d checks\nREPLICAS %d, TABLES %d, THREADS %d: passed\n", checks, REPLICAS,
-                TABLES, THREADS);
+    std::printf("%d checks\nREPLICAS %d, TABLES %d, LANES %d, THREADS %d: passed\n", checks, REPLICAS,
+                TABLES, LANES, THREADS);
     return 0;
 }

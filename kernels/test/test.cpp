@@ -18,7 +18,12 @@
 
 #include <pthread.h>
 
+// With LANES 0, the kernels with tables.
+#if LANES == 0
 #include "../luxor.cl"
+#else
+#include "../bitsliced.cl"
+#endif
 #include "plain.h"
 #include "vectors.h"
 
@@ -50,8 +55,8 @@ int checks = 0;
 
 [[noreturn]] void fail(const std::string &what)
 {
-    std::fprintf(stderr, "FAILED: %s (REPLICAS %d, TABLES %d, THREADS %d)\n", what.c_str(),
-                 REPLICAS, TABLES, THREADS);
+    std::fprintf(stderr, "FAILED: %s (REPLICAS %d, TABLES %d, LANES %d, THREADS %d)\n",
+                 what.c_str(), REPLICAS, TABLES, LANES, THREADS);
     std::exit(1);
 }
 
@@ -511,7 +516,7 @@ int main(int argc, char **argv)
         }
     }
     long_unit(random);
-    std::printf("%d checks\nREPLICAS %d, TABLES %d, THREADS %d: passed\n", checks, REPLICAS,
-                TABLES, THREADS);
+    std::printf("%d checks\nREPLICAS %d, TABLES %d, LANES %d, THREADS %d: passed\n", checks,
+                REPLICAS, TABLES, LANES, THREADS);
     return 0;
 }

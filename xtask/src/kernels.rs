@@ -16,31 +16,39 @@ use crate::{
 
 const FOLDER: &str = "kernels";
 
-/// A build: REPLICAS, TABLES, THREADS and the sanitizers.
-type Build = ([u32; 3], &'static str);
+/// A build: REPLICAS, TABLES, LANES, THREADS and the sanitizers. LANES is 0 for the kernels with
+/// tables.
+type Build = ([u32; 4], &'static str);
 
 /// The builds of the tests for our kernels: each layout that an engine chooses. The first one is
 /// NVIDIA's, with fewer threads.
-const OURS: [Build; 7] = [
-    ([32, 2, 64], "address,undefined"),
-    ([32, 2, 64], "thread"),
-    ([1, 4, 32], "address,undefined"),
-    ([1, 1, 32], "thread"),
-    ([8, 1, 64], "address,undefined"),
-    ([8, 2, 32], ""),
-    ([32, 1, 96], ""),
+const OURS: [Build; 10] = [
+    ([32, 2, 0, 64], "address,undefined"),
+    ([32, 2, 0, 64], "thread"),
+    ([1, 4, 0, 32], "address,undefined"),
+    ([1, 1, 0, 32], "thread"),
+    ([8, 1, 0, 64], "address,undefined"),
+    ([8, 2, 0, 32], ""),
+    ([32, 1, 0, 96], ""),
+    ([1, 1, 1, 64], "address,undefined"),
+    ([1, 1, 8, 32], "thread"),
+    ([1, 1, 16, 64], "address,undefined"),
 ];
 
 /// The builds that only `--long` adds. With them every layout occurs.
-const OURS_LONG: [Build; 4] = [
-    ([1, 1, 64], ""),
-    ([1, 2, 64], ""),
-    ([8, 4, 64], ""),
-    ([32, 4, 64], ""),
+const OURS_LONG: [Build; 5] = [
+    ([1, 1, 0, 64], ""),
+    ([1, 2, 0, 64], ""),
+    ([8, 4, 0, 64], ""),
+    ([32, 4, 0, 64], ""),
+    ([1, 1, 4, 64], ""),
 ];
 
 /// The same for the papers' kernels.
-const PAPERS: [Build; 2] = [([32, 1, 32], "address,undefined"), ([1, 1, 32], "thread")];
+const PAPERS: [Build; 2] = [
+    ([32, 1, 0, 32], "address,undefined"),
+    ([1, 1, 0, 32], "thread"),
+];
 
 pub fn steps(steps: &mut Steps) {
     tests(steps);
@@ -68,8 +76,9 @@ fn host() -> Result<String, String> {
     let ours = OURS.iter().chain(more).map(|&build| ("test", build));
     let papers = PAPERS.map(|build| ("papers", build));
     for (test, build) in ours.chain(papers) {
-        let ([replicas, tables, threads], sanitizers) = build;
-        let layout = format!("REPLICAS {replicas}, TABLES {tables}, THREADS {threads}");
+        let ([replicas, tables, lanes, threads], sanitizers) = build;
+        let layout =
+            format!("REPLICAS {replicas}, TABLES {tables}, LANES {lanes}, THREADS {threads}");
         let name = format!("{test}: {layout} {sanitizers}")
             .trim_end()
             .to_owned();
@@ -86,6 +95,7 @@ fn host() -> Result<String, String> {
         }
         compile.arg(format!("-DREPLICAS={replicas}"));
         compile.arg(format!("-DTABLES={tables}"));
+        compile.arg(format!("-DLANES={lanes}"));
         compile.arg(format!("-DTHREADS={threads}"));
         compile.arg(format!("{FOLDER}/test/{test}.cpp"));
         compile.arg("-o").arg(&program);

@@ -55,10 +55,31 @@ pub fn check() -> Result<String, String> {
             cases.extend(ours(layout, size));
         }
     }
+    cases.extend(bitsliced(16));
+    // With one lane a round takes three times as long to simulate, and its memory accesses are those
+    // of 16 lanes.
+    cases.extend(bitsliced(1).filter(|case| case.kernel.starts_with("xts_encrypt")));
     cases.extend(an_seo());
     cases.extend(sanida());
     let list: Result<_, _> = cases.iter().map(|case| job(case, &folder)).collect();
     jobs::run(list?)
+}
+
+/// The kernels without tables, with AES-128: the sizes differ in the number of rounds only.
+fn bitsliced(lanes: usize) -> impl Iterator<Item = Case> {
+    /// Bytes of the round keys of AES-256.
+    const ROUND_KEYS: usize = 15 * 32 * 4;
+    ours([1, 1, 32], 128).into_iter().map(move |mut case| {
+        case.program = "bitsliced.cl";
+        case.options += &format!(" -DLANES={lanes}");
+        case.groups = 1;
+        for argument in &mut case.arguments {
+            if let Local(len) = argument {
+                *len = ROUND_KEYS;
+            }
+        }
+        case
+    })
 }
 
 /// Each kernel, with more work than there are threads, except for the tails.

@@ -10,15 +10,43 @@ use crate::{
     cl::{Context, Kind},
     discovery::{Found, chosen},
     error::{Failure, Unusable},
-    layout::Layout,
+    layout::{Aes, Facts, Layout},
     memory::{OpenClMemory, Service},
     program::Programs,
     queue::OpenClQueue,
     shared::{OpenClKey, Shared, key_memory},
 };
 
-/// The backend's name.
-pub const NAME: &str = "opencl";
+/// The kernels that a backend runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// Those that suit each device: [`Layout::of`].
+    Auto,
+    /// Those with tables, on every device.
+    Tables,
+    /// Those without tables, on every device.
+    Bitsliced,
+}
+
+impl Kernels {
+    /// Returns the backend's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "opencl",
+            Self::Tables => "opencl-tables",
+            Self::Bitsliced => "opencl-bitsliced",
+        }
+    }
+
+    fn layout(self, facts: Facts) -> Option<Layout> {
+        match self {
+            Self::Auto => Layout::of(facts),
+            Self::Tables => Layout::with_tables(facts),
+            Self::Bitsliced => Layout::bitsliced(facts),
+        }
+    }
+}
 
 /// Threads that a compute unit of a GPU holds at a time, roughly. Further work-groups would wait,
 /// and would fill their tables for less work.
@@ -39,13 +67,21 @@ pub struct OpenCl(Arc<Shared>);
 /// # Errors
 /// [`Unusable`]: the reason why there is no device, or why the best device cannot be used.
 pub fn devices() -> Result<Vec<OpenCl>, Unusable> {
+    devices_with(Kernels::Auto)
+}
+
+/// As [`devices`], with these kernels.
+///
+/// # Errors
+/// As [`devices`].
+pub fn devices_with(kernels: Kernels) -> Result<Vec<OpenCl>, Unusable> {
     let mut devices = Vec::new();
     let mut first = None;
     for found in chosen()? {
-        let opened = match (found.reason_against, Layout::of(found.facts)) {
+        let opened = match (found.reason_against, kernels.layout(found.facts)) {
             (Some(reason), _) => Err(found.unusable(reason)),
             (None, None) => Err(found.unusable("it has too little local memory")),
-            (None, Some(layout)) => OpenCl::open(&found, layout).map_err(Unusable::from),
+            (None, Some(layout)) => OpenCl::open(&found, kernels, layout).map_err(Unusable::from),
         };
         match opened {
             Ok(device) => devices.push(device),
@@ -63,7 +99,7 @@ impl OpenCl {
         &self.0
     }
 
-    pub(crate) fn open(found: &Found, layout: Layout) -> Result<Self, Failure> {
+    pub(crate) fn open(found: &Found, kernels: Kernels, layout: Layout) -> Result<Self, Failure> {
         let context = Context::new(found.device)?;
         let programs = Programs::new(&context, layout)?;
         let layout = programs.layout();
@@ -80,6 +116,7 @@ impl OpenCl {
         Ok(Self(Arc::new(Shared {
             service: Arc::new(Service::new(&context)?),
             programs,
+            kernels,
             most_groups: units.max(1).saturating_mul(groups_of_unit),
             description,
             found: found.clone(),
@@ -97,13 +134,21 @@ impl OpenCl {
         if layout.local_memory() as u64 > self.local_memory() {
             return Err(found.unusable("it has too little local memory"));
         }
-        Ok(Self::open(found, layout)?)
+        Ok(Self::open(found, self.0.kernels, layout)?)
     }
 
     /// Returns the bytes of local memory of a work-group.
     #[must_use]
     pub fn local_memory(&self) -> u64 {
         self.0.found.facts.local_memory
+    }
+
+    /// Returns whether no time of the kernels on this device depends on a key or on data. A CPU's
+    /// caches show which entries of a table are read, however many copies there are.
+    #[must_use]
+    pub fn is_constant_time(&self) -> bool {
+        let tables = matches!(self.layout().aes, Aes::Tables { .. });
+        self.layout().is_constant_time() && !(self.0.found.facts.is_cpu && tables)
     }
 
     /// Returns the layout of the kernels.
@@ -119,7 +164,7 @@ impl Device for OpenCl {
     type Memory = OpenClMemory;
 
     fn name(&self) -> &'static str {
-        NAME
+        self.0.kernels.name()
     }
 
     fn description(&self) -> String {
@@ -127,7 +172,7 @@ impl Device for OpenCl {
     }
 
     fn tables(&self) -> Tables {
-        self.layout().tables
+        self.layout().key_tables()
     }
 
     fn load_key(&self, words: &KeyWords) -> Result<OpenClKey, DeviceError> {

@@ -107,6 +107,8 @@ impl Found {
                 local_memory: number(cl_device::CL_DEVICE_LOCAL_MEM_SIZE)?,
                 work_group: usize::try_from(number(cl_device::CL_DEVICE_MAX_WORK_GROUP_SIZE)?)
                     .unwrap_or(usize::MAX),
+                vector: usize::try_from(number(cl_device::CL_DEVICE_NATIVE_VECTOR_WIDTH_INT)?)
+                    .unwrap_or(1),
             },
             compute_units: u32::try_from(number(cl_device::CL_DEVICE_MAX_COMPUTE_UNITS)?)
                 .unwrap_or(1),

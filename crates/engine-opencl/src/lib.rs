@@ -21,9 +21,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The kernels look up tables by secret bytes. On a GPU with tables in local memory every lookup
-//! takes the same time. On a CPU, where OpenCL is slow anyway, cache timing reveals information
-//! about the key to other programs.
+//! A GPU with room for them gets kernels with tables, one copy for each lane, where every look-up
+//! takes the same time. All other devices get bitsliced kernels, which have no tables. [`Kernels`]
+//! chooses one kind everywhere. On a CPU, cache timing then reveals information about the key to
+//! other programs if there are tables.
 
 #![deny(unsafe_code)]
 
@@ -38,29 +39,38 @@ mod program;
 mod queue;
 mod shared;
 
-use luxor_engine_gpu::{GpuBackend, Tuning};
+use luxor_engine_gpu::{ForeignDevice, GpuBackend, Tuning};
 
-pub use device::{NAME, OpenCl, devices};
+pub use device::{Kernels, OpenCl, devices, devices_with};
 pub use discovery::lacks_linker;
 pub use error::{Failure, Unusable};
 pub use foreign::OpenClProgram;
-pub use layout::{Facts, Layout};
+pub use layout::{Aes, Facts, Layout};
 pub use memory::OpenClMemory;
 pub use queue::OpenClQueue;
 pub use shared::OpenClKey;
 
 /// Creates a backend for the best [`devices`].
 ///
-/// If the tables are not in local memory with a copy for each lane, other programs may learn about
-/// keys. Such a backend should be used only when it is asked for by name, so its
+/// A backend on a CPU, which has faster engines, and one whose times may reveal keys to other programs
+/// should be used only when asked for by name, so its
 /// [`BackendInfo::min_batch`](luxor_engine::BackendInfo::min_batch) is the maximum.
 ///
 /// # Errors
 /// [`Unusable`] if no device can be used.
 pub fn backend() -> Result<GpuBackend<OpenCl>, Unusable> {
-    let devices = devices()?;
+    backend_with(Kernels::Auto)
+}
+
+/// As [`backend`], with these kernels. Its name is [`Kernels::name`].
+///
+/// # Errors
+/// As [`backend`].
+pub fn backend_with(kernels: Kernels) -> Result<GpuBackend<OpenCl>, Unusable> {
+    let devices = devices_with(kernels)?;
     let mut tuning = Tuning::default();
-    if devices.iter().any(|device| device.layout().replicas < 32) {
+    let is_for_all = |device: &OpenCl| device.is_constant_time() && !device.is_cpu();
+    if !devices.iter().all(is_for_all) {
         tuning.min_batch = usize::MAX;
     }
     Ok(GpuBackend::new(devices, tuning))

@@ -8,11 +8,11 @@ use luxor_engine_gpu::AesSize;
 use crate::{
     cl::{Context, Program},
     error::Failure,
-    layout::Layout,
+    layout::{Aes, Layout},
 };
 
 /// `kernels/luxor.cl` with its includes inlined, since an OpenCL program cannot include files.
-const SOURCE: &str = concat!(
+const TABLES: &str = concat!(
     include_str!("../kernels/portability.h"),
     include_str!("../kernels/tables.h"),
     include_str!("../kernels/aes.h"),
@@ -22,6 +22,23 @@ const SOURCE: &str = concat!(
     include_str!("../kernels/ctr.h"),
     include_str!("../kernels/kernels.h"),
 );
+
+/// `kernels/bitsliced.cl`, likewise.
+const BITSLICED: &str = concat!(
+    include_str!("../kernels/portability.h"),
+    include_str!("../kernels/bitsliced_aes.h"),
+    include_str!("../kernels/gf128.h"),
+    include_str!("../kernels/numbers.h"),
+    include_str!("../kernels/bitsliced_modes.h"),
+    include_str!("../kernels/kernels.h"),
+);
+
+fn source(layout: Layout) -> &'static str {
+    match layout.aes {
+        Aes::Tables { .. } => TABLES,
+        Aes::Bitsliced { .. } => BITSLICED,
+    }
+}
 
 /// The kernels for each key size. Each is built when the first key of that size is loaded, because
 /// compiling may take seconds.
@@ -36,7 +53,7 @@ impl Programs {
     /// work-groups, it halves their size and builds again.
     pub(crate) fn new(context: &Arc<Context>, mut layout: Layout) -> Result<Self, Failure> {
         loop {
-            let program = build(context, SOURCE, layout, AesSize::Aes256)?;
+            let program = build(context, source(layout), layout, AesSize::Aes256)?;
             // This kernel needs the most registers.
             let most = program.kernel("xts_tails_decrypt_256")?.work_group()?;
             match layout.halved() {
@@ -60,7 +77,7 @@ impl Programs {
 
     pub(crate) fn of(&self, size: AesSize) -> Result<&Program, Failure> {
         self.sizes[index(size)]
-            .get_or_init(|| build(&self.context, SOURCE, self.layout, size))
+            .get_or_init(|| build(&self.context, source(self.layout), self.layout, size))
             .as_ref()
             .map_err(Clone::clone)
     }
@@ -95,8 +112,10 @@ mod tests {
     #[test]
     fn the_log_of_a_program_that_does_not_build_is_in_the_error() {
         let layout = Layout {
-            replicas: 1,
-            tables: Tables::One,
+            aes: Aes::Tables {
+                replicas: 1,
+                tables: Tables::One,
+            },
             threads: 32,
         };
         let platforms = cl::platforms().unwrap();
@@ -113,7 +132,7 @@ mod tests {
             "{text}"
         );
         assert!(matches!(failure.into(), DeviceError::Library { .. }));
-        let program = build(&context, SOURCE, layout, AesSize::Aes128).unwrap();
+        let program = build(&context, TABLES, layout, AesSize::Aes128).unwrap();
         let text = program
             .kernel("xts_none")
             .map(drop)
@@ -126,13 +145,16 @@ mod tests {
     }
 
     #[test]
-    fn the_source_is_that_of_the_file_that_names_its_parts() {
-        let names = include_str!("../kernels/luxor.cl");
+    fn each_source_is_that_of_the_file_that_names_its_parts() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels");
-        let parts = names
-            .lines()
-            .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
-            .map(|name| std::fs::read_to_string(format!("{folder}/{name}")).unwrap());
-        assert_eq!(parts.collect::<String>(), SOURCE);
+        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        for (file, source) in [("luxor.cl", TABLES), ("bitsliced.cl", BITSLICED)] {
+            let names = read(file);
+            let parts = names
+                .lines()
+                .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
+                .map(read);
+            assert_eq!(parts.collect::<String>(), source, "{file}");
+        }
     }
 }

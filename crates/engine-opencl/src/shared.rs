@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::{
     cl::Kind,
+    device::Kernels,
     discovery::Found,
     memory::{OpenClMemory, Service},
     program::Programs,
@@ -17,6 +18,8 @@ use crate::{
 pub(crate) struct Shared {
     pub(crate) service: Arc<Service>,
     pub(crate) programs: Programs,
+    /// What was asked for.
+    pub(crate) kernels: Kernels,
     /// The most work-groups of a launch.
     pub(crate) most_groups: u32,
     pub(crate) description: String,

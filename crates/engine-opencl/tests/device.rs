@@ -8,7 +8,7 @@ use luxor_engine_gpu::{
     AesSize, Device, DeviceError, GpuBackend, KeyWords, Launch, Queue, QueueSizes, Resident,
     Tables, Tuning,
 };
-use luxor_engine_opencl::{Layout, OpenCl, devices};
+use luxor_engine_opencl::{Aes, Kernels, Layout, OpenCl, backend_with, devices};
 use luxor_reference as reference;
 
 const SIZES: QueueSizes = QueueSizes {
@@ -57,16 +57,16 @@ fn check(backend: &GpuBackend<OpenCl>, len: usize) {
     }
 }
 
-/// The layouts that most GPUs get. PoCL takes long to compile each of them.
+/// The layouts that most GPUs get, and those of the kernels without tables. PoCL takes long to compile
+/// each of them.
 #[test]
-fn the_layouts_of_gpus_agree_with_the_reference() {
+fn layouts_agree_with_the_reference() {
     let device = device();
-    for (replicas, tables) in [(32, Tables::Two), (32, Tables::One), (8, Tables::Two)] {
-        let layout = Layout {
-            replicas,
-            tables,
-            threads: 64,
-        };
+    let tables = [(32, Tables::Two), (32, Tables::One), (8, Tables::Two)];
+    let tables = tables.map(|(replicas, tables)| (Aes::Tables { replicas, tables }, tables));
+    let bitsliced = [1, 4, 16].map(|lanes| (Aes::Bitsliced { lanes }, Tables::One));
+    for (aes, tables) in tables.into_iter().chain(bitsliced) {
+        let layout = Layout { aes, threads: 64 };
         if layout.local_memory() as u64 > device.local_memory() {
             assert!(device.in_layout(layout).is_err(), "{layout:?}");
             continue;
@@ -74,6 +74,22 @@ fn the_layouts_of_gpus_agree_with_the_reference() {
         let device = device.in_layout(layout).unwrap();
         assert_eq!((device.layout(), device.tables()), (layout, tables));
         check(&GpuBackend::new(vec![device], Tuning::default()), 32);
+    }
+}
+
+#[test]
+fn either_kind_of_kernels_can_be_forced() {
+    for (kernels, name, has_tables) in [
+        (Kernels::Tables, "opencl-tables", true),
+        (Kernels::Bitsliced, "opencl-bitsliced", false),
+    ] {
+        let backend = backend_with(kernels).unwrap();
+        assert_eq!(backend.info().name, name);
+        let [device, ..] = backend.devices() else {
+            panic!("{name} has no device");
+        };
+        let found = matches!(device.layout().aes, Aes::Tables { .. });
+        assert_eq!(found, has_tables, "{name}");
     }
 }
 
