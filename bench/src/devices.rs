@@ -7,6 +7,7 @@ mod paper;
 use std::rc::Rc;
 
 use luxor_engine_gpu::{ForeignDevice, GpuBackend, Tuning};
+use luxor_engine_opencl::{Aes, Kernels};
 use serde::{Deserialize, Serialize};
 
 #[cfg(test)]
@@ -19,7 +20,8 @@ pub(crate) use self::{
 /// The description of a device.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
-    /// `opencl` or `cuda`, with a number if there are several devices.
+    /// `opencl` or `cuda`, with a number if there are several devices; `opencl-tables` or
+    /// `opencl-bitsliced` for the kernels that `opencl` does not choose.
     pub(crate) name: String,
     /// The names of the device, its platform and its driver.
     pub(crate) device: String,
@@ -46,6 +48,23 @@ pub(crate) fn all() -> (Vec<Device>, Vec<String>) {
         Err(why) => absent.push(format!("cuda: {why}")),
     }
     (found, absent)
+}
+
+/// Returns the devices of OpenCL with the kernels that [`all`] does not give them: those without tables
+/// in the place of those with tables, or the other way round.
+pub(crate) fn with_other_kernels() -> Vec<Device> {
+    let Ok(devices) = luxor_engine_opencl::devices() else {
+        return Vec::new();
+    };
+    let Some(Aes::Tables { .. }) = devices.first().map(|device| device.layout().aes) else {
+        return with_kernels(Kernels::Tables);
+    };
+    with_kernels(Kernels::Bitsliced)
+}
+
+fn with_kernels(kernels: Kernels) -> Vec<Device> {
+    let devices = luxor_engine_opencl::devices_with(kernels);
+    devices.map_or_else(|_| Vec::new(), |devices| of(kernels.name(), devices))
 }
 
 /// Makes each device a backend of its own.

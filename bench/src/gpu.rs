@@ -38,8 +38,8 @@ pub(crate) struct Plan {
 
 impl Bench for Plan {
     const NAME: &'static str = "gpu";
-    const HELP: &'static str =
-        "The opencl and cuda backends on each device, against copies and An and Seo's system";
+    const HELP: &'static str = "The opencl (both kinds of kernels) and cuda backends on each device, against copies and An \
+         and Seo's system";
     const SIZE: Option<&'static str> = Some(
         "size of the data on a device [default: 4G, quick: 1G, less without room; a CPU as a device: \
          1M, quick: 256K]",
@@ -160,7 +160,8 @@ pub(crate) fn check(plan: &Plan) -> Result<(), String> {
 /// Runs the bench.
 pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     let rounds = if plan.quick { 3 } else { 11 };
-    let (found, absent) = devices::all();
+    let (mut found, absent) = devices::all();
+    found.extend(devices::with_other_kernels());
     let mut devices = Vec::new();
     for mut device in found {
         let bytes = plan
