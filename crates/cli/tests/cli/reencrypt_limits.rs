@@ -3,10 +3,14 @@
 
 use std::{
     fs::{self, File},
+    thread,
     time::Duration,
 };
 
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 
 use crate::{
     reencrypt::{LEN, at, cryptsetup, is_done, json, killed, reencrypt, with},

@@ -487,7 +487,7 @@ fn without_space_nothing_changes() {
 fn zones_are_shorter_while_clients_use_the_disk() {
     const MIB: u64 = 1 << 20;
     let storage = Arc::new(MemoryStorage::default());
-    let plain = plain_of(12 * MIB as usize);
+    let plain = plain_of(12 << 20);
     let mut input = Input::of_stream(Cursor::new(plain), Path::new("plain"));
     let output = Output::of_storage(storage.clone(), Path::new("volume"));
     let (new, quiet) = (new_volume(8 * MIB), Context::default());
