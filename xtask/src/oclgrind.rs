@@ -55,9 +55,10 @@ pub fn check() -> Result<String, String> {
             cases.extend(ours(layout, size));
         }
     }
-    cases.extend(bitsliced(16));
+    // Of 16 lanes, Oclgrind takes the upper 8 to be uninitialised.
+    cases.extend(bitsliced(8));
     // With one lane a round takes three times as long to simulate, and its memory accesses are those
-    // of 16 lanes.
+    // of 8 lanes.
     cases.extend(bitsliced(1).filter(|case| case.kernel.starts_with("xts_encrypt")));
     cases.extend(an_seo());
     cases.extend(sanida());
