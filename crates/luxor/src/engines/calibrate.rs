@@ -80,9 +80,11 @@ fn measure(
                 cpu.info().name
             )));
         }
-        _ if !unasked => {
-            Some("it is for tests: its table look-ups would reveal keys to other programs".into())
-        }
+        _ if !unasked => Some(
+            "it is for tests: it is a CPU, or its table look-ups would reveal keys to other \
+                 programs"
+                .into(),
+        ),
         Ok(()) => None,
         Err(Stop::GivenUp(why)) => Some(why),
     };
