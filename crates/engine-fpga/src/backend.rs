@@ -22,7 +22,9 @@ use zeroize::Zeroizing;
 
 use crate::{
     beats,
-    driver::{Counters, Descriptor, DescriptorError, Driver, DriverError, KeyError, SlotKey},
+    driver::{
+        Counters, Descriptor, DescriptorError, Driver, DriverError, KeyError, SlotKey, Waiting,
+    },
     transport::Transport,
 };
 
@@ -85,6 +87,15 @@ impl<T: Transport + 'static> FpgaBackend<T> {
             batch: bytes,
             ..self
         }
+    }
+
+    /// Waits in this way for the core ([`Waiting`]).
+    ///
+    /// # Errors
+    /// [`DriverError`] if the core does not answer.
+    pub fn with_waiting(self, waiting: Waiting) -> Result<Self, DriverError> {
+        lock(&self.driver).set_waiting(waiting)?;
+        Ok(self)
     }
 
     /// Returns what the core has done so far.

@@ -3,7 +3,13 @@
 //!
 //! One thread at a time uses the driver. It keeps the ring full: it submits descriptors while
 //! earlier ones are under way, so that the core goes from one to the next without a pause.
-//! Everything is polled: while the queues are full there is nothing to wait for.
+//!
+//! The driver waits for the end of a descriptor in one of two ways ([`Waiting`]). Resets and key
+//! commands are always polled, because they take less time than an interrupt.
+//!
+//! An interrupt only ends a wait early. What it means is always read from HEAD, and a wait without
+//! an interrupt ends too, after which the driver polls. So an interrupt for several descriptors,
+//! one for none, one that is lost and a line that never falls cost time, but no answer.
 //!
 //! After a wrong or missing answer, the driver trusts nothing that the core reports until
 //! [`Driver::reset`], which zeroises the core's keys and ends its packets.
@@ -31,6 +37,18 @@ const PATIENCE: u64 = 1_000_000;
 /// one.
 const POLLS: u32 = 100_000;
 
+/// How a driver waits for the end of a descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Waiting {
+    /// By waiting for the answer and then reading HEAD. The default: while the ring is full there is
+    /// little to wait for, and nothing is faster.
+    #[default]
+    Polling,
+    /// By [`Transport::wait`], so that a board's processor is free for other work until the core
+    /// is done. It pays if descriptors take longer than an interrupt.
+    Interrupts,
+}
+
 /// A core and the work under way in it.
 ///
 /// The order of calls for a descriptor is [`Driver::seat`], [`Driver::submit`] and
@@ -41,6 +59,7 @@ const POLLS: u32 = 100_000;
 pub struct Driver<T: Transport> {
     transport: T,
     config: Config,
+    waiting: Waiting,
     /// Whether the core's state is unknown.
     lost: bool,
     slots: [Slot; reg::SLOTS],
@@ -219,6 +238,7 @@ impl<T: Transport> Driver<T> {
         let mut driver = Self {
             transport,
             config,
+            waiting: Waiting::default(),
             lost: true,
             slots: Default::default(),
             now: 0,
@@ -245,6 +265,23 @@ impl<T: Transport> Driver<T> {
     /// Returns the connection to the core.
     pub fn transport(&mut self) -> &mut T {
         &mut self.transport
+    }
+
+    /// Sets how the driver waits for the ends of descriptors from now on.
+    ///
+    /// # Errors
+    /// [`DriverError`], always fatal.
+    pub fn set_waiting(&mut self, waiting: Waiting) -> Result<(), DriverError> {
+        self.waiting = waiting;
+        self.watched(Self::enable_interrupts)
+    }
+
+    fn enable_interrupts(&mut self) -> Result<(), DriverError> {
+        let enabled = match self.waiting {
+            Waiting::Polling => 0,
+            Waiting::Interrupts => reg::IRQ_DONE,
+        };
+        Ok(self.transport.write(reg::IRQ_ENABLE, enabled)?)
     }
 
     /// Returns whether an error has occurred after which only [`Driver::reset`] helps.
@@ -287,6 +324,9 @@ impl<T: Transport> Driver<T> {
             if found != 0 {
                 return Err(DriverError::NotReset { register, found });
             }
+        }
+        if self.waiting == Waiting::Interrupts {
+            self.enable_interrupts()?;
         }
         self.transport.write(reg::CONTROL, reg::CONTROL_ENABLE)?;
         self.lost = false;
@@ -449,6 +489,9 @@ impl<T: Transport> Driver<T> {
         let next = *self.under_way.front().expect("a descriptor is under way");
         let answer = &mut answer[..next.len];
         self.watched(|driver| {
+            if driver.waiting == Waiting::Interrupts && driver.head == driver.completed {
+                driver.sleep()?;
+            }
             let len = match next.len {
                 0 => 0,
                 _ => driver.receive(answer)?,
@@ -511,6 +554,28 @@ impl<T: Transport> Driver<T> {
         })
     }
 
+    /// Waits for an interrupt with which HEAD moves. Returns without one if no beats come out any
+    /// more, or after [`POLLS`] interrupts that mean nothing.
+    ///
+    /// The interrupt is cleared before HEAD is read, so a descriptor that ends after this reading
+    /// has raised it again: none is missed between two calls.
+    fn sleep(&mut self) -> Result<(), DriverError> {
+        let mut last = None;
+        for _ in 0..POLLS {
+            let interrupted = self.transport.wait(PATIENCE)?;
+            self.transport.write(reg::IRQ_STATUS, reg::IRQ_DONE)?;
+            let head = self.transport.read(reg::HEAD)?;
+            self.believe_head(head)?;
+            if self.head != self.completed {
+                break;
+            }
+            if !interrupted && !self.progresses(&mut last)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn receive(&mut self, answer: &mut [u8]) -> Result<usize, DriverError> {
         let mut last = None;
         loop {
@@ -518,14 +583,7 @@ impl<T: Transport> Driver<T> {
                 return Ok(len);
             }
             // A long packet may take longer than `PATIENCE`, so go on while beats come out.
-            let beats = self.read_long(reg::BEATS_OUT)?;
-            if beats > self.beats_due {
-                return Err(DriverError::Babbles {
-                    found: beats,
-                    due: self.beats_due,
-                });
-            }
-            if last.is_some_and(|last| beats <= last) {
+            if !self.progresses(&mut last)? {
                 let head = self.transport.read(reg::HEAD)?;
                 self.believe_head(head)?;
                 return Err(if self.head == self.completed {
@@ -534,8 +592,17 @@ impl<T: Transport> Driver<T> {
                     DriverError::AnswerLost
                 });
             }
-            last = Some(beats);
         }
+    }
+
+    /// Returns whether beats have come out since the last call with this `last`, which is `None` at
+    /// first.
+    fn progresses(&mut self, last: &mut Option<u64>) -> Result<bool, DriverError> {
+        let (found, due) = (self.read_long(reg::BEATS_OUT)?, self.beats_due);
+        if found > due {
+            return Err(DriverError::Babbles { found, due });
+        }
+        Ok(last.replace(found).is_none_or(|last| found > last))
     }
 
     /// Checks that `head` is between the descriptors completed and those submitted.

@@ -11,7 +11,8 @@
 //! | read registers | [`registers`] |
 //!
 //! To support a board with the same register map, implement [`Transport`]: reads and writes of
-//! registers, and one data stream in each direction. Everything above it stays the same.
+//! registers, one data stream in each direction, and the interrupt. Everything above it stays the
+//! same.
 
 #![deny(unsafe_code)]
 
@@ -25,5 +26,5 @@ pub mod registers;
 mod transport;
 
 pub use backend::{FpgaBackend, NAME};
-pub use driver::{Counters, Driver, DriverError};
+pub use driver::{Counters, Driver, DriverError, Waiting};
 pub use transport::{Transport, TransportError};

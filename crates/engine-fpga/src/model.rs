@@ -175,6 +175,15 @@ impl Transport for Model {
         }
     }
 
+    fn wait(&mut self, limit: u64) -> Result<bool, TransportError> {
+        // SAFETY: as in `read`.
+        match unsafe { (self.functions.wait)(self.model.as_ptr(), limit) } {
+            ffi::DONE => Ok(true),
+            ffi::NOTHING => Ok(false),
+            _ => Err(failed()),
+        }
+    }
+
     fn abort(&mut self) -> Result<(), TransportError> {
         // SAFETY: as in `read`.
         unsafe { (self.functions.abort)(self.model.as_ptr()) };
@@ -227,6 +236,7 @@ mod ffi {
             len: *mut usize,
             limit: u64,
         ) -> i32,
+        pub(super) wait: unsafe extern "C" fn(model: *mut Model, limit: u64) -> i32,
         pub(super) abort: unsafe extern "C" fn(model: *mut Model),
         pub(super) beat_len: usize,
     }

@@ -18,7 +18,7 @@ pub const CONTROL: u16 = 0x00c;
 pub const STATUS: u16 = 0x010;
 /// The bits of [`IRQ_STATUS`] that raise the interrupt.
 pub const IRQ_ENABLE: u16 = 0x014;
-/// Bit 0: a descriptor is done. Bit 1: a key command is done. Writing a 1 clears the bit.
+/// [`IRQ_DONE`], and bit 1: a key command is done. Writing a 1 clears the bit.
 pub const IRQ_STATUS: u16 = 0x018;
 /// The doorbell: descriptors submitted since the reset, modulo 2³².
 pub const TAIL: u16 = 0x020;
@@ -59,6 +59,9 @@ pub const STATUS_BUSY: u32 = 1;
 pub const STATUS_KEY_BUSY: u32 = 2;
 /// After a reset, key slots are being zeroised.
 pub const STATUS_ZEROISING: u32 = 4;
+
+/// A descriptor is done.
+pub const IRQ_DONE: u32 = 1;
 
 /// Load the key in [`KEY_DATA`] and [`KEY_TWEAK`], which are then zeroised.
 pub const KEY_LOAD: u32 = 1;

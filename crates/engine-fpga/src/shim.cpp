@@ -98,7 +98,7 @@ public:
     explicit Model(uint64_t seed)
         : core_{configured(context_, seed), "luxor_xts"},
           in_{seed, 1}, out_{seed, 2}, aw_{seed, 3}, w_{seed, 4}, b_{seed, 5}, ar_{seed, 6},
-          r_{seed, 7} {
+          r_{seed, 7}, irq_{seed, 8} {
         // The random initial values are for the core's inside, not for its inputs.
         core_.s_axil_awvalid = core_.s_axil_wvalid = core_.s_axil_bready = 0;
         core_.s_axil_arvalid = core_.s_axil_rready = 0;
@@ -179,6 +179,12 @@ public:
         return DONE;
     }
 
+    int32_t wait(uint64_t limit) {
+        for (; !interrupts() && limit > 0; --limit) cycle();
+        if (context_.gotError()) return FAILED;
+        return core_.irq ? DONE : NOTHING;
+    }
+
     void abort() {
         packets_.clear();
         rooms_.clear();
@@ -196,6 +202,9 @@ private:
         }
         return &context;
     }
+
+    // Whether the host sees the interrupt in this cycle. With stalls it sees it late.
+    bool interrupts() { return core_.irq && !irq_.now(); }
 
     void cycle() {
         settle();
@@ -245,7 +254,7 @@ private:
 
     VerilatedContext context_;
     CORE core_;
-    Stalls in_, out_, aw_, w_, b_, ar_, r_;
+    Stalls in_, out_, aw_, w_, b_, ar_, r_, irq_;
     std::deque<Packet> packets_, rooms_, answers_;
 };
 
@@ -262,6 +271,7 @@ struct Functions {
     void (*send)(void* model, const uint8_t* packet, std::size_t len);
     int32_t (*receive)(void* model, uint8_t* answer, std::size_t room, std::size_t* len,
                        uint64_t limit);
+    int32_t (*wait)(void* model, uint64_t limit);
     void (*abort)(void* model);
     std::size_t beat_len;
 };
@@ -283,6 +293,7 @@ const Functions FUNCTIONS = {
        uint64_t limit) noexcept {
         return static_cast<Model*>(model)->receive(answer, room, len, limit);
     },
+    [](void* model, uint64_t limit) noexcept { return static_cast<Model*>(model)->wait(limit); },
     [](void* model) noexcept { static_cast<Model*>(model)->abort(); },
     BEAT,
 };

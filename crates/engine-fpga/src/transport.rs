@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The connection to a core, for registers and data.
 
-/// A connection to a core: a window of registers, and a data stream in each direction. On a board
-/// these are a mapped BAR and two DMA channels; with the Verilated model they are calls into the
-/// simulation.
+/// A connection to a core: a window of registers, a data stream in each direction, and an
+/// interrupt. On a board these are a mapped BAR, two DMA channels and a line to the interrupt
+/// controller; with the Verilated model they are calls into the simulation.
 ///
 /// Data move in packets of whole beats, one packet for each descriptor. Both streams run by
 /// themselves, in the order of their packets and at the same time, whatever the processor does: the
@@ -38,6 +38,17 @@ pub trait Transport: Send {
     /// # Errors
     /// [`TransportError`] if the board's driver reports an error.
     fn receive(&mut self, answer: &mut [u8], limit: u64) -> Result<Option<usize>, TransportError>;
+
+    /// Waits until the core's interrupt line is 1, for at most `limit` cycles of the core. Returns
+    /// whether it is, or whether it was since the last call: an interrupt that comes between two
+    /// calls ends the second one. A transport without interrupts returns `false` at once.
+    ///
+    /// The line stays at 1 until the caller has cleared the reason in
+    /// [`IRQ_STATUS`](crate::registers::IRQ_STATUS), which it does before the next call.
+    ///
+    /// # Errors
+    /// [`TransportError`] if the board's driver reports an error.
+    fn wait(&mut self, limit: u64) -> Result<bool, TransportError>;
 
     /// Stops both streams, and wipes all packets and answers in them. The caller resets the core
     /// next.

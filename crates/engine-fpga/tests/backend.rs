@@ -14,7 +14,7 @@ use luxor_engine::{
     AesKey, Backend, BackendError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, KeySpec,
     LoadedKey, Registry, Run, XtsKey,
 };
-use luxor_engine_fpga::{DriverError, FpgaBackend, driver::DescriptorError};
+use luxor_engine_fpga::{DriverError, FpgaBackend, Waiting, driver::DescriptorError};
 use luxor_reference as reference;
 
 fn backend(double: &Double) -> FpgaBackend<Double> {
@@ -53,6 +53,14 @@ fn calls() {
     for lanes in [1, 2, 4] {
         axes::calls(&backend(&stalling(2, lanes)), Cases::All);
     }
+}
+
+#[test]
+fn calls_with_interrupts() {
+    let double = stalling(5, 1);
+    let backend = backend(&double).with_waiting(Waiting::Interrupts).unwrap();
+    axes::calls(&backend, Cases::All);
+    assert!(double.core().waits > 0);
 }
 
 #[test]

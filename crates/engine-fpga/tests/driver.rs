@@ -8,11 +8,19 @@ use double::{Double, Fault, KeySlot, Options};
 use luxor_conformance::Random;
 use luxor_engine::{AesKey, DataUnitNumber, Direction, XtsKey};
 use luxor_engine_fpga::{
-    Driver, DriverError, TransportError,
+    Driver, DriverError, Transport, TransportError, Waiting,
     driver::{Descriptor, DescriptorError, KeyError, SlotKey},
     registers as reg,
 };
 use luxor_reference as reference;
+
+const WAYS: [Waiting; 2] = [Waiting::Polling, Waiting::Interrupts];
+
+fn driver(double: &Double, waiting: Waiting) -> Driver<Double> {
+    let mut driver = Driver::new(double.clone()).unwrap();
+    driver.set_waiting(waiting).unwrap();
+    driver
+}
 
 fn xts_key(seed: u8) -> (SlotKey, Vec<u8>) {
     let bytes: Vec<u8> = (0..32).map(|i| i ^ seed).collect();
@@ -97,13 +105,18 @@ fn the_configuration_is_printed_in_words() {
 fn random_descriptors_are_those_of_the_reference() {
     let mut random = Random::for_test("random_descriptors");
     for lanes in [1, 2, 4] {
-        for stalls in [None, Some(random.u64())] {
+        for (stalls, waiting) in [
+            (None, Waiting::Polling),
+            (Some(random.u64()), Waiting::Polling),
+            (None, Waiting::Interrupts),
+            (Some(random.u64()), Waiting::Interrupts),
+        ] {
             let double = Double::with(&Options {
                 lanes,
                 stalls,
                 ..Options::default()
             });
-            let mut driver = Driver::new(double.clone()).unwrap();
+            let mut driver = driver(&double, waiting);
             let good = traffic::random_descriptors(&mut driver, &mut random, 1500);
             assert!((1300..1500).contains(&good), "{good} good ones");
             assert!(
@@ -312,27 +325,121 @@ fn a_reset_stops_work_in_progress() {
 
 #[test]
 fn a_slow_core_does_not_time_out() {
-    let double = Double::with(&Options {
-        pace: 100_000,
-        ..Options::default()
-    });
-    let mut driver = Driver::new(double).unwrap();
+    for waiting in WAYS {
+        let double = Double::with(&Options {
+            pace: 100_000,
+            ..Options::default()
+        });
+        let mut driver = driver(&double, waiting);
+        let (key, bytes) = xts_key(0);
+        driver.seat(&key).unwrap();
+        driver.submit(&descriptor(0, 1), &[9; 512]).unwrap();
+        let mut answer = [0; 512];
+        driver.complete(&mut answer).unwrap().status.unwrap();
+        assert_eq!(
+            answer.to_vec(),
+            reference::xts_encrypt(&bytes, 7, &[9; 512])
+        );
+        assert!(driver.counters().unwrap().cycles > 3_000_000);
+    }
+}
+
+/// Sends requests of a data unit, one after the other. Returns the cycles that they took.
+fn one_after_the_other(driver: &mut Driver<Double>, count: u64) -> u64 {
     let (key, bytes) = xts_key(0);
-    driver.seat(&key).unwrap();
-    driver.submit(&descriptor(0, 1), &[9; 512]).unwrap();
-    let mut answer = [0; 512];
-    driver.complete(&mut answer).unwrap().status.unwrap();
-    assert_eq!(
-        answer.to_vec(),
-        reference::xts_encrypt(&bytes, 7, &[9; 512])
-    );
-    assert!(driver.counters().unwrap().cycles > 3_000_000);
+    let slot = driver.seat(&key).unwrap().unwrap();
+    let before = driver.counters().unwrap().cycles;
+    for _ in 0..count {
+        driver.submit(&descriptor(slot, 1), &[9; 512]).unwrap();
+        let mut answer = [0; 512];
+        driver.complete(&mut answer).unwrap().status.unwrap();
+        let expected = reference::xts_encrypt(&bytes, 7, &[9; 512]);
+        assert_eq!(answer.to_vec(), expected);
+    }
+    driver.settle().unwrap();
+    driver.counters().unwrap().cycles - before
+}
+
+#[test]
+fn a_request_takes_one_interrupt() {
+    let double = Double::new();
+    let mut driver = driver(&double, Waiting::Interrupts);
+    // A wait for an interrupt that does not come takes a million cycles.
+    assert!(one_after_the_other(&mut driver, 40) < 10_000);
+    assert_eq!(double.core().waits, 40);
+    driver.reset().unwrap();
+    assert!(one_after_the_other(&mut driver, 40) < 10_000);
+    assert_eq!(double.core().waits, 80, "after a reset");
+    driver.set_waiting(Waiting::Polling).unwrap();
+    one_after_the_other(&mut driver, 40);
+    assert_eq!(double.core().waits, 80, "polling");
+    assert_eq!(double.core().irq_enable, 0);
+    driver.reset().unwrap();
+    assert_eq!(double.core().irq_enable, 0);
+}
+
+#[test]
+fn descriptors_that_are_done_share_an_interrupt() {
+    let double = Double::new();
+    let mut driver = driver(&double, Waiting::Interrupts);
+    let slot = driver.seat(&xts_key(0).0).unwrap().unwrap();
+    for _ in 0..8 {
+        driver.submit(&descriptor(slot, 1), &[0; 512]).unwrap();
+    }
+    while driver.transport().read(reg::HEAD).unwrap() < 8 {}
+    for _ in 0..8 {
+        driver.complete(&mut [0; 512]).unwrap().status.unwrap();
+    }
+    assert_eq!(double.core().waits, 1);
+}
+
+/// A descriptor ends while the driver handles the interrupt of the one before it, at every distance
+/// from it. A missed interrupt would take a million cycles.
+#[test]
+fn no_interrupt_is_missed_while_one_is_handled() {
+    for distance in 1..60 {
+        let double = Double::new();
+        let mut driver = driver(&double, Waiting::Interrupts);
+        let slot = driver.seat(&xts_key(0).0).unwrap().unwrap();
+        let lens = [512, 16 * distance];
+        for unit_len in lens {
+            let descriptor = Descriptor {
+                unit_len,
+                ..descriptor(slot, 1)
+            };
+            let packet = vec![0; unit_len as usize];
+            driver.submit(&descriptor, &packet).unwrap();
+        }
+        for unit_len in lens {
+            let mut answer = vec![0; unit_len as usize];
+            driver.complete(&mut answer).unwrap().status.unwrap();
+        }
+        let cycles = driver.counters().unwrap().cycles;
+        assert!(cycles < 10_000, "{distance}: {cycles}");
+    }
+}
+
+#[test]
+fn an_interrupt_line_that_is_stuck_costs_only_time() {
+    for (level, most) in [(false, 3_100_000), (true, 10_000)] {
+        let double = Double::new();
+        let mut driver = driver(&double, Waiting::Interrupts);
+        double.core().irq_stuck = Some(level);
+        let cycles = one_after_the_other(&mut driver, 3);
+        assert!(cycles < most, "stuck at {level}: {cycles}");
+        // A core that hangs is noticed all the same.
+        let fault = Fault::Stuck { descriptor: 3 };
+        double.break_with(fault);
+        driver.submit(&descriptor(0, 1), &[9; 512]).unwrap();
+        let error = driver.complete(&mut [0; 512]).unwrap_err();
+        assert_eq!(error, DriverError::Hangs { cycles: 1_000_000 });
+    }
 }
 
 /// Submits four descriptors of 1, 2, 3 and 4 data units, with a fault.
-fn four_descriptors(fault: Fault) -> (Double, Driver<Double>, DriverError) {
+fn four_descriptors(fault: Fault, waiting: Waiting) -> (Double, Driver<Double>, DriverError) {
     let double = Double::new();
-    let mut driver = Driver::new(double.clone()).unwrap();
+    let mut driver = driver(&double, waiting);
     let slot = driver.seat(&xts_key(0).0).unwrap().unwrap();
     double.break_with(fault);
     let result = (1..=4).try_for_each(|units| {
@@ -407,25 +514,30 @@ fn every_fault_of_the_core_has_a_name() {
             DriverError::NotDone { status: 0 },
         ),
     ] {
-        let (double, mut driver, error) = four_descriptors(fault);
-        assert_eq!(error, expected, "{fault:?}");
-        // From now on the driver trusts nothing that the core reports.
-        assert!(driver.is_lost());
-        assert_eq!(driver.seat(&xts_key(0).0), Err(DriverError::Lost));
-        assert_eq!(driver.counters(), Err(DriverError::Lost));
-        driver.reset().unwrap();
-        assert!(double.core().is_clean());
-        traffic::random_descriptors(&mut driver, &mut Random::new(1), 50);
+        for waiting in WAYS {
+            let (double, mut driver, error) = four_descriptors(fault, waiting);
+            assert_eq!(error, expected, "{fault:?}, {waiting:?}");
+            // From now on the driver trusts nothing that the core reports.
+            assert!(driver.is_lost());
+            assert_eq!(driver.seat(&xts_key(0).0), Err(DriverError::Lost));
+            assert_eq!(driver.counters(), Err(DriverError::Lost));
+            assert_eq!(driver.set_waiting(waiting), Err(DriverError::Lost));
+            driver.reset().unwrap();
+            assert!(double.core().is_clean());
+            traffic::random_descriptors(&mut driver, &mut Random::new(1), 50);
+        }
     }
 }
 
 #[test]
 fn an_answer_without_an_end_is_noticed() {
-    for fault in [
-        Fault::Babble { descriptor: 2 },
-        Fault::Babble { descriptor: 3 },
+    for (descriptor, waiting) in [
+        (2, Waiting::Polling),
+        (3, Waiting::Polling),
+        (2, Waiting::Interrupts),
+        (3, Waiting::Interrupts),
     ] {
-        let (_, _, error) = four_descriptors(fault);
+        let (_, _, error) = four_descriptors(Fault::Babble { descriptor }, waiting);
         assert!(
             matches!(
                 error,
@@ -500,12 +612,15 @@ fn a_reset_that_does_nothing_is_noticed() {
 #[test]
 fn a_transport_may_fail_at_any_access() {
     for after in 0..120 {
-        for fault in [Fault::BusError { after }, Fault::Dead { after }] {
+        let faults = [Fault::BusError { after }, Fault::Dead { after }];
+        let both = |fault| WAYS.map(|waiting| (fault, waiting));
+        for (fault, waiting) in faults.into_iter().flat_map(both) {
             let double = Double::with(&Options {
                 fault: Some(fault),
                 ..Options::default()
             });
             let result = Driver::new(double.clone()).and_then(|mut driver| {
+                driver.set_waiting(waiting)?;
                 let slot = driver.seat(&xts_key(0).0)?.unwrap();
                 for _ in 0..3 {
                     driver.submit(&descriptor(slot, 1), &[0; 512])?;

@@ -4,20 +4,25 @@
 mod traffic;
 
 use luxor_conformance::Random;
-use luxor_engine_fpga::{Driver, model::Model};
+use luxor_engine_fpga::{Driver, Waiting, model::Model};
 
 #[test]
 fn a_hundred_thousand_random_descriptors() {
     let mut random = Random::for_test("random_descriptors");
-    // Half of them run on a core that never stalls.
-    for seed in [None, Some(random.u64()), Some(random.u64())] {
+    // Half of them run on a core that never stalls, and half of them wait for interrupts.
+    for (seed, waiting) in [
+        (None, Waiting::Polling),
+        (None, Waiting::Interrupts),
+        (Some(random.u64()), Waiting::Polling),
+        (Some(random.u64()), Waiting::Interrupts),
+    ] {
         let model = match seed {
             None => Model::new(),
             Some(seed) => Model::with_random_stalls(seed),
         };
-        let count = if seed.is_none() { 50_000 } else { 25_000 };
         let mut driver = Driver::new(model).unwrap();
-        let good = traffic::random_descriptors(&mut driver, &mut random, count);
-        println!("{good} of {count} were good: {:?}", driver.counters());
+        driver.set_waiting(waiting).unwrap();
+        let good = traffic::random_descriptors(&mut driver, &mut random, 25_000);
+        println!("{good} were good: {:?}", driver.counters());
     }
 }

@@ -178,6 +178,10 @@ pub struct Core {
     before: u64,
     stuck: bool,
     babbles: bool,
+    pub irq_enable: u32,
+    irq_status: u32,
+    /// The level at which the interrupt line is stuck.
+    pub irq_stuck: Option<bool>,
 
     stalls: Option<Random>,
     pace: u64,
@@ -188,6 +192,8 @@ pub struct Core {
     pub ring_writes: u64,
     /// The number of key commands that load.
     pub loads: u64,
+    /// The number of waits for an interrupt.
+    pub waits: u64,
 }
 
 /// The length of the queue to the output. The core accepts no new unit while the queue is longer.
@@ -227,6 +233,9 @@ impl Core {
             before: 0,
             stuck: false,
             babbles: false,
+            irq_enable: 0,
+            irq_status: 0,
+            irq_stuck: None,
             stalls: options.stalls.map(Random::new),
             pace: options.pace,
             fault: options.fault,
@@ -234,6 +243,7 @@ impl Core {
             resets: 0,
             ring_writes: 0,
             loads: 0,
+            waits: 0,
         }
     }
 
@@ -258,7 +268,7 @@ impl Core {
         self.before += u64::from(self.taken);
         let options = Options::default();
         let keep = (self.head, self.accesses, self.resets, self.before);
-        let counts = (self.ring_writes, self.loads);
+        let counts = (self.ring_writes, self.loads, self.waits);
         let streams = (mem::take(&mut self.input), mem::take(&mut self.rooms));
         *self = Self {
             config: self.config,
@@ -266,10 +276,11 @@ impl Core {
             stalls: self.stalls.take(),
             pace: self.pace,
             fault: self.fault,
+            irq_stuck: self.irq_stuck,
             ..Self::new(&options)
         };
         (self.accesses, self.resets, self.before) = (keep.1, keep.2, keep.3);
-        (self.ring_writes, self.loads) = counts;
+        (self.ring_writes, self.loads, self.waits) = counts;
         (self.input, self.rooms) = streams;
         self.zeroising = stuck;
         if ignored {
@@ -354,6 +365,7 @@ impl Core {
             return;
         }
         self.head = self.head.wrapping_add(1);
+        self.irq_status |= reg::IRQ_DONE;
         if self.is_broken(Fault::HeadJumps { descriptor: number }) {
             self.head = self.tail.wrapping_add(5);
         }
@@ -583,6 +595,12 @@ impl Core {
         };
         self.key_words = [0; 16];
         self.key_status = code << 4;
+        self.irq_status |= 2;
+    }
+
+    fn irq(&self) -> bool {
+        let level = self.irq_status & self.irq_enable != 0;
+        self.irq_stuck.unwrap_or(level)
     }
 
     fn read(&mut self, register: u16) -> u32 {
@@ -598,6 +616,8 @@ impl Core {
                 let busy = self.active.is_some() || self.head != self.tail;
                 u32::from(busy) | u32::from(self.zeroising) << 2
             }
+            reg::IRQ_ENABLE => self.irq_enable,
+            reg::IRQ_STATUS => self.irq_status,
             reg::TAIL => self.tail,
             reg::HEAD => self.head,
             reg::KEY_STATUS => self.key_status,
@@ -631,6 +651,8 @@ impl Core {
                     self.reset();
                 }
             }
+            reg::IRQ_ENABLE => self.irq_enable = value & 3,
+            reg::IRQ_STATUS => self.irq_status &= !value,
             reg::TAIL => {
                 assert!(value.wrapping_sub(self.head) <= 32, "the ring overflows");
                 self.tail = value;
@@ -713,6 +735,18 @@ impl Transport for Double {
             core.step();
         }
         Ok(None)
+    }
+
+    fn wait(&mut self, limit: u64) -> Result<bool, TransportError> {
+        let mut core = self.core();
+        core.waits += 1;
+        for _ in 0..limit {
+            if core.irq() {
+                break;
+            }
+            core.step();
+        }
+        Ok(core.irq())
     }
 
     fn abort(&mut self) -> Result<(), TransportError> {
