@@ -508,7 +508,7 @@ impl<T: Transport> Driver<T> {
             if status & reg::DONE == 0 {
                 return Err(DriverError::NotDone { status });
             }
-            let status = DescriptorError::of_code(status & 15);
+            let status = DescriptorError::of_status(status);
             if status.is_ok() && len != next.len {
                 let expected = next.len;
                 return Err(DriverError::AnswerLen {
@@ -517,10 +517,7 @@ impl<T: Transport> Driver<T> {
                 });
             }
             driver.beats_seen += (len / driver.config.beat_len()) as u64;
-            // If the packet was too short or the descriptor refused, the answer ends with a null
-            // beat.
-            let null_beat = !matches!(status, Ok(()) | Err(DescriptorError::Excess));
-            driver.beats_seen += u64::from(null_beat && next.len > 0);
+            driver.beats_seen += u64::from(ends_with_null_beat(status) && next.len > 0);
             driver.completed = driver.completed.wrapping_add(1);
             driver.under_way.pop_front();
             if let Some(slot) = driver.slots.get_mut(usize::from(next.slot)) {
@@ -684,6 +681,16 @@ impl<T: Transport> Drop for Driver<T> {
             let _ = self.reset();
         }
     }
+}
+
+/// Returns whether the answer ends with a null beat: if the packet was too short, or the core refused
+/// the descriptor. A bus master's own errors do not reach the core.
+fn ends_with_null_beat(status: Result<(), DescriptorError>) -> bool {
+    use DescriptorError as Error;
+    !matches!(
+        status,
+        Ok(()) | Err(Error::Excess | Error::Address | Error::Fetch | Error::Read | Error::Write)
+    )
 }
 
 fn check_id(transport: &mut impl Transport) -> Result<(), DriverError> {

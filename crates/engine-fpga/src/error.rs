@@ -159,12 +159,39 @@ pub enum DescriptorError {
     /// The packet was too long.
     #[error("more data arrived than the descriptor describes")]
     Excess,
+    /// An address or the length is not a multiple of a beat.
+    #[error("an address or the length in the descriptor is not a multiple of a beat")]
+    Address,
+    /// The bus master could not read the descriptor.
+    #[error("the memory answered the read of the descriptor with an error")]
+    Fetch,
+    /// The bus master could not read the data.
+    #[error("the memory answered a read of the data with an error")]
+    Read,
+    /// The bus master could not write the answer.
+    #[error("the memory answered a write of the answer with an error")]
+    Write,
     /// A code that this program does not know.
     #[error("the core returned the unknown status {0}")]
     Unknown(u32),
 }
 
 impl DescriptorError {
+    /// Converts a descriptor's status.
+    ///
+    /// # Errors
+    /// The error that the status states.
+    pub fn of_status(status: u32) -> Result<(), Self> {
+        Self::of_code(status & 15)?;
+        if status & reg::READ_ERROR != 0 {
+            return Err(Self::Read);
+        }
+        if status & reg::WRITE_ERROR != 0 {
+            return Err(Self::Write);
+        }
+        Ok(())
+    }
+
     /// Converts the code in a descriptor's status. 0 is success.
     ///
     /// # Errors
@@ -182,6 +209,8 @@ impl DescriptorError {
             8 => Self::EcbTail,
             9 => Self::Cut,
             10 => Self::Excess,
+            11 => Self::Address,
+            12 => Self::Fetch,
             code => Self::Unknown(code),
         })
     }

@@ -6,6 +6,7 @@
 //! | to do this | use |
 //! |---|---|
 //! | encrypt on the simulated core | `model::backend` |
+//! | encrypt on a board with the bus master | [`uio::backend`] |
 //! | encrypt on another core | [`FpgaBackend`], with a [`Transport`] of your own |
 //! | submit single descriptors to the core | [`Driver`], [`beats`] |
 //! | read registers | [`registers`] |
@@ -20,10 +21,12 @@ mod backend;
 pub mod beats;
 pub mod driver;
 mod error;
+mod mapped;
 #[cfg(feature = "model")]
 pub mod model;
 pub mod registers;
 mod transport;
+pub mod uio;
 
 pub use backend::{FpgaBackend, NAME};
 pub use driver::{Counters, Driver, DriverError, Waiting};

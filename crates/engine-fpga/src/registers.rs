@@ -42,6 +42,14 @@ pub const BEATS_OUT: u16 = 0x088;
 /// reset is in place *k* modulo [`RING_LEN`].
 pub const RING: u16 = 0x800;
 
+/// In a core with a bus master (`rtl/rtl/luxor_xts_dma.sv`), the address of the ring in memory, which
+/// then replaces the ring at [`RING`].
+pub const RING_LOW: u16 = 0x800;
+/// The upper half of this address.
+pub const RING_HIGH: u16 = 0x804;
+/// The binary logarithm of the number of places in the ring in memory.
+pub const RING_LOG2: u16 = 0x808;
+
 /// "LXTS" in ASCII.
 pub const ID_VALUE: u32 = 0x4c58_5453;
 /// Version 1.0.
@@ -59,6 +67,9 @@ pub const STATUS_BUSY: u32 = 1;
 pub const STATUS_KEY_BUSY: u32 = 2;
 /// After a reset, key slots are being zeroised.
 pub const STATUS_ZEROISING: u32 = 4;
+
+/// In a core with a bus master: transfers that began before a reset are not finished.
+pub const STATUS_DRAINING: u32 = 8;
 
 /// A descriptor is done.
 pub const IRQ_DONE: u32 = 1;
@@ -88,6 +99,10 @@ pub const FLAG_DECRYPT: u32 = 1 << 8;
 pub const FLAG_ECB: u32 = 1 << 9;
 /// In a descriptor's status: the descriptor is done.
 pub const DONE: u32 = 1 << 31;
+/// In a descriptor's status, from a bus master: the memory answered a read with an error.
+pub const READ_ERROR: u32 = 1 << 8;
+/// In a descriptor's status, from a bus master: the memory answered a write with an error.
+pub const WRITE_ERROR: u32 = 1 << 9;
 
 /// The number of key slots.
 pub const SLOTS: usize = 4;
@@ -102,6 +117,16 @@ impl Config {
     /// Interprets the value of the register.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
+        Self { bits }
+    }
+
+    pub(crate) const fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// Returns the configuration with another number of places in the ring, a power of two.
+    pub(crate) const fn with_ring_len(self, places: u32) -> Self {
+        let bits = self.bits & !(15 << 16) | places.ilog2() << 16;
         Self { bits }
     }
 
@@ -163,6 +188,13 @@ impl Config {
     #[must_use]
     pub const fn ring_len(self) -> u32 {
         1 << self.field(16, 4)
+    }
+
+    /// Returns whether the core has a bus master, with which it reads descriptors and data from
+    /// memory.
+    #[must_use]
+    pub const fn has_master(self) -> bool {
+        self.field(20, 1) == 1
     }
 
     /// Returns the cycles that a block takes from input to output.
