@@ -42,6 +42,19 @@ impl Address {
     }
 }
 
+/// What the driver knows of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// Whether kernels of the current context can use the address.
+    pub is_usable: bool,
+    /// The number of the device whose memory it is, if it is a device's.
+    pub device: Option<u32>,
+    /// The first byte of the allocation.
+    pub start: Address,
+    /// Bytes of the allocation; 0 if the driver does not know it.
+    pub len: usize,
+}
+
 /// A property of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attribute {
@@ -238,13 +251,68 @@ pub trait Driver: Send + Sync + 'static {
     /// `stream` is from [`Driver::create_stream`] in this context, and is not used afterwards.
     unsafe fn destroy_stream(&self, stream: Stream);
 
-    /// Enqueues a copy from the host to the device.
+    /// Creates an event for [`Driver::record`].
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn create_event(&self) -> Result<usize, Failure>;
+
+    /// Destroys an event.
+    ///
+    /// # Safety
+    /// `event` is from [`Driver::create_event`] in this context, and is not used afterwards.
+    unsafe fn destroy_event(&self, event: usize);
+
+    /// Returns the context of a caller's stream; for a default stream, the current context.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// `stream` is a valid handle of a stream.
+    unsafe fn context_of(&self, stream: usize) -> Result<Context, Failure>;
+
+    /// Returns whether commands on a caller's stream become part of a graph instead of running.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Safety
+    /// `stream` is a valid handle of a stream.
+    unsafe fn is_capturing(&self, stream: usize) -> Result<bool, Failure>;
+
+    /// Returns what the driver knows of an address, which may be any.
+    ///
+    /// # Errors
+    /// The driver's error.
+    fn pointer(&self, address: Address) -> Result<Pointer, Failure>;
+
+    /// Allocates `len` bytes of device memory for commands that are enqueued on the stream later.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// `stream` is a valid stream of this context.
+    unsafe fn alloc_on(&self, len: usize, stream: Stream) -> Result<Address, Failure>;
+
+    /// Frees memory from [`Driver::alloc_on`] after the commands that the stream has now.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// `stream` is as in [`Driver::alloc_on`], and nothing uses the memory afterwards.
+    unsafe fn free_on(&self, memory: Address, stream: Stream) -> Result<(), Failure>;
+
+    /// Enqueues a copy from the host to the device. If `from` is ordinary memory, not pinned, the
+    /// driver has read it when the call returns.
     ///
     /// # Errors
     /// The driver's error, which may come from an earlier command of any stream.
     ///
     /// # Safety
-    /// `from` and `to` are valid for `len` bytes, and nothing writes to `from` until
+    /// `from` and `to` are valid for `len` bytes, and nothing writes to pinned memory `from` until
     /// [`Driver::wait`] on the stream returns.
     unsafe fn upload(
         &self,
@@ -309,15 +377,43 @@ pub trait Driver: Send + Sync + 'static {
     /// that it may use.
     unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure>;
 
-    /// Lets later commands on `stream` begin only after all commands that a caller's stream has now.
+    /// Lets later commands on `stream` begin only after all commands that another stream has now.
     ///
     /// # Errors
     /// As [`Driver::upload`].
     ///
     /// # Safety
-    /// `stream` is as in [`Driver::wait`]. `callers` is a stream of this context: its handle, 0 or 1
-    /// for the default stream, or 2 for the default stream of the calling thread.
-    unsafe fn follow(&self, stream: Stream, callers: usize) -> Result<(), Failure>;
+    /// Both are valid streams of this context, and the event of `stream` is from
+    /// [`Driver::create_event`]. `other` is a handle, 0 or 1 for the default stream, or 2 for the
+    /// default stream of the calling thread.
+    unsafe fn follow(&self, stream: Stream, other: usize) -> Result<(), Failure>;
+
+    /// Records the stream's event: it is complete when all commands that the stream has now are done.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// `stream` is a valid stream of this context, with an event from [`Driver::create_event`].
+    unsafe fn record(&self, stream: Stream) -> Result<(), Failure>;
+
+    /// Returns whether an event is complete.
+    ///
+    /// # Errors
+    /// As [`Driver::upload`].
+    ///
+    /// # Safety
+    /// `event` is from [`Driver::create_event`] in this context.
+    unsafe fn is_complete(&self, event: usize) -> Result<bool, Failure>;
+
+    /// Waits until an event is complete.
+    ///
+    /// # Errors
+    /// As [`Driver::wait`].
+    ///
+    /// # Safety
+    /// As [`Driver::is_complete`].
+    unsafe fn wait_for(&self, event: usize) -> Result<(), Failure>;
 
     /// Waits until all commands on the stream are done. The thread asks for a few milliseconds, and
     /// then sleeps.
@@ -329,6 +425,6 @@ pub trait Driver: Send + Sync + 'static {
     /// guarantee.
     ///
     /// # Safety
-    /// `stream` is from [`Driver::create_stream`] in this context.
+    /// `stream` is a valid stream of this context, with an event of its own.
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure>;
 }

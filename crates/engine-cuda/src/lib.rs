@@ -7,7 +7,7 @@
 //! | encrypt on this machine's GPUs | [`backend`] |
 //! | list the devices | [`devices`] |
 //! | encrypt data already in GPU memory | [`GpuKey::crypt_resident`](luxor_engine_gpu::GpuKey::crypt_resident), with [`Cuda`] |
-//! | the same in memory that others allocated | [`CudaMemory::of_caller`] |
+//! | the same in memory that others allocated, on their stream | [`GpuKey::crypt_on_stream`](luxor_engine_gpu::GpuKey::crypt_on_stream) |
 //! | run on another driver, in tests | [`Cuda::all`], with a [`Driver`] of your own |
 //!
 //! The backend supports XTS and CTR. The driver is loaded on first use. If the driver or a GPU is
@@ -43,6 +43,7 @@ mod memory;
 mod queue;
 mod shared;
 mod slots;
+mod stream;
 
 use std::sync::Arc;
 

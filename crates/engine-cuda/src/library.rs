@@ -5,7 +5,7 @@
 //! newer than the enum, and a failing GPU is when a driver returns new ones. Such bindings also
 //! panic if the library or a function is missing.
 //!
-//! The 36 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
+//! The 41 functions are behind a trait. Tests implement it with the emulator of `ptx`, and with
 //! calls that fail.
 
 #![allow(unsafe_code, reason = "calls NVIDIA's library")]
@@ -20,7 +20,8 @@ use std::{
 };
 
 use crate::driver::{
-    Address, Argument, Attribute, Context, Driver, Failure, Function, Module, Start, Stream,
+    Address, Argument, Attribute, Context, Driver, Failure, Function, Module, Pointer, Start,
+    Stream,
 };
 
 /// The library's names, the preferred one first.
@@ -63,6 +64,11 @@ const MEMHOSTALLOC_PORTABLE: c_uint = 1;
 const STREAM_NON_BLOCKING: c_uint = 1;
 const EVENT_BLOCKING_SYNC: c_uint = 1;
 const EVENT_DISABLE_TIMING: c_uint = 2;
+const POINTER_DEVICE_POINTER: c_int = 3;
+const POINTER_DEVICE_ORDINAL: c_int = 9;
+const POINTER_RANGE_START_ADDR: c_int = 11;
+const POINTER_RANGE_SIZE: c_int = 12;
+const CAPTURE_STATUS_NONE: c_int = 0;
 
 /// A handle: a pointer to an object of the driver.
 type Handle = *mut c_void;
@@ -120,7 +126,9 @@ calls! {
         *mut *mut c_void, *mut *mut c_void
     );
     cuMemAlloc_v2(*mut u64, usize);
+    cuMemAllocAsync(*mut u64, usize, Handle);
     cuMemFree_v2(u64);
+    cuMemFreeAsync(u64, Handle);
     cuMemFreeHost(*mut c_void);
     cuMemHostAlloc(*mut *mut c_void, usize, c_uint);
     cuMemcpyDtoHAsync_v2(*mut c_void, u64, usize, Handle);
@@ -132,8 +140,11 @@ calls! {
     cuModuleLoadDataEx(*mut Handle, *const c_void, c_uint, *mut c_uint, *mut *mut c_void);
     cuModuleUnload(Handle);
     cuOccupancyMaxActiveBlocksPerMultiprocessor(*mut c_int, Handle, c_int, usize);
+    cuPointerGetAttributes(c_uint, *mut c_int, *mut *mut c_void, u64);
     cuStreamCreate(*mut Handle, c_uint);
     cuStreamDestroy_v2(Handle);
+    cuStreamGetCtx(Handle, *mut Handle);
+    cuStreamIsCapturing(Handle, *mut c_int);
     cuStreamSynchronize(Handle);
     cuStreamWaitEvent(Handle, Handle, c_uint);
 }
@@ -441,22 +452,21 @@ impl Driver for Library {
     }
 
     fn create_stream(&self) -> Result<Stream, Failure> {
-        let (mut stream, mut event) = (ptr::null_mut(), ptr::null_mut());
+        let mut stream = ptr::null_mut();
         // SAFETY: as in `device`.
         let code = unsafe { (self.calls.cuStreamCreate)(&raw mut stream, STREAM_NON_BLOCKING) };
         self.check("cuStreamCreate", code)?;
-        let flags = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING;
-        // SAFETY: as in `device`.
-        let code = unsafe { (self.calls.cuEventCreate)(&raw mut event, flags) };
-        if let Err(failure) = self.check("cuEventCreate", code) {
-            // SAFETY: the stream was created above and is used nowhere else.
-            unsafe { (self.calls.cuStreamDestroy_v2)(stream) };
-            return Err(failure);
+        match self.create_event() {
+            Ok(event) => Ok(Stream {
+                stream: number(stream),
+                event,
+            }),
+            Err(failure) => {
+                // SAFETY: the stream was created above and is used nowhere else.
+                unsafe { (self.calls.cuStreamDestroy_v2)(stream) };
+                Err(failure)
+            }
         }
-        Ok(Stream {
-            stream: number(stream),
-            event: number(event),
-        })
     }
 
     unsafe fn destroy_stream(&self, stream: Stream) {
@@ -465,6 +475,86 @@ impl Driver for Library {
             (self.calls.cuEventDestroy_v2)(handle(stream.event));
             (self.calls.cuStreamDestroy_v2)(handle(stream.stream));
         }
+    }
+
+    fn create_event(&self) -> Result<usize, Failure> {
+        let mut event = ptr::null_mut();
+        let flags = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING;
+        // SAFETY: as in `device`.
+        let code = unsafe { (self.calls.cuEventCreate)(&raw mut event, flags) };
+        self.check("cuEventCreate", code)?;
+        Ok(number(event))
+    }
+
+    unsafe fn destroy_event(&self, event: usize) {
+        // SAFETY: the caller promises that `event` is from `create_event` and unused.
+        unsafe { (self.calls.cuEventDestroy_v2)(handle(event)) };
+    }
+
+    unsafe fn context_of(&self, stream: usize) -> Result<Context, Failure> {
+        let mut context = ptr::null_mut();
+        // SAFETY: as in `device`. The caller promises that the stream is valid.
+        let code = unsafe { (self.calls.cuStreamGetCtx)(handle(stream), &raw mut context) };
+        self.check("cuStreamGetCtx", code)?;
+        Ok(Context(number(context)))
+    }
+
+    unsafe fn is_capturing(&self, stream: usize) -> Result<bool, Failure> {
+        let mut status = 0;
+        // SAFETY: as in `context_of`.
+        let code = unsafe { (self.calls.cuStreamIsCapturing)(handle(stream), &raw mut status) };
+        self.check("cuStreamIsCapturing", code)?;
+        Ok(status != CAPTURE_STATUS_NONE)
+    }
+
+    fn pointer(&self, address: Address) -> Result<Pointer, Failure> {
+        let (mut usable, mut device, mut start, mut len) = (0_u64, -1 as c_int, 0_u64, 0_usize);
+        let mut attributes = [
+            POINTER_DEVICE_POINTER,
+            POINTER_DEVICE_ORDINAL,
+            POINTER_RANGE_START_ADDR,
+            POINTER_RANGE_SIZE,
+        ];
+        let mut values = [
+            (&raw mut usable).cast::<c_void>(),
+            (&raw mut device).cast(),
+            (&raw mut start).cast(),
+            (&raw mut len).cast(),
+        ];
+        // SAFETY: any address may be passed. `cuda.h` gives these attributes the types of the
+        // variables, which outlive the call. Attributes that an address does not have become 0 or
+        // negative.
+        let code = unsafe {
+            (self.calls.cuPointerGetAttributes)(
+                4,
+                attributes.as_mut_ptr(),
+                values.as_mut_ptr(),
+                address.0,
+            )
+        };
+        self.check("cuPointerGetAttributes", code)?;
+        Ok(Pointer {
+            // Where kernels would need another address than the host, it is not usable here.
+            is_usable: usable == address.0 && usable != 0,
+            device: u32::try_from(device).ok(),
+            start: Address(start),
+            len,
+        })
+    }
+
+    unsafe fn alloc_on(&self, len: usize, stream: Stream) -> Result<Address, Failure> {
+        let mut address = 0;
+        // SAFETY: as in `device`. The caller promises that the stream is valid.
+        let code =
+            unsafe { (self.calls.cuMemAllocAsync)(&raw mut address, len, handle(stream.stream)) };
+        self.check("cuMemAllocAsync", code)?;
+        Ok(Address(address))
+    }
+
+    unsafe fn free_on(&self, memory: Address, stream: Stream) -> Result<(), Failure> {
+        // SAFETY: the caller promises that `memory` is from `alloc_on` and unused afterwards.
+        let code = unsafe { (self.calls.cuMemFreeAsync)(memory.0, handle(stream.stream)) };
+        self.check("cuMemFreeAsync", code)
     }
 
     unsafe fn upload(
@@ -548,36 +638,50 @@ impl Driver for Library {
         self.check("cuLaunchKernel", code)
     }
 
-    unsafe fn follow(&self, stream: Stream, callers: usize) -> Result<(), Failure> {
+    unsafe fn follow(&self, stream: Stream, other: usize) -> Result<(), Failure> {
         let event = handle(stream.event);
         // SAFETY: the caller promises that both streams are valid. The event may be recorded again
         // as soon as the call below has returned.
-        let code = unsafe { (self.calls.cuEventRecord)(event, handle(callers)) };
+        let code = unsafe { (self.calls.cuEventRecord)(event, handle(other)) };
         self.check("cuEventRecord", code)?;
         // SAFETY: as above.
         let code = unsafe { (self.calls.cuStreamWaitEvent)(handle(stream.stream), event, 0) };
         self.check("cuStreamWaitEvent", code)
     }
 
-    unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
-        let event = handle(stream.event);
-        // Wait for an event: waiting for the stream itself would keep a core busy to the end.
-        // SAFETY: the caller promises that `stream` is valid, here and below.
-        let code = unsafe { (self.calls.cuEventRecord)(event, handle(stream.stream)) };
-        let recorded = self.check("cuEventRecord", code);
-        let waited = recorded.and_then(|()| {
-            let begun = Instant::now();
-            while begun.elapsed() < POLLING {
-                // SAFETY: as above.
-                match unsafe { (self.calls.cuEventQuery)(event) } {
-                    NOT_READY => thread::yield_now(),
-                    code => return self.check("cuEventQuery", code),
-                }
+    unsafe fn record(&self, stream: Stream) -> Result<(), Failure> {
+        // SAFETY: the caller promises that the stream and its event are valid.
+        let code =
+            unsafe { (self.calls.cuEventRecord)(handle(stream.event), handle(stream.stream)) };
+        self.check("cuEventRecord", code)
+    }
+
+    unsafe fn is_complete(&self, event: usize) -> Result<bool, Failure> {
+        // SAFETY: the caller promises that the event is valid.
+        match unsafe { (self.calls.cuEventQuery)(handle(event)) } {
+            NOT_READY => Ok(false),
+            code => self.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    unsafe fn wait_for(&self, event: usize) -> Result<(), Failure> {
+        let begun = Instant::now();
+        while begun.elapsed() < POLLING {
+            // SAFETY: the caller promises that the event is valid, here and below.
+            if unsafe { self.is_complete(event) }? {
+                return Ok(());
             }
-            // SAFETY: as above.
-            let code = unsafe { (self.calls.cuEventSynchronize)(event) };
-            self.check("cuEventSynchronize", code)
-        });
+            thread::yield_now();
+        }
+        let code = unsafe { (self.calls.cuEventSynchronize)(handle(event)) };
+        self.check("cuEventSynchronize", code)
+    }
+
+    unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
+        // Wait for an event: waiting for the stream itself would keep a core busy to the end.
+        // SAFETY: the caller promises that `stream` and its event are valid, here and below.
+        let recorded = unsafe { self.record(stream) };
+        let waited = recorded.and_then(|()| unsafe { self.wait_for(stream.event) });
         // Wait for the stream even if the event failed, so that nothing is under way. This is the
         // strongest call there is: in a lost context it fails at once, with no promise about the
         // copies.

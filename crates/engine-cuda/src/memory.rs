@@ -13,7 +13,6 @@ use luxor_engine::PAGE;
 use luxor_engine_gpu::{DeviceError, DeviceMemory, HostMemory, Ranges};
 
 use crate::{
-    device::Cuda,
     driver::{Address, Context, Driver, Failure, Stream},
     error::device_error,
 };
@@ -47,6 +46,11 @@ impl Gpu {
         self.driver.make_current(self.context)
     }
 
+    /// Returns whether this is the device's context.
+    pub(crate) fn is_in(&self, context: Context) -> bool {
+        self.context == context
+    }
+
     pub(crate) fn is_pinned(&self, bytes: &[u8]) -> bool {
         self.ranges.contain(bytes)
     }
@@ -74,6 +78,10 @@ impl Service {
         })
     }
 
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
     /// Runs `work` on the stream and waits for it. Afterwards nothing uses the memory that was
     /// passed to `work`, even after an error.
     pub(crate) fn run(
@@ -99,13 +107,11 @@ impl Drop for Service {
     }
 }
 
-/// Memory on a device. Wiped and freed when dropped, unless it is a caller's.
+/// Memory on a device. Wiped and freed when dropped.
 pub struct CudaMemory {
     service: Arc<Service>,
     address: Address,
     len: usize,
-    /// If the memory is a caller's: the stream whose commands a kernel must wait for.
-    callers: Option<usize>,
 }
 
 impl CudaMemory {
@@ -117,37 +123,9 @@ impl CudaMemory {
             // The driver refuses to allocate zero bytes.
             address: service.gpu.driver.alloc(len.max(1))?,
             len,
-            callers: None,
         };
         memory.wipe(len)?;
         Ok(memory)
-    }
-
-    /// Returns memory that a caller owns: `len` bytes at `address` on `device`. A kernel that uses it
-    /// begins after all commands that `stream` then has. `stream` is a handle, 0 or 1 for the
-    /// default stream, or 2 for the default stream of the calling thread.
-    ///
-    /// # Safety
-    /// Until the result is dropped, the memory and the stream exist, in the primary context of
-    /// `device`. During a call with the result, nothing else writes to the memory; if the call
-    /// writes to it, nothing else reads it either.
-    ///
-    /// # Panics
-    /// If `address` is not a multiple of 16.
-    #[must_use]
-    pub unsafe fn of_caller(device: &Cuda, address: u64, len: usize, stream: usize) -> Self {
-        assert!(address.is_multiple_of(16), "{address:#x} is not aligned");
-        Self {
-            service: Arc::clone(&device.inner().service),
-            address: Address(address),
-            len,
-            callers: Some(stream),
-        }
-    }
-
-    /// If the memory is a caller's, returns the stream whose commands a kernel must wait for.
-    pub(crate) fn callers_stream(&self) -> Option<usize> {
-        self.callers
     }
 
     /// Returns whether the memory is on the device of this service.
@@ -222,9 +200,6 @@ impl DeviceMemory for CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
-        if self.callers.is_some() {
-            return;
-        }
         // If wiping fails, the device is lost together with its memory.
         let _ = self.wipe(self.len);
         let gpu = &self.service.gpu;

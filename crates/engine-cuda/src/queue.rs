@@ -244,14 +244,6 @@ impl Queue for CudaQueue {
             let message = "the memory is another device's".into();
             return self.note(Err(DeviceError::Launch { message }));
         }
-        for callers in [data.input(), data.output()]
-            .into_iter()
-            .filter_map(CudaMemory::callers_stream)
-        {
-            // SAFETY: the stream is valid as long as the memory, by the promise with which it was
-            // made, and this queue's until `drop`.
-            self.begin(|driver, stream| unsafe { driver.follow(stream, callers) })?;
-        }
         let (mut bounds, mut places) = self.places();
         bounds.input = data.input().len();
         places.input = data.input().address();

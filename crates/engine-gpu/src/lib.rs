@@ -10,6 +10,7 @@
 //! |---|---|
 //! | encrypt on devices | [`GpuBackend`] |
 //! | encrypt data already in device memory | [`GpuKey::crypt_resident`] |
+//! | the same in a caller's memory, on a caller's stream | [`GpuKey::crypt_on_stream`] |
 //! | run kernels other than Luxor's | [`ForeignDevice`] |
 //! | run the kernels through another library | implement [`Device`] and [`Queue`] |
 //! | expand a key into the kernels' format | [`KeyWords`] |
@@ -31,6 +32,7 @@ mod pool;
 mod ranges;
 mod resident;
 mod span;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod tuning;
@@ -46,6 +48,7 @@ pub use layout::{BLOCK, Piece, STRETCH};
 pub use loaded_key::GpuKey;
 pub use ranges::Ranges;
 pub use resident::{ResidentError, ResidentRun};
+pub use stream::{CallersStream, DeviceRange, StreamDevice, StreamWork};
 pub use tuning::Tuning;
 
 #[cfg(test)]

@@ -210,6 +210,11 @@ impl<D: Device> Pool<D> {
         }
     }
 
+    /// If the device is lost, returns the reason.
+    pub(crate) fn lost(&self, device: usize) -> Option<DeviceError> {
+        self.lock().devices[device].lost.clone()
+    }
+
     /// Marks the device as lost, so that it is no longer used.
     pub(crate) fn lose(&self, device: usize, error: &DeviceError) {
         let mut state = self.lock();

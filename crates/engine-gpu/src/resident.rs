@@ -8,10 +8,12 @@ use luxor_engine::{DataUnitLen, DataUnitNumber, Direction, Mode};
 use crate::{
     device::{Device, DeviceMemory, Queue, QueueSizes, Resident},
     error::DeviceError,
+    launch::Launch,
     layout::{BLOCK, Piece, UnitLayout},
     loaded_key::GpuKey,
     pool::Lease,
     span::Span,
+    stream::{CallersStream, DeviceRange, StreamDevice, StreamWork},
 };
 
 /// Consecutive data units in a device's memory.
@@ -39,7 +41,7 @@ impl ResidentRun {
     }
 }
 
-/// An error of [`GpuKey::crypt_resident`].
+/// An error of [`GpuKey::crypt_resident`] and [`GpuKey::crypt_on_stream`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResidentError {
@@ -69,6 +71,13 @@ pub enum ResidentError {
         /// The bytes that are written.
         output: Range<usize>,
     },
+    /// The caller's memory does not begin at a multiple of 16, or does not end below 2⁶⁴. Nothing was
+    /// done.
+    #[error("{} bytes at {:#x} are no memory for data units", range.len, range.address)]
+    Address {
+        /// The memory.
+        range: DeviceRange,
+    },
     /// The device refused or failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -97,6 +106,11 @@ impl<D: Device> GpuKey<D> {
         data: Resident<'_, D::Memory>,
     ) -> Result<(), ResidentError> {
         assert!(device < self.pool().devices().len(), "no device {device}");
+        self.check_unit_lens(runs)?;
+        crypt(self, device, direction, runs, data)
+    }
+
+    fn check_unit_lens(&self, runs: &[ResidentRun]) -> Result<(), ResidentError> {
         for run in runs {
             let unit_len = run.unit_len.get();
             if !self.mode.accepts_unit_len(unit_len) {
@@ -104,7 +118,89 @@ impl<D: Device> GpuKey<D> {
                 return Err(ResidentError::UnitLen { mode, unit_len });
             }
         }
-        crypt(self, device, direction, runs, data)
+        Ok(())
+    }
+}
+
+impl<D: StreamDevice> GpuKey<D> {
+    /// Encrypts or decrypts a caller's memory on device number `device`, on the caller's stream, and
+    /// returns without waiting: the work is under way like a kernel that the caller started there.
+    /// `input_at` and `output_at` of the runs count from the beginning of `input` and `output`, which
+    /// may be the same memory. Otherwise as [`GpuKey::crypt_resident`].
+    ///
+    /// Dropping the key waits for the work.
+    ///
+    /// # Errors
+    /// [`ResidentError`]. After an error of the device the contents of the output are undefined. What
+    /// fails on the device later is an error of the caller's stream, and of the next call here.
+    ///
+    /// # Safety
+    /// As [`StreamDevice::enqueue`].
+    ///
+    /// # Panics
+    /// If there is no device number `device`.
+    #[expect(unsafe_code, reason = "the work continues after the call returns")]
+    pub unsafe fn crypt_on_stream(
+        &self,
+        device: usize,
+        direction: Direction,
+        runs: &[ResidentRun],
+        (input, output): (DeviceRange, DeviceRange),
+        stream: CallersStream<'_>,
+    ) -> Result<(), ResidentError> {
+        let pool = self.pool();
+        let of = &pool.devices()[device];
+        self.check_unit_lens(runs)?;
+        for run in runs {
+            let from = run.address_range(run.input_at, input)?;
+            let to = run.address_range(run.output_at, output)?;
+            check_overlap(from, to)?;
+        }
+        // From here on the device has a key.
+        if let Some(error) = pool.lost(device) {
+            return Err(error.into());
+        }
+        let sizes = QueueSizes {
+            data: 0,
+            tweaks: pool.tuning().resident_tweaks,
+            pieces: StreamWork::MOST_PIECES * size_of::<Piece>(),
+        };
+        let parts: Vec<_> = runs.iter().flat_map(|run| parts(run, sizes)).collect();
+        for wave in parts.chunks(StreamWork::MOST_PIECES) {
+            let pieces: Vec<Piece> = wave.iter().map(|part| part.piece).collect();
+            let launches: Vec<Launch> = launches(wave, self.has_tweaks(), direction).collect();
+            let work = StreamWork {
+                input,
+                output,
+                pieces: &pieces,
+                tweaks: if self.has_tweaks() {
+                    tweaks_of(wave)
+                } else {
+                    0
+                },
+                launches: &launches,
+            };
+            // SAFETY: the caller promises the same.
+            if let Err(error) = unsafe { of.enqueue(self.on(device), stream, &work) } {
+                if error.is_lost() {
+                    pool.lose(device, &error);
+                }
+                return Err(error.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ResidentRun {
+    /// Checks that the run lies in a caller's memory, and returns its addresses.
+    fn address_range(&self, at: usize, range: DeviceRange) -> Result<Range<usize>, ResidentError> {
+        let bytes = check(self, at, range.len)?;
+        let start = usize::try_from(range.address).ok();
+        let start = start
+            .filter(|start| start.is_multiple_of(BLOCK) && start.checked_add(range.len).is_some());
+        let start = start.ok_or(ResidentError::Address { range })?;
+        Ok(start + bytes.start..start + bytes.end)
     }
 }
 
@@ -124,10 +220,8 @@ fn crypt<D: Device>(
     for run in runs {
         let input = check(run, run.input_at, data.input().len())?;
         let output = check(run, run.output_at, data.output().len())?;
-        // Whatever the order of the units, some would be read after they were written.
-        let overlap = input.start.max(output.start) < input.end.min(output.end);
-        if matches!(data, Resident::InPlace(_)) && input != output && overlap {
-            return Err(ResidentError::Overlap { input, output });
+        if matches!(data, Resident::InPlace(_)) {
+            check_overlap(input, output)?;
         }
     }
     let most = runs
@@ -153,6 +247,16 @@ fn crypt<D: Device>(
         }
     }
     lease.give_back();
+    Ok(())
+}
+
+/// Refuses ranges of one memory that overlap without being equal: whatever the order of the units,
+/// some would be read after they were written.
+fn check_overlap(input: Range<usize>, output: Range<usize>) -> Result<(), ResidentError> {
+    let overlap = input.start.max(output.start) < input.end.min(output.end);
+    if input != output && overlap {
+        return Err(ResidentError::Overlap { input, output });
+    }
     Ok(())
 }
 
@@ -211,17 +315,26 @@ fn launch<D: Device>(
         *slot = part.piece;
     }
     queue.upload_pieces(wave.len())?;
-    for (index, part) in wave.iter().enumerate() {
+    for launch in launches(wave, tweaks, direction) {
+        queue.launch_on(data, key.on(device), &launch)?;
+    }
+    queue.wait()
+}
+
+/// Returns the launches of the parts, whose pieces follow each other.
+fn launches(
+    wave: &[NumberedSpan],
+    tweaks: bool,
+    direction: Direction,
+) -> impl Iterator<Item = Launch> {
+    wave.iter().enumerate().flat_map(move |(index, part)| {
         let pieces_at = index * size_of::<Piece>();
         let span = Span {
             pieces_at,
             ..part.span
         };
-        for launch in span.launches(tweaks, direction) {
-            queue.launch_on(data, key.on(device), &launch)?;
-        }
-    }
-    queue.wait()
+        span.launches(tweaks, direction)
+    })
 }
 
 /// Returns the bytes of tweaks of the part with the most tweaks. The parts run one after another

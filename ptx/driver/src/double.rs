@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A driver without a GPU. It runs the committed PTX in `luxor-ptx`'s emulator, counts the objects
-//! that it hands out, and fails the calls that a test chooses. Commands on a stream run at once.
+//! that it hands out, and fails the calls that a test chooses. Commands on a stream run at once,
+//! unless a test holds the stream.
 
 #![allow(
     unsafe_code,
@@ -9,7 +10,7 @@
 
 use std::{
     alloc::{Layout, alloc_zeroed, dealloc},
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, VecDeque},
     ffi::CStr,
     ptr::NonNull,
     slice,
@@ -19,7 +20,7 @@ use std::{
 
 use luxor_engine_cuda::{
     Driver, Failure,
-    driver::{Address, Argument, Attribute, Context, Function, Module, Start, Stream},
+    driver::{Address, Argument, Attribute, Context, Function, Module, Pointer, Start, Stream},
 };
 use luxor_ptx::{Grid, Machine, Parameters};
 
@@ -76,16 +77,40 @@ pub struct State {
     has_failed: bool,
     lost: Option<u32>,
     memory: BTreeMap<u64, Vec<u8>>,
+    /// The context in which each memory was allocated.
+    owners: HashMap<u64, Context>,
     next_address: u64,
     host: HashMap<usize, usize>,
     streams: usize,
     next_handle: usize,
     contexts: usize,
     current: HashMap<ThreadId, Context>,
-    /// The callers' streams that a stream followed.
+    /// The streams that a stream followed.
     pub followed: Vec<usize>,
+    /// Streams of a context other than the current one.
+    pub foreign: HashMap<usize, Context>,
+    /// Streams that are being captured into a graph.
+    pub capturing: Vec<usize>,
+    /// The commands of held streams.
+    held: HashMap<usize, VecDeque<Command>>,
+    /// Whether each event is complete.
+    events: HashMap<usize, bool>,
     modules: HashMap<usize, Program>,
     functions: HashMap<usize, (usize, String)>,
+}
+
+/// A command on a stream.
+enum Command {
+    Write(u64, Vec<u8>),
+    Launch {
+        function: Function,
+        grid: u32,
+        threads: u32,
+        shared: u32,
+        arguments: Vec<Argument>,
+    },
+    Free(u64),
+    Record(usize),
 }
 
 struct Program {
@@ -114,7 +139,12 @@ impl Double {
             next_handle: 1,
             contexts: 0,
             current: HashMap::new(),
+            owners: HashMap::new(),
             followed: Vec::new(),
+            foreign: HashMap::new(),
+            capturing: Vec::new(),
+            held: HashMap::new(),
+            events: HashMap::new(),
             modules: HashMap::new(),
             functions: HashMap::new(),
         })))
@@ -143,6 +173,7 @@ impl Double {
             ("memories", state.memory.len()),
             ("pinned memories", state.host.len()),
             ("streams", state.streams),
+            ("events", state.events.len()),
             ("contexts", state.contexts),
             ("modules", state.modules.len()),
         ] {
@@ -151,6 +182,16 @@ impl Double {
             }
         }
         leaks
+    }
+
+    /// Holds the commands that come to `stream` from now on.
+    pub fn hold(&self, stream: usize) {
+        self.state().held.entry(stream).or_default();
+    }
+
+    /// Runs the commands that were held, and no longer holds the stream.
+    pub fn run_held(&self, stream: usize) {
+        self.state().run_held(stream);
     }
 
     /// Returns the contents of all modules' key slots.
@@ -218,6 +259,41 @@ pub(crate) fn failure(call: &'static str, code: u32) -> Failure {
 }
 
 impl State {
+    /// Runs the command, or keeps it if the stream is held.
+    fn enqueue(&mut self, stream: Stream, command: Command) {
+        match self.held.get_mut(&stream.stream) {
+            Some(held) => held.push_back(command),
+            None => self.execute(command),
+        }
+    }
+
+    fn execute(&mut self, command: Command) {
+        match command {
+            Command::Write(address, bytes) => self.write(address, &bytes),
+            Command::Launch {
+                function,
+                grid,
+                threads,
+                shared,
+                arguments,
+            } => self.run(function, (grid, threads, shared), &arguments),
+            Command::Free(address) => {
+                let bytes = self.memory.remove(&address).expect("memory is freed twice");
+                let wiped = bytes.iter().all(|&byte| byte == 0);
+                assert!(wiped || self.has_failed, "device memory is not wiped");
+            }
+            Command::Record(event) => {
+                self.events.insert(event, true);
+            }
+        }
+    }
+
+    fn run_held(&mut self, stream: usize) {
+        for command in self.held.remove(&stream).into_iter().flatten() {
+            self.execute(command);
+        }
+    }
+
     fn handle(&mut self) -> usize {
         self.next_handle += 1;
         self.next_handle
@@ -246,17 +322,21 @@ impl State {
     }
 
     /// Runs a kernel on copies of the memories in its arguments.
-    fn run(&mut self, start: &Start<'_>) {
-        let (module, name) = self.functions[&start.function.0].clone();
-        self.launches
-            .push((name.clone(), start.grid, start.threads, start.shared));
+    fn run(
+        &mut self,
+        function: Function,
+        (blocks, threads, shared): (u32, u32, u32),
+        arguments: &[Argument],
+    ) {
+        let (module, name) = self.functions[&function.0].clone();
+        self.launches.push((name.clone(), blocks, threads, shared));
         if !self.runs {
             return;
         }
         let mut parameters = Parameters::new();
         // Keyed by start address: input and output may be the same memory.
         let mut copies: BTreeMap<u64, u64> = BTreeMap::new();
-        for argument in start.arguments {
+        for argument in arguments {
             parameters = match *argument {
                 Argument::U32(number) => parameters.u32(number),
                 Argument::Address(Address(address)) => {
@@ -272,7 +352,7 @@ impl State {
             };
         }
         let machine = &mut self.modules.get_mut(&module).unwrap().machine;
-        let grid = Grid::new(start.grid, start.threads).with_shared(start.shared);
+        let grid = Grid::new(blocks, threads).with_shared(shared);
         let run = machine.launch(&name, grid, parameters.bytes());
         run.unwrap_or_else(|error| panic!("{name}: {error}"));
         for (begin, copy) in copies {
@@ -383,6 +463,9 @@ impl Driver for Double {
         state.next_address += (len as u64).next_multiple_of(512) + 512;
         // The memory contains another program's data.
         state.memory.insert(address, vec![0xa5; len]);
+        if let Some(&context) = state.current.get(&thread::current().id()) {
+            state.owners.insert(address, context);
+        }
         Ok(Address(address))
     }
 
@@ -434,17 +517,76 @@ impl Driver for Double {
         self.note("cuStreamDestroy_v2").streams -= 1;
     }
 
+    fn create_event(&self) -> Result<usize, Failure> {
+        let mut state = self.call("cuEventCreate")?;
+        let event = state.handle();
+        state.events.insert(event, true);
+        Ok(event)
+    }
+
+    unsafe fn destroy_event(&self, event: usize) {
+        let destroyed = self.note("cuEventDestroy_v2").events.remove(&event);
+        assert!(destroyed.is_some(), "an event is destroyed twice");
+    }
+
+    unsafe fn context_of(&self, stream: usize) -> Result<Context, Failure> {
+        let state = self.call("cuStreamGetCtx")?;
+        let foreign = state.foreign.get(&stream).copied();
+        Ok(foreign.unwrap_or_else(|| state.current[&thread::current().id()]))
+    }
+
+    unsafe fn is_capturing(&self, stream: usize) -> Result<bool, Failure> {
+        let state = self.call("cuStreamIsCapturing")?;
+        Ok(state.capturing.contains(&stream))
+    }
+
+    fn pointer(&self, address: Address) -> Result<Pointer, Failure> {
+        let state = self.call("cuPointerGetAttributes")?;
+        let before = state.memory.range(..=address.0).next_back();
+        let found = before.filter(|(start, bytes)| address.0 - *start < bytes.len() as u64);
+        let Some((&start, bytes)) = found else {
+            return Ok(Pointer {
+                is_usable: false,
+                device: None,
+                start: Address(0),
+                len: 0,
+            });
+        };
+        let current = state.current.get(&thread::current().id());
+        let owner = state.owners.get(&start);
+        Ok(Pointer {
+            is_usable: owner.is_some() && owner == current,
+            device: owner.map(|context| u32::try_from(context.0 - 1).unwrap()),
+            start: Address(start),
+            len: bytes.len(),
+        })
+    }
+
+    unsafe fn alloc_on(&self, len: usize, _: Stream) -> Result<Address, Failure> {
+        let mut state = self.call("cuMemAllocAsync")?;
+        let address = state.next_address;
+        state.next_address += (len as u64).next_multiple_of(512) + 512;
+        state.memory.insert(address, vec![0xa5; len]);
+        Ok(Address(address))
+    }
+
+    unsafe fn free_on(&self, memory: Address, stream: Stream) -> Result<(), Failure> {
+        let mut state = self.call("cuMemFreeAsync")?;
+        state.enqueue(stream, Command::Free(memory.0));
+        Ok(())
+    }
+
     unsafe fn upload(
         &self,
         to: Address,
         from: *const u8,
         len: usize,
-        _: Stream,
+        stream: Stream,
     ) -> Result<(), Failure> {
         let mut state = self.call("cuMemcpyHtoDAsync_v2")?;
         // SAFETY: the caller promises that `from` is valid for `len` bytes.
         let bytes = unsafe { slice::from_raw_parts(from, len) };
-        state.write(to.0, bytes);
+        state.enqueue(stream, Command::Write(to.0, bytes.to_vec()));
         Ok(())
     }
 
@@ -480,23 +622,59 @@ impl Driver for Double {
         &self,
         memory: Address,
         len: usize,
-        _: Stream,
+        stream: Stream,
     ) -> Result<(), Failure> {
-        self.call("cuMemsetD8Async")?.write(memory.0, &vec![0; len]);
+        let mut state = self.call("cuMemsetD8Async")?;
+        state.enqueue(stream, Command::Write(memory.0, vec![0; len]));
         Ok(())
     }
 
     unsafe fn launch(&self, start: &Start<'_>) -> Result<(), Failure> {
-        self.call("cuLaunchKernel")?.run(start);
+        let mut state = self.call("cuLaunchKernel")?;
+        let launch = Command::Launch {
+            function: start.function,
+            grid: start.grid,
+            threads: start.threads,
+            shared: start.shared,
+            arguments: start.arguments.to_vec(),
+        };
+        state.enqueue(start.stream, launch);
         Ok(())
     }
 
-    unsafe fn follow(&self, _: Stream, callers: usize) -> Result<(), Failure> {
-        self.call("cuStreamWaitEvent")?.followed.push(callers);
+    unsafe fn follow(&self, _: Stream, other: usize) -> Result<(), Failure> {
+        self.call("cuStreamWaitEvent")?.followed.push(other);
         Ok(())
     }
 
-    unsafe fn wait(&self, _: Stream) -> Result<(), Failure> {
-        self.call("cuStreamSynchronize").map(drop)
+    unsafe fn record(&self, stream: Stream) -> Result<(), Failure> {
+        let mut state = self.call("cuEventRecord")?;
+        state.events.insert(stream.event, false);
+        state.enqueue(stream, Command::Record(stream.event));
+        Ok(())
+    }
+
+    unsafe fn is_complete(&self, event: usize) -> Result<bool, Failure> {
+        Ok(self.call("cuEventQuery")?.events[&event])
+    }
+
+    unsafe fn wait_for(&self, event: usize) -> Result<(), Failure> {
+        let mut state = self.call("cuEventSynchronize")?;
+        // The commands run while the host waits.
+        let is_there = |held: &VecDeque<Command>| {
+            let mut commands = held.iter();
+            commands.any(|command| matches!(command, Command::Record(of) if *of == event))
+        };
+        let stream = state.held.iter().find(|(_, held)| is_there(held));
+        if let Some(stream) = stream.map(|(stream, _)| *stream) {
+            state.run_held(stream);
+        }
+        Ok(())
+    }
+
+    unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
+        let mut state = self.call("cuStreamSynchronize")?;
+        state.run_held(stream.stream);
+        Ok(())
     }
 }

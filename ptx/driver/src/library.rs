@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The functions of NVIDIA's driver that Luxor calls, by the names and types of `cuda.h`, over one
-//! [`Double`] of a machine with two GPUs.
+//! [`Double`] of a machine with two GPUs. Functions whose names begin with `luxor_` are for tests.
 
 #![allow(
     unsafe_code,
@@ -9,10 +9,12 @@
 )]
 
 use std::{
+    collections::HashMap,
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr::{self, NonNull},
+    slice,
     sync::{
-        Arc, LazyLock,
+        Arc, LazyLock, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -26,8 +28,8 @@ use crate::double::{Double, GPU, failure};
 
 static DOUBLE: LazyLock<Arc<Double>> = LazyLock::new(|| Double::new(&[GPU, GPU]));
 
-/// The handle of every event. Commands run at once, so nothing waits for one.
-const EVENT: usize = 1;
+/// The stream on which each event was last recorded.
+static RECORDED: LazyLock<Mutex<HashMap<usize, usize>>> = LazyLock::new(Mutex::default);
 
 /// Counts queries of events. Every other one says that the event is not complete.
 static QUERIES: AtomicUsize = AtomicUsize::new(0);
@@ -122,6 +124,25 @@ functions! { double:
         Ok(())
     };
     cuMemAlloc_v2(address: *mut u64, len: usize) double.alloc(len).map(|a| *address = a.0);
+    cuMemAllocAsync(address: *mut u64, len: usize, on: usize)
+        double.alloc_on(len, stream(on)).map(|a| *address = a.0);
+    cuMemFreeAsync(address: u64, on: usize) double.free_on(Address(address), stream(on));
+    cuPointerGetAttributes(
+        count: c_uint, attributes: *mut c_int, values: *mut *mut c_void, address: u64
+    ) {
+        let pointer = double.pointer(Address(address))?;
+        let attributes = slice::from_raw_parts(attributes, count as usize);
+        for (&attribute, &value) in attributes.iter().zip(slice::from_raw_parts(values, count as usize)) {
+            match attribute {
+                3 => *value.cast::<u64>() = if pointer.is_usable { address } else { 0 },
+                9 => *value.cast::<c_int>() = pointer.device.map_or(-2, int),
+                11 => *value.cast::<u64>() = pointer.start.0,
+                12 => *value.cast::<usize>() = pointer.len,
+                _ => panic!("attribute {attribute} of an address"),
+            }
+        }
+        Ok(())
+    };
     cuMemFree_v2(address: u64) {
         double.free(Address(address));
         Ok(())
@@ -149,22 +170,44 @@ functions! { double:
         Ok(())
     };
     cuStreamSynchronize(on: usize) double.wait(stream(on));
-    cuStreamWaitEvent(on: usize, event: usize, _flags: c_uint) double.follow(stream(on), event);
-    cuEventCreate(event: *mut usize, _flags: c_uint) {
-        *event = EVENT;
+    cuStreamGetCtx(on: usize, context: *mut usize) double.context_of(on).map(|c| *context = c.0);
+    cuStreamIsCapturing(on: usize, status: *mut c_int)
+        double.is_capturing(on).map(|active| *status = c_int::from(active));
+    cuStreamWaitEvent(on: usize, event: usize, _flags: c_uint) {
+        let recorded = lock(&RECORDED).get(&event).copied();
+        double.follow(stream(on), recorded.unwrap())
+    };
+    cuEventCreate(event: *mut usize, _flags: c_uint) double.create_event().map(|e| *event = e);
+    cuEventDestroy_v2(event: usize) {
+        double.destroy_event(event);
         Ok(())
     };
-    cuEventDestroy_v2(_event: usize) Ok(());
-    cuEventQuery(_event: usize) {
+    cuEventQuery(event: usize) {
         let queries = QUERIES.fetch_add(1, Ordering::Relaxed);
-        if queries.is_multiple_of(2) {
-            Err(failure("cuEventQuery", NOT_READY))
-        } else {
+        if double.is_complete(event)? && !queries.is_multiple_of(2) {
             Ok(())
+        } else {
+            Err(failure("cuEventQuery", NOT_READY))
         }
     };
-    cuEventRecord(_event: usize, _on: usize) Ok(());
-    cuEventSynchronize(_event: usize) Ok(());
+    cuEventRecord(event: usize, on: usize) {
+        lock(&RECORDED).insert(event, on);
+        double.record(Stream { stream: on, event })
+    };
+    cuEventSynchronize(event: usize) double.wait_for(event);
+    luxor_hold_stream(on: usize) {
+        double.hold(on);
+        Ok(())
+    };
+    luxor_run_stream(on: usize) {
+        double.run_held(on);
+        Ok(())
+    };
+    luxor_followed(count: *mut usize, last: *mut usize) {
+        let followed = &double.state().followed;
+        (*count, *last) = (followed.len(), followed.last().copied().unwrap_or(0));
+        Ok(())
+    };
     cuGetErrorName(_code: u32, text: *mut *const c_char) {
         *text = c"CUDA_ERROR_OF_THE_DOUBLE".as_ptr();
         Ok(())
@@ -200,9 +243,13 @@ functions! { double:
     };
 }
 
+/// A stream for a call that does not use its event.
 fn stream(stream: usize) -> Stream {
-    let event = EVENT;
-    Stream { stream, event }
+    Stream { stream, event: 0 }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn int(number: u32) -> c_int {
