@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tensors on a GPU, which other modules hand over in the form of `dlpack.h`, versions 0 and 1.
+//! Tensors that other modules hand over in the form of `dlpack.h`, versions 0 and 1.
 
 use std::{
     ffi::{CStr, c_int, c_void},
@@ -12,6 +12,8 @@ use pyo3::{
     prelude::*,
     types::PyDict,
 };
+
+use crate::tensor::{Tensor, contiguous};
 
 /// The device types of NVIDIA's GPUs: memory on one, and memory that its driver moves.
 const CUDA: [c_int; 2] = [2, 13];
@@ -54,95 +56,71 @@ struct Versioned {
     tensor: DlTensor,
 }
 
-/// The memory of a contiguous tensor on an NVIDIA GPU. While this exists the memory does too.
-pub(crate) struct Tensor {
-    /// The owner of the memory. It is not taken over, so dropping it gives the tensor back.
-    _capsule: Py<PyAny>,
-    /// The driver's number of the GPU.
-    pub(crate) device: u32,
-    pub(crate) address: u64,
-    pub(crate) len: usize,
-    is_read_only: bool,
+/// Borrows the memory of `object`. `stream` will use it after the commands that the object's module
+/// has begun: 1 is the default stream, 2 that of the calling thread.
+pub(crate) fn tensor(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Tensor> {
+    let device = object.call_method0("__dlpack_device__")?;
+    let (device_type, _): (c_int, c_int) = device.extract()?;
+    if !CUDA.contains(&device_type) {
+        return Err(PyValueError::new_err(format!(
+            "the tensor is not on an NVIDIA GPU, but on a device of DLPack's type {device_type}"
+        )));
+    }
+    let py = object.py();
+    let arguments = PyDict::new(py);
+    arguments.set_item("stream", stream)?;
+    arguments.set_item("max_version", VERSION)?;
+    let capsule = match object.call_method("__dlpack__", (), Some(&arguments)) {
+        // Older modules do not know the argument.
+        Err(error) if error.is_instance_of::<PyTypeError>(py) => {
+            arguments.del_item("max_version")?;
+            object.call_method("__dlpack__", (), Some(&arguments))
+        }
+        capsule => capsule,
+    }?;
+    // SAFETY: the interpreter is attached, and the capsule stays alive in the result.
+    unsafe { in_capsule(&capsule) }
 }
 
-impl Tensor {
-    /// Borrows the memory of `object`. `stream` will use it after the commands that the object's
-    /// module has begun: 1 is the default stream, 2 that of the calling thread.
-    pub(crate) fn of(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Self> {
-        if !object.hasattr("__dlpack_device__")? {
-            let message = "a tensor on a GPU has the methods __dlpack__ and __dlpack_device__";
-            return Err(PyTypeError::new_err(message));
+/// # Safety
+/// A capsule of these names has such a tensor, as `dlpack.h` says.
+unsafe fn in_capsule(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let pointer = |name: &CStr| {
+        // SAFETY: any object and any name may be passed.
+        unsafe {
+            (ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) == 1)
+                .then(|| ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()))
         }
-        let device = object.call_method0("__dlpack_device__")?;
-        let (device_type, _): (c_int, c_int) = device.extract()?;
-        if !CUDA.contains(&device_type) {
-            return Err(PyValueError::new_err(format!(
-                "the tensor is not on an NVIDIA GPU, but on a device of DLPack's type {device_type}"
-            )));
+    };
+    let (tensor, is_read_only) = if let Some(managed) = pointer(NAME) {
+        // SAFETY: the name says so.
+        (unsafe { &(*managed.cast::<Managed>()).tensor }, false)
+    } else if let Some(versioned) = pointer(NAME_WITH_VERSION) {
+        // SAFETY: the name says so, and the version comes first in every version.
+        let (major, minor) = unsafe { *versioned.cast::<(u32, u32)>() };
+        if major != VERSION.0 {
+            let message = format!("the tensor has version {major}.{minor} of DLPack");
+            return Err(PyBufferError::new_err(message));
         }
-        let py = object.py();
-        let arguments = PyDict::new(py);
-        arguments.set_item("stream", stream)?;
-        arguments.set_item("max_version", VERSION)?;
-        let capsule = match object.call_method("__dlpack__", (), Some(&arguments)) {
-            // Older modules do not know the argument.
-            Err(error) if error.is_instance_of::<PyTypeError>(py) => {
-                arguments.del_item("max_version")?;
-                object.call_method("__dlpack__", (), Some(&arguments))
-            }
-            capsule => capsule,
-        }?;
-        // SAFETY: the interpreter is attached, and the capsule stays alive in the result.
-        unsafe { Self::in_capsule(&capsule) }
-    }
-
-    /// # Safety
-    /// A capsule of these names has such a tensor, as `dlpack.h` says.
-    unsafe fn in_capsule(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let pointer = |name: &CStr| {
-            // SAFETY: any object and any name may be passed.
-            unsafe {
-                (ffi::PyCapsule_IsValid(capsule.as_ptr(), name.as_ptr()) == 1)
-                    .then(|| ffi::PyCapsule_GetPointer(capsule.as_ptr(), name.as_ptr()))
-            }
-        };
-        let (tensor, is_read_only) = if let Some(managed) = pointer(NAME) {
-            // SAFETY: the name says so.
-            (unsafe { &(*managed.cast::<Managed>()).tensor }, false)
-        } else if let Some(versioned) = pointer(NAME_WITH_VERSION) {
-            // SAFETY: the name says so, and the version comes first in every version.
-            let (major, minor) = unsafe { *versioned.cast::<(u32, u32)>() };
-            if major != VERSION.0 {
-                let message = format!("the tensor has version {major}.{minor} of DLPack");
-                return Err(PyBufferError::new_err(message));
-            }
-            // SAFETY: the version has this form.
-            let versioned = unsafe { &*versioned.cast::<Versioned>() };
-            (&versioned.tensor, versioned.flags & READ_ONLY != 0)
-        } else {
-            let message = "__dlpack__ returned no tensor of DLPack";
-            return Err(PyTypeError::new_err(message));
-        };
-        let len = (usize::from(tensor.bits) * usize::from(tensor.lanes)).div_ceil(8);
-        let len = tensor
-            .contiguous(len)
-            .ok_or_else(|| PyBufferError::new_err("the tensor is not contiguous: copy it first"))?;
-        Ok(Self {
-            _capsule: capsule.clone().unbind(),
-            device: u32::try_from(tensor.device)?,
-            address: tensor.data as u64 + tensor.byte_offset,
-            len,
-            is_read_only,
-        })
-    }
-
-    /// Refuses a tensor that must not be written to.
-    pub(crate) fn writable(self) -> PyResult<Self> {
-        if self.is_read_only {
-            return Err(PyBufferError::new_err("the output is read-only"));
-        }
-        Ok(self)
-    }
+        // SAFETY: the version has this form.
+        let versioned = unsafe { &*versioned.cast::<Versioned>() };
+        (&versioned.tensor, versioned.flags & READ_ONLY != 0)
+    } else {
+        let message = "__dlpack__ returned no tensor of DLPack";
+        return Err(PyTypeError::new_err(message));
+    };
+    let len = (usize::from(tensor.bits) * usize::from(tensor.lanes)).div_ceil(8);
+    let len = tensor
+        .contiguous(len)
+        .ok_or_else(|| PyBufferError::new_err("the tensor is not contiguous: copy it first"))?;
+    Ok(Tensor {
+        _owner: capsule.clone().unbind(),
+        device: Some(u32::try_from(tensor.device)?),
+        stream: None,
+        address: tensor.data as u64 + tensor.byte_offset,
+        len,
+        is_read_only,
+    })
 }
 
 impl DlTensor {
@@ -158,19 +136,8 @@ impl DlTensor {
             unsafe { slice::from_raw_parts(start, dimensions) }
         };
         let shape = numbers(self.shape);
-        let count = shape.iter().try_fold(1_usize, |count, &size| {
-            count.checked_mul(usize::try_from(size).ok()?)
-        })?;
         // Without strides the last dimension is the innermost.
-        if !self.strides.is_null() && count != 0 {
-            let mut expected = 1;
-            for (&size, &stride) in shape.iter().zip(numbers(self.strides)).rev() {
-                if size != 1 && stride != expected {
-                    return None;
-                }
-                expected *= size;
-            }
-        }
-        count.checked_mul(element)
+        let strides = (!self.strides.is_null()).then(|| numbers(self.strides));
+        contiguous(shape, strides, 1)?.checked_mul(element)
     }
 }

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use luxor_engine::{DataUnitLen, Direction, KeySpec, RunError};
-use luxor_engine_cuda::{Cuda, CudaMemory, Library, keeping_context};
-use luxor_engine_gpu::{GpuBackend, GpuKey, Resident, ResidentRun};
+use luxor_engine_cuda::{Cuda, Library, keeping_context};
+use luxor_engine_gpu::{CallersStream, DeviceRange, GpuBackend, GpuKey, ResidentRun};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-use crate::{buffer::is_in_place, dlpack::Tensor, error::Error, xts::Units};
+use crate::{buffer::is_in_place, error::Error, tensor::Tensor, xts::Units};
 
 /// Kernels read and write whole blocks at such addresses.
 const ALIGNMENT: usize = 16;
@@ -22,7 +22,11 @@ pub(crate) struct Gpus {
 
 impl Drop for Gpus {
     fn drop(&mut self) {
-        keeping_context(&*self.driver, || self.loaded = None);
+        let mut unload = || keeping_context(&*self.driver, || self.loaded = None);
+        // A key waits for the work that uses it, which may itself wait for a function of Python.
+        if Python::try_attach(|py| py.detach(&mut unload)).is_none() {
+            unload();
+        }
     }
 }
 
@@ -39,8 +43,7 @@ impl Gpus {
         })
     }
 
-    /// Encrypts or decrypts `data` after all commands that `stream` has now, to `output` or in
-    /// place, and returns when the result is there.
+    /// Encrypts or decrypts `data` on `stream`, to `output` or in place, and returns without waiting.
     pub(crate) fn crypt(
         &self,
         py: Python<'_>,
@@ -63,10 +66,7 @@ impl Gpus {
             return Err(refused(RunError::PartUnit { len, unit_len }));
         }
         let to = output.unwrap_or(data);
-        if to.device != data.device {
-            return value_error("the output is on another GPU than the input".to_owned());
-        }
-        let is_in_place = is_in_place((data.address, len), (to.address, to.len))?;
+        is_in_place((data.address, len), (to.address, to.len))?;
         for address in [data.address, to.address] {
             if !address.is_multiple_of(ALIGNMENT as u64) {
                 return value_error(format!(
@@ -74,15 +74,15 @@ impl Gpus {
                 ));
             }
         }
-        let (backend, key) = self.loaded.as_ref().expect("only `drop` unloads");
-        let devices = backend.devices();
-        let Some(index) = devices.iter().position(|d| d.number() == data.device) else {
-            return value_error(format!("Luxor cannot use GPU {}", data.device));
-        };
         if len == 0 {
             return Ok(());
         }
-        let device = &devices[index];
+        let (backend, key) = self.loaded.as_ref().expect("only `drop` unloads");
+        let devices = backend.devices();
+        let index = self.device_of(devices, data)?;
+        if output.is_some() && self.device_of(devices, to)? != index {
+            return value_error("the output is on another GPU than the input".to_owned());
+        }
         let run = ResidentRun {
             first: units.first,
             stride: units.stride,
@@ -91,22 +91,40 @@ impl Gpus {
             input_at: 0,
             output_at: 0,
         };
-        // SAFETY: the tensors own the memory and outlive the call. That no other command uses it
-        // during the call is the promise that every function on a stream asks for.
-        let memory =
-            |at: &Tensor| unsafe { CudaMemory::of_caller(device, at.address, len, stream) };
-        let (input, mut output) = (memory(data), memory(to));
-        let resident = if is_in_place {
-            Resident::InPlace(&mut output)
-        } else {
-            Resident::Separate {
-                input: &input,
-                output: &mut output,
-            }
+        let range = |of: &Tensor| DeviceRange {
+            address: of.address,
+            len,
         };
-        let crypt = || key.crypt_resident(index, direction, &[run], resident);
+        let after: Vec<usize> = [data.stream, to.stream].into_iter().flatten().collect();
+        let on = CallersStream {
+            stream,
+            after: &after,
+        };
+        // SAFETY: that the streams and the memory are valid until the work is done, and that nothing
+        // else uses them meanwhile, is the promise that every function on a stream asks for.
+        let crypt = || unsafe {
+            let memories = (range(data), range(to));
+            key.crypt_on_stream(index, direction, &[run], memories, on)
+        };
         py.detach(|| keeping_context(&*self.driver, crypt))
             .map_err(failed)
+    }
+
+    /// Returns the position in `devices` of a tensor's GPU.
+    fn device_of(&self, devices: &[Cuda], tensor: &Tensor) -> PyResult<usize> {
+        let address = tensor.address;
+        let (index, name) = match tensor.device {
+            Some(number) => (
+                devices.iter().position(|d| d.number() == number),
+                format!("Luxor cannot use GPU {number}"),
+            ),
+            None => (
+                keeping_context(&*self.driver, || Cuda::of_address(devices, address))
+                    .map_err(failed)?,
+                format!("the array at {address:#x} is on no GPU that Luxor can use"),
+            ),
+        };
+        index.ok_or_else(|| PyValueError::new_err(name))
     }
 }
 

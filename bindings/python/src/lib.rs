@@ -6,6 +6,7 @@ mod args;
 mod buffer;
 mod cipher;
 mod context;
+mod cuda_array;
 mod disk;
 mod dlpack;
 mod error;
@@ -13,6 +14,7 @@ mod gpu;
 mod interrupt;
 mod operations;
 mod storage;
+mod tensor;
 mod volume;
 mod xts;
 

@@ -18,9 +18,9 @@ use crate::{
     args::{Stride, Threads, UnitLen, UnitNumber},
     buffer::{Bytes, new_bytes},
     context::context,
-    dlpack::Tensor,
     error::{exception, key_lost_in_fork},
     gpu::Gpus,
+    tensor::Tensor,
 };
 
 /// Calls with fewer bytes keep the GIL, because releasing it takes as long as encrypting a few
@@ -128,12 +128,13 @@ impl Xts {
         self.to_output(Direction::Decrypt, data, out, &units)
     }
 
-    /// Encrypt a tensor on an NVIDIA GPU: of torch, `CuPy`, JAX or any other module that implements
-    /// `DLPack`. The result replaces it, or goes to the tensor `out`. `unit` and the address must be
-    /// multiples of 16. The GPU begins after all that `stream` has to do: an object with the method
-    /// `__cuda_stream__`, or the stream's address as in `torch.cuda.current_stream().cuda_stream`;
-    /// by default the default stream. The result is there when the method returns. `engine` and
-    /// `threads` have no influence.
+    /// Encrypt a tensor on an NVIDIA GPU: of torch, `CuPy`, JAX, Numba or any other module that
+    /// implements `DLPack` or `__cuda_array_interface__`. The result replaces it, or goes to the
+    /// tensor `out`. `unit` and the address must be multiples of 16. The work is done on `stream`: an
+    /// object with the method `__cuda_stream__`, or the stream's address as in
+    /// `torch.cuda.current_stream().cuda_stream`; by default the default stream. The method returns
+    /// without waiting for it, so the tensors must stay allocated until the stream has done it.
+    /// `engine` and `threads` have no influence.
     #[pyo3(signature = (tensor, unit=UnitLen(512), number=UnitNumber(0), stride=Stride(1), *, out=None, stream=None), text_signature = "($self, tensor, unit=512, number=0, stride=1, *, out=None, stream=None)")]
     fn encrypt_cuda(
         &self,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`XTS.encrypt_cuda`, with tensors of a small module that knows DLPack, on a driver that runs the
-GPU's kernels in an emulator."""
+"""`XTS.encrypt_cuda`, with tensors of a small module that knows DLPack, and arrays of one that knows
+`__cuda_array_interface__`, on a driver that runs the GPU's kernels in an emulator."""
 
 from __future__ import annotations
 
@@ -65,12 +65,16 @@ def call(name: str, *args: object) -> None:
 
 
 class Memory:
-    """Memory of the GPU."""
+    """Memory of a GPU."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, gpu: int = 0) -> None:
         self.len = len(data)
-        address = ctypes.c_uint64()
+        address, before = ctypes.c_uint64(), ctypes.c_void_p()
+        call("cuCtxGetCurrent", ctypes.byref(before))
+        # The emulated driver's contexts are the GPUs' numbers, from 1.
+        call("cuCtxSetCurrent", ctypes.c_void_p(gpu + 1))
         call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(self.len, 1)))
+        call("cuCtxSetCurrent", before)
         self.address = address.value
         self.write(data)
 
@@ -94,7 +98,8 @@ class Array:
     flags = 0
 
     def __init__(self, data: bytes | Memory, **attributes: object) -> None:
-        self.memory = data if isinstance(data, Memory) else Memory(data)
+        _, gpu = attributes.get("device", self.device)  # type: ignore[misc]
+        self.memory = data if isinstance(data, Memory) else Memory(data, gpu)
         self.offset = 0
         self.shape: tuple[int, ...] = (self.memory.len,)
         self.strides: tuple[int, ...] | None = None
@@ -140,9 +145,23 @@ class OldArray(Array):
         return self.capsule()
 
 
+class CudaArray:
+    """An array that other modules read by its address."""
+
+    def __init__(self, data: bytes | Memory, gpu: int = 0, /, **attributes: object) -> None:
+        self.memory = data if isinstance(data, Memory) else Memory(data, gpu)
+        self.__cuda_array_interface__ = {
+            "shape": (self.memory.len,),
+            "typestr": "|u1",
+            "data": (self.memory.address, False),
+            "version": 3,
+            **attributes,
+        }
+
+
 @pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("kind", [Array, OldArray])
-def test_the_result_is_that_of_the_cpu(key: bytes, kind: type[Array]) -> None:
+@pytest.mark.parametrize("kind", [Array, OldArray, CudaArray])
+def test_the_result_is_that_of_the_cpu(key: bytes, kind: type[Array | CudaArray]) -> None:
     data = os.urandom(4096)
     xts = luxor.XTS(key)
     number = 2**64 - 3
@@ -160,9 +179,9 @@ def test_the_result_is_that_of_the_cpu(key: bytes, kind: type[Array]) -> None:
 def test_each_gpu_encrypts_its_own_tensors(device: int) -> None:
     data = os.urandom(1024)
     xts = luxor.XTS(KEYS[1])
-    array = Array(data, device=(CUDA, device))
-    xts.encrypt_cuda(array)
-    assert array.memory.read() == xts.encrypt(data)
+    for array in [Array(data, device=(CUDA, device)), CudaArray(data, device)]:
+        xts.encrypt_cuda(array)
+        assert array.memory.read() == xts.encrypt(data)
 
 
 def test_any_contiguous_tensor_is_taken() -> None:
@@ -184,6 +203,71 @@ def test_any_contiguous_tensor_is_taken() -> None:
     for empty in [Array(b""), Array(data, shape=(0, 512), strides=(512, 1))]:
         xts.encrypt_cuda(empty)
         assert empty.memory.read() in (b"", data)
+
+
+def test_any_contiguous_array_is_taken() -> None:
+    data = os.urandom(4096)
+    xts = luxor.XTS(KEYS[1])
+    shapes: list[dict[str, Any]] = [
+        {"shape": (8, 512), "strides": None, "mask": None, "stream": None},
+        {"shape": (4, 256), "typestr": "<f4", "strides": (1024, 4)},
+        {"shape": (1, 2, 1, 256), "typestr": "<c8", "strides": (7, 2048, 3, 8)},
+    ]
+    for shape in shapes:
+        array = CudaArray(data, **shape)
+        xts.encrypt_cuda(array, 1024)
+        assert array.memory.read() == xts.encrypt(data, 1024), shape
+    memory = Memory(data)
+    part = CudaArray(memory, shape=(2048,), data=(memory.address + 1024, False))
+    xts.encrypt_cuda(part)
+    assert memory.read() == data[:1024] + xts.encrypt(data[1024:3072]) + data[3072:]
+    xts.encrypt_cuda(CudaArray(b"", data=(0, False)))
+
+
+def followed() -> tuple[int, int]:
+    """Returns how often a stream was made to follow another one, and the last of these."""
+    count, last = ctypes.c_size_t(), ctypes.c_size_t()
+    call("luxor_followed", ctypes.byref(count), ctypes.byref(last))
+    return count.value, last.value
+
+
+def test_the_work_follows_the_stream_of_an_array() -> None:
+    xts = luxor.XTS(KEYS[0])
+    xts.encrypt_cuda(CudaArray(bytes(512), stream=7), stream=0x1234)
+    count, last = followed()
+    assert last == 7
+    xts.encrypt_cuda(CudaArray(bytes(512)), out=CudaArray(bytes(512), stream=8))
+    assert followed() == (count + 1, 8)
+    # Nothing to follow.
+    xts.encrypt_cuda(CudaArray(bytes(512)), stream=9)
+    xts.encrypt_cuda(CudaArray(bytes(512), stream=9), stream=9)
+    assert followed() == (count + 1, 8)
+
+
+@pytest.mark.parametrize("kind", [Array, CudaArray])
+def test_a_call_returns_before_the_work_is_done(kind: type[Array | CudaArray]) -> None:
+    data = os.urandom(1024)
+    xts = luxor.XTS(KEYS[1])
+    array, held = kind(data), ctypes.c_size_t(0x77)
+    call("luxor_hold_stream", held)
+    xts.encrypt_cuda(array, stream=0x77)
+    xts.decrypt_cuda(array, stream=0x77)
+    xts.encrypt_cuda(array, stream=0x77)
+    assert array.memory.read() == data
+    call("luxor_run_stream", held)
+    assert array.memory.read() == xts.encrypt(data)
+
+
+def test_a_deleted_key_waits_for_its_work() -> None:
+    data = os.urandom(1024)
+    xts = luxor.XTS(KEYS[1])
+    expected = xts.encrypt(data)
+    array = CudaArray(data)
+    call("luxor_hold_stream", ctypes.c_size_t(0x78))
+    xts.encrypt_cuda(array, stream=0x78)
+    del xts
+    gc.collect()
+    assert array.memory.read() == expected
 
 
 class Stream:
@@ -249,6 +333,20 @@ def refused() -> Iterator[tuple[str, type[Exception], dict[str, Any]]]:
     yield "another GPU", ValueError, other
     yield "cannot use GPU 7", ValueError, {"tensor": Array(one, device=(CUDA, 7))}
     yield "0 to 2", ValueError, {"tensor": Array(one), "number": 2**128}
+    yield "cannot use 4096 bytes", luxor.Error, {"tensor": Array(one, shape=(4096,))}
+    yield "not contiguous", BufferError, {"tensor": CudaArray(one, strides=(2,))}
+    yield "differ in length", TypeError, {"tensor": CudaArray(one, strides=(512, 1))}
+    yield "read-only", BufferError, {"tensor": CudaArray(one, data=(one.address, True))}
+    yield "mask", BufferError, {"tensor": CudaArray(one, mask=CudaArray(one))}
+    for typestr in ["|t1", "|u", "", "|ux"]:
+        yield "no whole bytes", BufferError, {"tensor": CudaArray(one, typestr=typestr)}
+    yield "on no GPU", ValueError, {"tensor": CudaArray(one, data=(4096, False))}
+    yield "cannot use 4096 bytes", luxor.Error, {"tensor": CudaArray(one, shape=(4096,))}
+    other = {"tensor": CudaArray(one), "out": CudaArray(bytes(2048), 1)}
+    yield "another GPU", ValueError, other
+    incomplete = CudaArray(one)
+    del incomplete.__cuda_array_interface__["data"]
+    yield 'has no "data"', TypeError, {"tensor": incomplete}
 
 
 @pytest.mark.parametrize("method", ["encrypt_cuda", "decrypt_cuda"])
@@ -258,7 +356,7 @@ def test_bad_input_is_refused_and_changes_nothing(method: str) -> None:
         with pytest.raises(kind, match=text):
             crypt(**arguments)
         tensor = arguments["tensor"]
-        if isinstance(tensor, Array):
+        if isinstance(tensor, Array | CudaArray):
             assert not any(tensor.memory.read()), text
 
 

@@ -57,10 +57,20 @@ class ReadableAt(Protocol):
 FileLike: TypeAlias = Readable | Writable | ReadableAt
 
 
-class GpuTensor(Protocol):
+class DlpackTensor(Protocol):
     """A tensor on an NVIDIA GPU that is handed over by DLPack."""
 
     def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
+class CudaArray(Protocol):
+    """An array on an NVIDIA GPU that is handed over by its address."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
+
+
+GpuTensor: TypeAlias = DlpackTensor | CudaArray
 
 
 class CudaStream(Protocol):
