@@ -97,9 +97,9 @@ class Array:
     device = (CUDA, 0)
     flags = 0
 
-    def __init__(self, data: bytes | Memory, **attributes: object) -> None:
-        _, gpu = attributes.get("device", self.device)  # type: ignore[misc]
-        self.memory = data if isinstance(data, Memory) else Memory(data, gpu)
+    def __init__(self, data: bytes | Memory, **attributes: Any) -> None:
+        device = attributes.get("device", self.device)
+        self.memory = data if isinstance(data, Memory) else Memory(data, device[1])
         self.offset = 0
         self.shape: tuple[int, ...] = (self.memory.len,)
         self.strides: tuple[int, ...] | None = None
@@ -179,7 +179,11 @@ def test_the_result_is_that_of_the_cpu(key: bytes, kind: type[Array | CudaArray]
 def test_each_gpu_encrypts_its_own_tensors(device: int) -> None:
     data = os.urandom(1024)
     xts = luxor.XTS(KEYS[1])
-    for array in [Array(data, device=(CUDA, device)), CudaArray(data, device)]:
+    arrays: list[Array | CudaArray] = [
+        Array(data, device=(CUDA, device)),
+        CudaArray(data, device),
+    ]
+    for array in arrays:
         xts.encrypt_cuda(array)
         assert array.memory.read() == xts.encrypt(data)
 
@@ -342,8 +346,8 @@ def refused() -> Iterator[tuple[str, type[Exception], dict[str, Any]]]:
         yield "no whole bytes", BufferError, {"tensor": CudaArray(one, typestr=typestr)}
     yield "on no GPU", ValueError, {"tensor": CudaArray(one, data=(4096, False))}
     yield "cannot use 4096 bytes", luxor.Error, {"tensor": CudaArray(one, shape=(4096,))}
-    other = {"tensor": CudaArray(one), "out": CudaArray(bytes(2048), 1)}
-    yield "another GPU", ValueError, other
+    arrays = {"tensor": CudaArray(one), "out": CudaArray(bytes(2048), 1)}
+    yield "another GPU", ValueError, arrays
     incomplete = CudaArray(one)
     del incomplete.__cuda_array_interface__["data"]
     yield 'has no "data"', TypeError, {"tensor": incomplete}
