@@ -667,20 +667,22 @@ impl Driver for Library {
     unsafe fn wait_for(&self, event: usize) -> Result<(), Failure> {
         let begun = Instant::now();
         while begun.elapsed() < POLLING {
-            // SAFETY: the caller promises that the event is valid, here and below.
+            // SAFETY: the caller promises that the event is valid.
             if unsafe { self.is_complete(event) }? {
                 return Ok(());
             }
             thread::yield_now();
         }
+        // SAFETY: as above.
         let code = unsafe { (self.calls.cuEventSynchronize)(handle(event)) };
         self.check("cuEventSynchronize", code)
     }
 
     unsafe fn wait(&self, stream: Stream) -> Result<(), Failure> {
         // Wait for an event: waiting for the stream itself would keep a core busy to the end.
-        // SAFETY: the caller promises that `stream` and its event are valid, here and below.
+        // SAFETY: the caller promises that `stream` and its event are valid.
         let recorded = unsafe { self.record(stream) };
+        // SAFETY: as above.
         let waited = recorded.and_then(|()| unsafe { self.wait_for(stream.event) });
         // Wait for the stream even if the event failed, so that nothing is under way. This is the
         // strongest call there is: in a lost context it fails at once, with no promise about the

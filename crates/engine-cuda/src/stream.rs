@@ -172,6 +172,7 @@ unsafe fn check_stream(device: &Shared, stream: usize) -> Result<(), DeviceError
             "the stream {stream:#x} is not of the GPU's primary context"
         ));
     }
+    // SAFETY: as above.
     let captures = unsafe { driver.is_capturing(stream) };
     if captures.map_err(|failure| device_error(&failure))? {
         return refused(format!("the stream {stream:#x} is being captured"));
