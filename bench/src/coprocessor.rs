@@ -31,9 +31,8 @@ pub(crate) struct Configuration {
 pub(crate) enum Work {
     /// The CPU does everything.
     Software,
-    /// The co-processor does AES in ECB, and the CPU the tweaks and the XORs. The CPU also encrypts
-    /// the data unit numbers: in the paper the co-processor does that, but the paper's tables do
-    /// not show the time of such a request.
+    /// The co-processor does AES in ECB, in two requests: one for the data unit numbers and one for
+    /// the data. The CPU does the powers of α and the XORs.
     Mixed,
     /// The co-processor does XTS.
     Offloaded,
@@ -87,11 +86,20 @@ impl Configuration {
     }
 }
 
-/// The time of the co-processor for a request in each direction, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+/// The time of the co-processor in each direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Pace {
-    pub(crate) encrypt: Linear,
-    pub(crate) decrypt: Linear,
+    pub(crate) encrypt: RequestTimes,
+    pub(crate) decrypt: RequestTimes,
+}
+
+/// The time of the co-processor for a request, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct RequestTimes {
+    /// For encrypting the data unit numbers.
+    pub(crate) numbers: Linear,
+    /// For the data.
+    pub(crate) data: Linear,
 }
 
 /// Nanoseconds or cycles, as a function of the number of 512-byte data units.
@@ -107,15 +115,18 @@ impl Linear {
     pub(crate) fn of(self, units: usize) -> f64 {
         self.first + self.next * units.saturating_sub(1) as f64
     }
+
+    fn time(self, units: usize) -> Duration {
+        Duration::from_secs_f64(self.of(units) / 1e9)
+    }
 }
 
 impl Pace {
-    fn of(&self, direction: Direction, units: usize) -> Duration {
-        let linear = match direction {
+    fn of(&self, direction: Direction) -> RequestTimes {
+        match direction {
             Direction::Encrypt => self.encrypt,
             Direction::Decrypt => self.decrypt,
-        };
-        Duration::from_secs_f64(linear.of(units) / 1e9)
+        }
     }
 }
 
@@ -134,8 +145,9 @@ impl Device {
             request_bytes,
         } = self.configuration;
         let Pace { encrypt, decrypt } = self.pace;
-        let [a, b, c, d] = [encrypt.first, encrypt.next, decrypt.first, decrypt.next];
-        format!("{} {request_bytes} {a} {b} {c} {d}", work as u8)
+        let all = [encrypt.numbers, encrypt.data, decrypt.numbers, decrypt.data];
+        let all = all.map(|Linear { first, next }| format!("{first} {next}"));
+        format!("{} {request_bytes} {}", work as u8, all.join(" "))
     }
 
     /// Parses a device; `None` if `word` is not one.
@@ -148,16 +160,22 @@ impl Device {
             _ => return None,
         };
         let request_bytes = words.next()?.parse().ok()?;
+        let mut number = || words.next()?.parse().ok();
         let mut linear = || {
-            let mut number = || words.next()?.parse().ok();
             Some(Linear {
                 first: number()?,
                 next: number()?,
             })
         };
+        let mut times = || {
+            Some(RequestTimes {
+                numbers: linear()?,
+                data: linear()?,
+            })
+        };
         let pace = Pace {
-            encrypt: linear()?,
-            decrypt: linear()?,
+            encrypt: times()?,
+            decrypt: times()?,
         };
         let configuration = Configuration {
             work,
@@ -173,11 +191,15 @@ impl Device {
 /// The time of each part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Times {
+    /// The data unit numbers and the powers of α.
     pub(crate) tweaks: Duration,
+    /// The part of `tweaks` that is the co-processor's, including the setup of requests.
+    pub(crate) numbers: Duration,
     pub(crate) first_xor: Duration,
     pub(crate) second_xor: Duration,
-    /// The co-processor, including the setup of requests.
+    /// The co-processor's work on the data, including the setup of requests.
     pub(crate) device: Duration,
+    /// Requests to the co-processor; in software, calls of the engine.
     pub(crate) requests: u64,
     /// Requests for which the CPU, acting as the co-processor, took longer than it would have.
     pub(crate) late: u64,
@@ -231,17 +253,20 @@ impl Coprocessor {
         direction: Direction,
         run: Run<'_>,
     ) -> Result<(), CryptError> {
-        let blocks = self.pace.of(direction, run.len() / UNIT);
-        state.times.requests += 1;
+        let pace = self.pace.of(direction);
         match self.configuration.work {
-            Work::Software => self.whole.crypt(direction, &mut [run]),
+            Work::Software => {
+                state.times.requests += 1;
+                self.whole.crypt(direction, &mut [run])
+            }
             Work::Offloaded => {
-                let begun = Instant::now();
+                let (begun, units) = (Instant::now(), run.len() / UNIT);
                 self.whole.crypt(direction, &mut [run])?;
-                state.times.wait(begun, blocks);
+                let taken = state.times.wait(begun, pace.data.time(units));
+                state.times.device += taken;
                 Ok(())
             }
-            Work::Mixed => self.mixed(state, direction, run, blocks),
+            Work::Mixed => self.mixed(state, direction, run, pace),
         }
     }
 
@@ -250,7 +275,7 @@ impl Coprocessor {
         state: &mut State,
         direction: Direction,
         mut run: Run<'_>,
-        device: Duration,
+        pace: RequestTimes,
     ) -> Result<(), CryptError> {
         let State {
             times,
@@ -264,7 +289,10 @@ impl Coprocessor {
             numbers.extend(number.get().to_le_bytes());
             number = number.step(1, run.stride());
         }
+        let begun = Instant::now();
         ecb(&*self.tweak_key, Direction::Encrypt, numbers)?;
+        let taken = times.wait(begun, pace.numbers.time(run.units()));
+        times.numbers += taken;
         tweaks.resize(run.len(), 0);
         let units = tweaks.chunks_exact_mut(run.unit_len().get());
         for (number, tweaks) in numbers.chunks_exact(BLOCK).zip(units) {
@@ -274,7 +302,8 @@ impl Coprocessor {
         xor(run.io(), tweaks);
         times.first_xor += clock.lap();
         ecb(&*self.data_key, direction, run.output())?;
-        times.wait(clock.begun, device);
+        let taken = times.wait(clock.begun, pace.data.time(run.len() / UNIT));
+        times.device += taken;
         clock.lap();
         xor(InOut::InPlace(run.output()), tweaks);
         times.second_xor += clock.lap();
@@ -314,15 +343,17 @@ impl LoadedKey for Coprocessor {
 }
 
 impl Times {
-    /// Waits until `time` has passed since `begun`.
-    fn wait(&mut self, begun: Instant, time: Duration) {
+    /// Ends a request to the co-processor: waits until `time` has passed since `begun`. Returns the
+    /// time that has passed.
+    fn wait(&mut self, begun: Instant, time: Duration) -> Duration {
         let mut taken = begun.elapsed();
+        self.requests += 1;
         self.late += u64::from(taken > time);
         while taken < time {
             hint::spin_loop();
             taken = begun.elapsed();
         }
-        self.device += taken;
+        taken
     }
 }
 
@@ -432,10 +463,16 @@ mod tests {
                 let run = Run::new(first, 8, unit, found.as_mut_slice()).unwrap();
                 key.crypt(Direction::Decrypt, &mut [run]).unwrap();
                 assert!(found == plain, "{configuration:?} {unit_len}");
-                let requests = 2 * plain.len() / configuration.request_bytes.max(unit_len);
-                // Nine units may end with a shorter request.
-                let more = key.take_times().requests - requests as u64;
-                assert!(more <= 2, "{configuration:?} {unit_len}: {more} too many");
+                // The mixed configuration sends two for each, and nine units may end with a shorter
+                // one.
+                let each = if configuration.work == Work::Mixed {
+                    2
+                } else {
+                    1
+                };
+                let requests = 2 * (plain.len() / configuration.request_bytes.max(unit_len));
+                let more = key.take_times().requests - (each * requests) as u64;
+                assert!(more <= 4, "{configuration:?} {unit_len}: {more} too many");
             }
         }
     }
@@ -443,12 +480,17 @@ mod tests {
     #[test]
     fn a_device_is_read_back_from_its_word() {
         for configuration in CONFIGURATIONS {
+            let linear = |first| Linear {
+                first,
+                next: 0.1 + 0.2,
+            };
+            let times = |first| RequestTimes {
+                numbers: linear(first),
+                data: linear(first + 1.0),
+            };
             let pace = Pace {
-                encrypt: Linear {
-                    first: 29_959.5,
-                    next: 0.1 + 0.2,
-                },
-                ..Pace::default()
+                encrypt: times(29_959.5),
+                decrypt: times(7.0),
             };
             let device = Device {
                 configuration,
@@ -456,28 +498,46 @@ mod tests {
             };
             assert_eq!(Device::from_word(&device.to_word()), Some(device));
         }
-        assert_eq!(Device::from_word("3 4096 0 0 0 0"), None);
-        assert_eq!(Device::from_word("2 4096 0 0 0 0 0"), None);
+        for (word, valid) in [
+            ("2 4096 0 0 0 0 0 0 0 0", true),
+            ("3 4096 0 0 0 0 0 0 0 0", false),
+            ("2 4096 0 0 0 0 0 0 0", false),
+            ("2 4096 0 0 0 0 0 0 0 0 0", false),
+        ] {
+            assert_eq!(Device::from_word(word).is_some(), valid, "{word}");
+        }
     }
 
+    /// The time for the data, and in the mixed configuration that for their numbers too.
     #[test]
     fn a_request_takes_as_long_as_the_co_processor() {
         let portable = Registry::cpu().get("portable").unwrap();
         let pace = Pace {
-            encrypt: Linear {
-                first: 1e6,
-                next: 1e5,
+            encrypt: RequestTimes {
+                numbers: Linear {
+                    first: 5e5,
+                    next: 2e5,
+                },
+                data: Linear {
+                    first: 1e6,
+                    next: 1e5,
+                },
             },
             ..Pace::default()
         };
-        let configuration = configuration(Work::Offloaded, 4096);
-        let key = Coprocessor::new(&*portable, key(), configuration, pace).unwrap();
-        let mut data = bytes(3 * 4096);
-        let unit = DataUnitLen::new(512).unwrap();
-        let run = Run::new(DataUnitNumber::new(0), 1, unit, data.as_mut_slice()).unwrap();
-        key.crypt(Direction::Encrypt, &mut [run]).unwrap();
-        let times = key.take_times();
-        assert_eq!(times.requests, 3);
-        assert!(times.device >= Duration::from_micros(3 * 1700), "{times:?}");
+        for (work, requests, numbers) in [(Work::Offloaded, 3, 0), (Work::Mixed, 6, 1900)] {
+            let configuration = configuration(work, 4096);
+            let key = Coprocessor::new(&*portable, key(), configuration, pace).unwrap();
+            let mut data = bytes(3 * 4096);
+            let unit = DataUnitLen::new(512).unwrap();
+            let run = Run::new(DataUnitNumber::new(0), 1, unit, data.as_mut_slice()).unwrap();
+            key.crypt(Direction::Encrypt, &mut [run]).unwrap();
+            let times = key.take_times();
+            assert_eq!(times.requests, requests);
+            let least = Duration::from_micros;
+            assert!(times.device >= least(3 * 1700), "{times:?}");
+            assert!(times.numbers >= least(3 * numbers), "{times:?}");
+            assert!(times.tweaks >= times.numbers, "{times:?}");
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! the requests are calls of the engine, limited to 512 bytes, limited to 4 KiB, or as long as the
 //! available data, on sectors of 512 and 4096 bytes.
 
+mod access;
 mod breakdown;
 mod cycles;
 mod published;
@@ -40,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) loads: Vec<Load>,
     /// The cost of setting up a request to the co-processor; `None` for the paper's.
     pub(crate) setup: Option<Duration>,
+    /// The costs of the accesses of the core's driver.
+    access: access::Options,
     /// The co-processor's clock; `None` for that of the committed synthesis.
     pub(crate) clock_mhz: Option<f64>,
 }
@@ -48,9 +51,12 @@ pub(crate) struct Plan {
 #[group(skip)]
 pub(crate) struct Options {
     /// Cost of setting up a request to the co-processor of demir-2020, in microseconds [default:
-    /// from the paper's tables, 30 and 28]
+    /// from the paper's tables, 30 and 28, and for data unit numbers 11 and 19]
     #[arg(long, value_name = "US", value_parser = microseconds)]
     setup: Option<f64>,
+
+    #[command(flatten)]
+    access: access::Options,
 
     /// Clock of the co-processor in MHz [default: that of its synthesis for an ECP5]
     #[arg(long, value_name = "MHZ", value_parser = megahertz)]
@@ -87,6 +93,7 @@ impl Bench for Plan {
             engine: settings.engine.clone(),
             loads: settings.loads(&[1])?,
             setup: options.setup.map(|us| Duration::from_secs_f64(us * 1e-6)),
+            access: options.access,
             clock_mhz: options.clock,
         })
     }

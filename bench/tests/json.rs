@@ -57,6 +57,20 @@ fn json_of_the_co_processor_has_the_documented_form() {
     let study = &found["demir_2020"]["study"];
     assert_eq!(study["compatible_pairs"], 36);
     assert_eq!(study["cost"]["setup_decrypt"], 1000.0);
+    // Two directions, two ways of waiting, two lengths, and three kinds of requests.
+    let requests = study["cost"]["requests"].as_array().unwrap();
+    assert_eq!(requests.len(), 24);
+    for request in requests {
+        let interrupts = u8::from(request["waiting"] == "interrupts");
+        assert_eq!(request["interrupts"], f64::from(interrupts), "{request}");
+    }
+    let by_driver = study["breakdown_by_driver"].as_array().unwrap();
+    assert_eq!(by_driver.len(), 8);
+    for row in by_driver {
+        assert!(above_0(&row["parts"]["device"]["median"]), "{row}");
+        let mixed = row["work"] == "mixed";
+        assert_eq!(above_0(&row["parts"]["numbers"]["median"]), mixed, "{row}");
+    }
     let extended = |row: &Value| row["request_bytes"] == 4096 && row["work"] == "offloaded";
     let rows = study["breakdown"].as_array().unwrap();
     let rows: Vec<_> = rows.iter().filter(|row| extended(row)).collect();

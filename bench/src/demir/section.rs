@@ -7,8 +7,11 @@ use luxor_engine::Direction;
 
 use self::tables::head;
 use super::{
-    Case, Report, published,
-    study::{Cost, DISKS, Study},
+    Case, Report,
+    access::DMA_WRITES,
+    cycles::{Kind, Waiting},
+    published,
+    study::{self, Cost, DISKS, Setup, Study},
 };
 use crate::{
     coprocessor::{Configuration, Work},
@@ -35,12 +38,14 @@ const PAPER: Paper = Paper {
         bytes. Data written with extended requests can be read without them, and the other way \
         around.",
     rebuilt: "The paper's configurations, outside the kernel: software; mixed, with Luxor's core \
-        as a co-processor for ECB and the CPU for tweaks (including their encryption) and XORs, in \
-        requests of 512 bytes and of 4 KiB; the core with XTS, limited to 512 bytes as on the \
-        newer board; and with extended requests, which the paper asks of future co-processors. A \
-        simulation has no speed of its own, so it only provides the clock cycles of a request. The \
-        CPU produces the bytes, and a request takes at least the cost of its setup plus those \
-        cycles. In addition, extended requests are measured in software, as longer calls of the \
+        as a co-processor for both AES operations (of the data unit numbers and of the data) and \
+        the CPU for the powers of alpha and the XORs, in requests of 512 bytes and of 4 KiB; the \
+        core with XTS, limited to 512 bytes as on the newer board; and with extended requests, \
+        which the paper asks of future co-processors. A simulation has no speed of its own, so it \
+        only provides the clock cycles of a request, and counts what its driver does. The CPU \
+        produces the bytes, and a request takes at least the cost of its set-up plus those cycles. \
+        The set-up is once that of the paper's tables, and once that of Luxor's own driver. In \
+        addition, extended requests are measured in software, as longer calls of the \
         engine.",
 };
 
@@ -126,9 +131,12 @@ impl Report {
         let bar = |name: String, seconds| Bar::new(name, Whose::Luxor, seconds);
         let mut bars: Vec<_> = match &self.study {
             Some(study) => {
-                let rows = study.breakdown.iter();
-                let rows = rows.filter(|row| row.direction == name);
-                rows.map(|row| bar(head(row.configuration), row.total.median))
+                let rows = Setup::ALL.into_iter().flat_map(|setup| {
+                    let rows = study.rows(setup).iter();
+                    rows.map(move |row| (row, setup))
+                });
+                let rows = rows.filter(|(row, _)| row.direction == name);
+                rows.map(|(row, setup)| bar(head(row.configuration, setup), row.total.median))
                     .collect()
             }
             None => {
@@ -148,10 +156,9 @@ impl Report {
 
     /// Plots the speed-ups from extended requests, of encryption.
     fn headline(&self) -> Plot {
-        let works = [Work::Software, Work::Mixed, Work::Offloaded].into_iter();
-        let ours = works.filter_map(|work| {
+        let ours = study::TOTALS.into_iter().filter_map(|(work, setup)| {
             let gain = match &self.study {
-                Some(study) => study.gain(Direction::Encrypt, work),
+                Some(study) => study.gain(Direction::Encrypt, work, setup),
                 None if work == Work::Software => {
                     let of = |bytes| self.software(Direction::Encrypt, bytes);
                     of(512)
@@ -160,7 +167,8 @@ impl Report {
                 }
                 None => None,
             };
-            Some(Bar::new(work.name(), Whose::Luxor, gain?))
+            let name = format!("{}{}", work.name(), setup.suffix());
+            Some(Bar::new(name, Whose::Luxor, gain?))
         });
         let [printed, _] = printed_gains();
         let paper = Bar::new("the paper's mixed", Whose::Paper, printed);
@@ -226,12 +234,16 @@ impl Study {
     fn about(&self) -> String {
         let configurations = (self.compatible_pairs as f64).sqrt();
         let mut text = format!(
-            "With the co-processor: AES-128-XTS on data units of 512 bytes, as in the paper. {} In the \
-             mixed configuration the CPU also encrypts the data unit numbers, which the paper's \
-             section 3.1 leaves to the co-processor. Each of the {configurations:.0} configurations \
-             reads what each of them wrote ({} pairs), as the paper claims of its own. Medians of {} \
-             for {:.1} MB",
+            "With the co-processor: AES-128-XTS on data units of 512 bytes, as in the paper. {} {} Each \
+             of the {configurations:.0} configurations reads what each of them wrote ({} pairs), as \
+             the paper claims of its own. Medians of {} for {:.1} MB",
             self.cost.about(),
+            if self.cost.requests.is_empty() {
+                "In this result of an earlier version, the CPU encrypts the data unit numbers in the \
+                 mixed configuration."
+            } else {
+                "The time for the data unit numbers on the co-processor counts as tweaks."
+            },
             self.compatible_pairs,
             rounds(self.rounds),
             self.bytes as f64 / 1e6,
@@ -246,45 +258,68 @@ impl Study {
     }
 
     /// Returns the seconds for all bytes.
-    fn total(&self, direction: Direction, work: Work, request_bytes: usize) -> Option<f64> {
+    fn total(
+        &self,
+        direction: Direction,
+        work: Work,
+        setup: Setup,
+        request_bytes: usize,
+    ) -> Option<f64> {
         let (name, ..) = of_direction(direction);
         let wanted = Configuration {
             work,
             request_bytes,
         };
-        let mut rows = self.breakdown.iter();
+        let mut rows = self.rows(setup).iter();
         let row = rows.find(|row| row.direction == name && row.configuration == wanted)?;
         Some(row.total.median)
     }
 
     /// Returns the speed-up from extended requests.
-    fn gain(&self, direction: Direction, work: Work) -> Option<f64> {
-        let short = self.total(direction, work, 512)?;
-        Some(short / self.total(direction, work, 4096)?)
+    fn gain(&self, direction: Direction, work: Work, setup: Setup) -> Option<f64> {
+        let of = |bytes| self.total(direction, work, setup, bytes);
+        Some(of(512)? / of(4096)?)
     }
 
     fn conclusion(&self) -> Option<String> {
-        let of = |work, bytes| self.total(Direction::Encrypt, work, bytes);
+        let part = |setup| {
+            let of = |bytes| self.total(Direction::Encrypt, Work::Mixed, setup, bytes);
+            let gain = |direction| self.gain(direction, Work::Mixed, setup);
+            Some(format!(
+                "{} s with requests of 512 bytes and in {} s with those of 4 KiB, {:.2} times as fast \
+                 (for decryption {:.2} times)",
+                plot::value(of(512)?),
+                plot::value(of(4096)?),
+                gain(Direction::Encrypt)?,
+                gain(Direction::Decrypt)?,
+            ))
+        };
+        let setup = |setup| {
+            let ns = self.cost.setup(setup, Kind::Ecb, Direction::Encrypt).first;
+            format!("{:.1} \u{b5}s", ns / 1e3)
+        };
         let [encrypting, decrypting] = printed_gains();
-        Some(format!(
-            "With {:.1} \u{b5}s to set up a request and {} MHz, Luxor's core for ECB and the CPU \
-             encrypt {:.0} MB in {} s with requests of 512 bytes and in {} s with those of 4 KiB, \
-             {:.2} times as fast (for decryption {:.2} times); the paper measured {encrypting:.2} \
-             times ({decrypting:.2}).",
-            self.cost.setup_encrypt / 1e3,
+        let mut text = format!(
+            "With {} to set up a request and {} MHz, Luxor's core for ECB and the CPU encrypt {:.0} MB \
+             in {}",
+            setup(Setup::Given),
             self.cost.clock_mhz,
             self.bytes as f64 / 1e6,
-            plot::value(of(Work::Mixed, 512)?),
-            plot::value(of(Work::Mixed, 4096)?),
-            self.gain(Direction::Encrypt, Work::Mixed)?,
-            self.gain(Direction::Decrypt, Work::Mixed)?,
-        ))
+            part(Setup::Given)?,
+        );
+        if let Some(part) = part(Setup::Driver) {
+            let setup = setup(Setup::Driver);
+            text += &format!("; with the {setup} of the core's own driver in {part}");
+        }
+        text += &format!("; the paper measured {encrypting:.2} times ({decrypting:.2}).");
+        Some(text)
     }
 
     /// Plots Figures 4 and 5.
     fn plots(&self) -> Vec<Plot> {
         let mut plots = Vec::new();
-        let bar = |configuration, value| Bar::new(head(configuration), Whose::Luxor, value);
+        let bar =
+            |configuration, value| Bar::new(head(configuration, Setup::Given), Whose::Luxor, value);
         if !self.digest.is_empty() {
             let bars = self.digest.iter();
             let bars = bars.map(|row| bar(row.configuration, row.total.median));
@@ -307,20 +342,66 @@ impl Study {
 
 impl Cost {
     fn about(&self) -> String {
-        format!(
-            "Setting up a request takes {:.1} \u{b5}s for encryption and {:.1} \u{b5}s for decryption, {}{}; \
-             the core's clock is {} MHz, {}.",
-            self.setup_encrypt / 1e3,
-            self.setup_decrypt / 1e3,
+        let way = |kind, direction| {
+            let ns = self.setup(Setup::Given, kind, direction).first;
+            format!("{:.1} \u{b5}s", ns / 1e3)
+        };
+        let mut text = format!(
+            "Setting up a request takes {} for encryption and {} for decryption, and {} and {} for the \
+             data unit numbers, {}{}; the core's clock is {} MHz, {}.",
+            way(Kind::Ecb, Direction::Encrypt),
+            way(Kind::Ecb, Direction::Decrypt),
+            way(Kind::Numbers, Direction::Encrypt),
+            way(Kind::Numbers, Direction::Decrypt),
             self.setup_from(),
             if self.setup_is_the_papers {
-                " (the difference between the columns' co-processor times, divided by the difference \
-                 between their numbers of requests)"
+                " (the difference between the columns' times for the cipher, and for the tweaks, \
+                 divided by the difference between their numbers of requests)"
             } else {
                 ""
             },
             self.clock_mhz,
             self.clock_from(),
+        );
+        let by_driver = |waiting| {
+            Some(
+                self.by_driver(Kind::Ecb, Direction::Encrypt, waiting)?
+                    .first
+                    / 1e3,
+            )
+        };
+        let found = by_driver(Waiting::Interrupts).zip(by_driver(Waiting::Polling));
+        if let Some((interrupts, polling)) = found {
+            text += &format!(
+                " The driver of Luxor's core, counted in the simulation, takes {interrupts:.1} \u{b5}s \
+                 for the same request with an interrupt, and {polling:.1} \u{b5}s by polling, {}.",
+                self.access_from()
+            );
+        }
+        text
+    }
+
+    /// Returns the stated costs of the driver's accesses, and where they come from.
+    fn access_from(&self) -> String {
+        let Some(access) = self.access else {
+            return String::new();
+        };
+        let recorded = if access.accesses_are_recorded {
+            " (as on a Zynq UltraScale+)"
+        } else {
+            ""
+        };
+        let measured = if access.interrupt_is_measured {
+            " (as waking a thread takes on this machine)"
+        } else {
+            ""
+        };
+        format!(
+            "at {:.0} ns for a register read and {:.0} ns for a write{recorded}, {DMA_WRITES:.0} writes \
+             for the DMA of a packet and its answer, and {:.1} \u{b5}s for an interrupt{measured}",
+            access.read,
+            access.write,
+            access.interrupt / 1e3,
         )
     }
 
@@ -375,8 +456,10 @@ fn rounds(rounds: usize) -> String {
 mod tests {
     use super::{
         super::{
-            REQUESTS, ServedRate, breakdown,
-            cycles::{Cycles, Ways},
+            REQUESTS, ServedRate,
+            access::AccessCosts,
+            breakdown,
+            cycles::{Counts, Cycles, Measured, UNITS, Ways},
             study::{Breakdown, DigestTimes, Parts, Served},
         },
         *,
@@ -467,6 +550,7 @@ mod tests {
             total: summary(total),
             parts: (!software).then(|| Parts {
                 tweaks: summary(0.0),
+                numbers: Some(summary(0.0)),
                 first_xor: summary(total * 0.1),
                 second_xor: summary(total * 0.1),
                 device: summary(total * 0.8),
@@ -487,6 +571,36 @@ mod tests {
         };
         let rows =
             |direction| CONFIGURATIONS.map(|configuration| breakdown(direction, configuration));
+        // The driver's set-up makes requests of either length twice as fast, so it gains as much.
+        let by_driver = |direction| {
+            let rows = rows(direction).into_iter();
+            let rows = rows.filter(|row| row.configuration.work != Work::Software);
+            rows.map(|row| Breakdown {
+                total: row.total.scaled(0.5),
+                ..row
+            })
+        };
+        let measured = [Waiting::Polling, Waiting::Interrupts]
+            .into_iter()
+            .flat_map(|waiting| {
+                let kinds = [Kind::Numbers, Kind::Ecb, Kind::Xts].into_iter();
+                kinds.flat_map(move |kind| UNITS.map(|units| (waiting, kind, units)))
+            })
+            .flat_map(|(waiting, kind, units)| {
+                ["encrypt", "decrypt"].map(|direction| Measured {
+                    kind,
+                    direction,
+                    waiting,
+                    units,
+                    counts: Counts {
+                        cycles: 100.0 + 32.0 * f64::from(units - 1),
+                        reads: 2.0,
+                        writes: 2.0,
+                        packets: 1.0,
+                        interrupts: f64::from(u8::from(waiting == Waiting::Interrupts)),
+                    },
+                })
+            });
         let digest = CONFIGURATIONS.map(|configuration| DigestTimes {
             configuration,
             total: summary(2.0),
@@ -508,13 +622,24 @@ mod tests {
             cost: Cost {
                 setup_encrypt: 30_000.0,
                 setup_decrypt: 28_000.0,
+                setup_numbers_encrypt: 11_000.0,
+                setup_numbers_decrypt: 19_000.0,
                 setup_is_the_papers: true,
+                access: Some(AccessCosts {
+                    read: 200.0,
+                    write: 100.0,
+                    interrupt: 5000.0,
+                    accesses_are_recorded: true,
+                    interrupt_is_measured: true,
+                }),
                 clock_mhz: 200.0,
                 clock_is_recorded: true,
                 cycles: Cycles {
+                    numbers: ways,
                     ecb: ways,
                     xts: ways,
                 },
+                requests: measured.collect(),
             },
             compatible_pairs: 36,
             rounds: 1,
@@ -522,6 +647,7 @@ mod tests {
             measured_bytes: breakdown::BYTES / 7,
             bytes: breakdown::BYTES,
             breakdown: rows("encrypt").into_iter().chain(rows("decrypt")).collect(),
+            breakdown_by_driver: by_driver("encrypt").chain(by_driver("decrypt")).collect(),
             digest: digest.into(),
             served: served.collect(),
         }
@@ -575,29 +701,60 @@ mod tests {
             totals("the paper's mixed"),
             [&printed[..], &[none; 3]].concat()
         );
+        let by_driver = ["1.50", "0.19", "8.00"];
+        assert_eq!(
+            totals("mixed, the driver's set-up"),
+            [by_driver, by_driver, [none; 3]].concat()
+        );
+        let found = cells(&section, "Table 1, the driver's set-up", "Total time");
+        assert_eq!(found[..2], ["1.50", "0.19"]);
         let software = ["0.25", "0.0312", "8.00"];
         let digest = ["2.00", "2.00", "1.00"];
         assert_eq!(totals("software"), [software, software, digest].concat());
         let found = cells(&section, "What a request", "XTS, 4 KiB, in all, \u{b5}s");
         // 30000 + (100 + 7 * 32) * 5 nanoseconds.
         assert_eq!(found[..2], ["31.6", "29.6"]);
+        let what = "XTS, 4 KiB, in all, the driver's set-up, \u{b5}s";
+        let found = cells(&section, "What a request", what);
+        // 2 * 200 + (2 + 4) * 100 + 5000 nanoseconds, and the cycles.
+        assert_eq!(found[..2], ["7.62", "7.62"]);
+        let found = cells(&section, "What the driver", "ECB, 4 KiB, polling");
+        assert_eq!(found, ["2", "2", "1", "0", "324.0", "1.00"]);
         let found = cells(
             &section,
             "Served in software",
             "512-byte sectors, not capped",
         );
         assert_eq!(found, ["1000 (0.50)"; 2]);
-        assert_eq!(captions(&section).len(), 10, "{:?}", captions(&section));
+        assert_eq!(captions(&section).len(), 13, "{:?}", captions(&section));
         // Both directions, Figure 4, and Figure 5 in both directions.
         assert_eq!(section.plots.len(), 5);
         let said = section.conclusion.unwrap();
         let times =
             "in 3.00 s with requests of 512 bytes and in 0.38 s with those of 4 KiB, 8.00 times";
         assert!(said.contains(times), "{said}");
+        let times =
+            "with the 6.0 \u{b5}s of the core's own driver in 1.50 s with requests of 512 bytes";
+        assert!(said.contains(times), "{said}");
         assert!(section.about.contains("36 pairs"), "{}", section.about);
         let left = "Figure 5 with 512 MiB";
         let said = section.absent.iter().any(|text| text.starts_with(left));
         assert!(said, "{:?}", section.absent);
+    }
+
+    /// Its JSON has no accesses, and no request for the data unit numbers.
+    #[test]
+    fn demir_of_an_earlier_version_is_shown_without_the_driver() {
+        let mut report = whole();
+        let study = report.study.as_mut().unwrap();
+        study.breakdown_by_driver.clear();
+        study.cost.requests.clear();
+        study.cost.access = None;
+        let section = report.section();
+        section.assert_whole();
+        assert_eq!(captions(&section).len(), 10, "{:?}", captions(&section));
+        let earlier = "the CPU encrypts the data unit numbers";
+        assert!(section.about.contains(earlier), "{}", section.about);
     }
 
     #[test]

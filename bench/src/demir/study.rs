@@ -15,15 +15,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Plan,
+    access::AccessCosts,
     breakdown::{BUFFER, BYTES},
-    cycles::{self, Cycles},
+    cycles::{self, Cycles, Kind, Measured, Waiting},
     published,
 };
 use crate::{
     cipher::{crypt, direction_name},
     coprocessor::{
-        CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, SOFTWARE, Times, UNIT,
-        Work,
+        CONFIGURATIONS, Configuration, Coprocessor, Device, Linear, Pace, RequestTimes, SOFTWARE,
+        Times, UNIT, Work,
     },
     disk::{self, Transform},
     fio::{self, Access, Load},
@@ -48,22 +49,46 @@ pub(super) struct Study {
     pub(super) measured_bytes: usize,
     pub(super) bytes: usize,
     pub(super) breakdown: Vec<Breakdown>,
+    /// The rows of `breakdown` that use the co-processor, with the set-up that was counted in the
+    /// core's own driver.
+    #[serde(default)]
+    pub(super) breakdown_by_driver: Vec<Breakdown>,
     pub(super) digest: Vec<DigestTimes>,
     pub(super) served: Vec<Served>,
 }
 
 /// The cost of a request.
 #[derive(Debug, Deserialize, Serialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
 pub(super) struct Cost {
-    /// Nanoseconds to set up a request in each direction.
+    /// Nanoseconds to set up a request for data in each direction, and for the data unit numbers.
     pub(super) setup_encrypt: f64,
     pub(super) setup_decrypt: f64,
-    /// Whether both are from the paper's Tables 1 and 2.
+    #[serde(default)]
+    pub(super) setup_numbers_encrypt: f64,
+    #[serde(default)]
+    pub(super) setup_numbers_decrypt: f64,
+    /// Whether all are from the paper's Tables 1 and 2.
     pub(super) setup_is_the_papers: bool,
+    #[serde(default)]
+    pub(super) access: Option<AccessCosts>,
     pub(super) clock_mhz: f64,
     /// Whether the clock is that of the committed synthesis.
     pub(super) clock_is_recorded: bool,
     pub(super) cycles: Cycles,
+    /// What the core and its driver do for a request. Empty in results of version 0.2.0, which has
+    /// no request for the data unit numbers either.
+    #[serde(default)]
+    pub(super) requests: Vec<Measured>,
+}
+
+/// Where the time for setting up a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Setup {
+    /// The paper's tables, or the user.
+    Given,
+    /// What the core's driver does, at the stated costs.
+    Driver,
 }
 
 /// A column of Table 1 or 2, in seconds, scaled to all bytes.
@@ -83,6 +108,9 @@ pub(super) struct Breakdown {
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Parts {
     pub(super) tweaks: Summary,
+    /// The part of `tweaks` in which the co-processor encrypts the data unit numbers.
+    #[serde(default)]
+    pub(super) numbers: Option<Summary>,
     pub(super) first_xor: Summary,
     pub(super) second_xor: Summary,
     pub(super) device: Summary,
@@ -110,6 +138,15 @@ pub(super) struct Served {
     pub(super) mib_per_s: Summary,
 }
 
+/// The rows of the totals.
+pub(super) const TOTALS: [(Work, Setup); 5] = [
+    (Work::Software, Setup::Given),
+    (Work::Mixed, Setup::Given),
+    (Work::Mixed, Setup::Driver),
+    (Work::Offloaded, Setup::Given),
+    (Work::Offloaded, Setup::Driver),
+];
+
 /// Bytes per read or write for a digest: the length that Linux reads ahead.
 const READ: usize = 128 << 10;
 
@@ -134,8 +171,10 @@ pub(super) fn measure(
     let compatible_pairs = compare_all(&**backend)?;
     let rounds = if plan.quick { 3 } else { 5 };
     let measured = if plan.quick { QUICK_BYTES } else { BYTES };
+    let [breakdown, breakdown_by_driver] = breakdown(&**backend, &cost, measured, rounds)?;
     Ok(Study {
-        breakdown: breakdown(&**backend, &cost, measured, rounds)?,
+        breakdown,
+        breakdown_by_driver,
         digest: digests(backend, &cost, folder, measured, rounds)?,
         served: if serve {
             served(plan, &cost, folder)?
@@ -152,44 +191,94 @@ pub(super) fn measure(
 }
 
 impl Cost {
-    fn of(plan: &Plan, cycles: Cycles) -> Result<Self, String> {
+    fn of(plan: &Plan, requests: Vec<Measured>) -> Result<Self, String> {
         let given = plan.setup.map(|setup| setup.as_secs_f64() * 1e9);
+        let setup = |table, row| given.unwrap_or_else(|| published::setup_nanoseconds(table, row));
         let clock = match plan.clock_mhz {
             Some(mhz) => mhz,
             None => recorded_mhz().ok_or("the record of the core's synthesis has no clock")?,
         };
         Ok(Self {
-            setup_encrypt: given
-                .unwrap_or_else(|| published::setup_nanoseconds(&published::TABLE_1)),
-            setup_decrypt: given
-                .unwrap_or_else(|| published::setup_nanoseconds(&published::TABLE_2)),
+            setup_encrypt: setup(&published::TABLE_1, published::CIPHER),
+            setup_decrypt: setup(&published::TABLE_2, published::CIPHER),
+            setup_numbers_encrypt: setup(&published::TABLE_1, published::TWEAKS),
+            setup_numbers_decrypt: setup(&published::TABLE_2, published::TWEAKS),
             setup_is_the_papers: given.is_none(),
+            access: Some(AccessCosts::of(&plan.access)?),
             clock_mhz: clock,
             clock_is_recorded: plan.clock_mhz.is_none(),
-            cycles,
+            cycles: Cycles::of(&requests).ok_or("the simulation lacks a request")?,
+            requests,
         })
     }
 
-    pub(super) fn pace(&self, work: Work) -> Pace {
-        let ways = match work {
-            Work::Software => return Pace::default(),
-            Work::Mixed => self.cycles.ecb,
-            Work::Offloaded => self.cycles.xts,
-        };
-        let pace = |setup: f64, cycles: Linear| Linear {
-            first: setup + cycles.first * 1e3 / self.clock_mhz,
-            next: cycles.next * 1e3 / self.clock_mhz,
-        };
-        Pace {
-            encrypt: pace(self.setup_encrypt, ways.encrypt),
-            decrypt: pace(self.setup_decrypt, ways.decrypt),
+    /// Returns the nanoseconds for setting up a request, by its number of 512-byte data units. The
+    /// driver waits for interrupts, as in the paper's section 3.1.
+    pub(super) fn setup(&self, setup: Setup, kind: Kind, direction: Direction) -> Linear {
+        match setup {
+            Setup::Driver => self
+                .by_driver(kind, direction, Waiting::Interrupts)
+                .unwrap_or_default(),
+            Setup::Given => Linear {
+                first: match (kind, direction) {
+                    (Kind::Numbers, Direction::Encrypt) => self.setup_numbers_encrypt,
+                    (Kind::Numbers, Direction::Decrypt) => self.setup_numbers_decrypt,
+                    (_, Direction::Encrypt) => self.setup_encrypt,
+                    (_, Direction::Decrypt) => self.setup_decrypt,
+                },
+                next: 0.0,
+            },
         }
     }
 
-    pub(super) fn device(&self, configuration: Configuration) -> Device {
+    /// Returns the nanoseconds of what the driver does for a request.
+    pub(super) fn by_driver(
+        &self,
+        kind: Kind,
+        direction: Direction,
+        waiting: Waiting,
+    ) -> Option<Linear> {
+        let access = self.access?;
+        let counts = cycles::counts(&self.requests, kind, direction, waiting)?;
+        Some(cycles::through(counts.map(|one| access.nanoseconds(&one))))
+    }
+
+    /// Returns the nanoseconds for a request, by its number of 512-byte data units.
+    pub(super) fn time(&self, setup: Setup, kind: Kind, direction: Direction) -> Linear {
+        let setup = self.setup(setup, kind, direction);
+        let cycles = self.cycles.line(kind, direction);
+        let period = 1e3 / self.clock_mhz;
+        Linear {
+            first: setup.first + cycles.first * period,
+            next: setup.next + cycles.next * period,
+        }
+    }
+
+    fn pace(&self, setup: Setup, work: Work) -> Pace {
+        let times = |direction| {
+            let time = |kind| self.time(setup, kind, direction);
+            match work {
+                Work::Software => RequestTimes::default(),
+                Work::Mixed => RequestTimes {
+                    numbers: time(Kind::Numbers),
+                    data: time(Kind::Ecb),
+                },
+                Work::Offloaded => RequestTimes {
+                    numbers: Linear::default(),
+                    data: time(Kind::Xts),
+                },
+            }
+        };
+        Pace {
+            encrypt: times(Direction::Encrypt),
+            decrypt: times(Direction::Decrypt),
+        }
+    }
+
+    fn device(&self, configuration: Configuration) -> Device {
         Device {
             configuration,
-            pace: self.pace(configuration.work),
+            pace: self.pace(Setup::Given, configuration.work),
         }
     }
 }
@@ -242,35 +331,40 @@ fn compare_all(backend: &dyn Backend) -> Result<usize, String> {
     Ok(pairs)
 }
 
-/// Measures Tables 1 and 2.
+/// Measures Tables 1 and 2, with both kinds of set-up.
 fn breakdown(
     backend: &dyn Backend,
     cost: &Cost,
     measured: usize,
     rounds: usize,
-) -> Result<Vec<Breakdown>, String> {
+) -> Result<[Vec<Breakdown>; 2], String> {
     // The buffer is used again and again, so it stays in a cache.
     let mut buffer = Buffer::zeroed(BUFFER);
     Pattern::new().fill(&mut buffer);
-    let mut rows = Vec::new();
+    let given = CONFIGURATIONS.map(|configuration| (Setup::Given, configuration));
+    let by_driver = CONFIGURATIONS.map(|configuration| (Setup::Driver, configuration));
+    let lanes = given.into_iter().chain(by_driver);
+    let lanes: Vec<_> = lanes
+        .filter(|(setup, configuration)| {
+            *setup == Setup::Given || configuration.work != Work::Software
+        })
+        .collect();
+    let mut rows = [Vec::new(), Vec::new()];
     for direction in Direction::ALL {
-        let load = |configuration: Configuration| {
-            let pace = cost.pace(configuration.work);
+        let load = |&(setup, configuration): &(Setup, Configuration)| {
+            let pace = cost.pace(setup, configuration.work);
             Coprocessor::new(backend, disk::short_key(), configuration, pace)
         };
-        let keys: Vec<_> = CONFIGURATIONS
-            .into_iter()
-            .map(load)
-            .collect::<Result<_, _>>()?;
+        let keys: Vec<_> = lanes.iter().map(load).collect::<Result<_, _>>()?;
         // Software takes only milliseconds for all bytes.
-        let bytes = CONFIGURATIONS.map(|configuration| match configuration.work {
+        let bytes = |at: usize| match lanes[at].1.work {
             Work::Software => BYTES,
             Work::Mixed | Work::Offloaded => measured,
-        });
-        let mut samples = [const { Vec::new() }; CONFIGURATIONS.len()];
+        };
+        let mut samples = vec![Vec::new(); lanes.len()];
         for at in stats::turns(rounds, keys.len()) {
             let begun = Instant::now();
-            for from in (0..bytes[at]).step_by(buffer.len()) {
+            for from in (0..bytes(at)).step_by(buffer.len()) {
                 let sector = (from / UNIT) as u64;
                 crypt(
                     &keys[at],
@@ -283,8 +377,9 @@ fn breakdown(
             samples[at].push((begun.elapsed(), keys[at].take_times()));
         }
         for (at, samples) in samples.iter().enumerate() {
-            let configuration = CONFIGURATIONS[at];
-            rows.push(Breakdown::of(direction, configuration, samples, bytes[at])?);
+            let (setup, configuration) = lanes[at];
+            let row = Breakdown::of(direction, configuration, samples, bytes(at))?;
+            rows[setup as usize].push(row);
         }
     }
     Ok(rows)
@@ -309,6 +404,7 @@ impl Breakdown {
             Work::Software => None,
             Work::Mixed | Work::Offloaded => Some(Parts {
                 tweaks: part(|times| times.tweaks)?,
+                numbers: Some(part(|times| times.numbers)?),
                 first_xor: part(|times| times.first_xor)?,
                 second_xor: part(|times| times.second_xor)?,
                 device: part(|times| times.device)?,
@@ -475,6 +571,28 @@ fn serve(
     let transform = Transform::of_device(cost.device(configuration));
     let words = transform.words(file, &socket, &plan.engine);
     Server::start(&words, &socket, &log)
+}
+
+impl Study {
+    /// Returns the rows of Tables 1 and 2.
+    pub(super) fn rows(&self, setup: Setup) -> &[Breakdown] {
+        match setup {
+            Setup::Given => &self.breakdown,
+            Setup::Driver => &self.breakdown_by_driver,
+        }
+    }
+}
+
+impl Setup {
+    pub(super) const ALL: [Self; 2] = [Self::Given, Self::Driver];
+
+    /// Returns what follows the name of a configuration.
+    pub(super) fn suffix(self) -> &'static str {
+        match self {
+            Self::Given => "",
+            Self::Driver => ", the driver's set-up",
+        }
+    }
 }
 
 impl Times {

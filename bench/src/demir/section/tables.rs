@@ -5,12 +5,13 @@ use luxor_engine::Direction;
 
 use super::{of_direction, rounds};
 use crate::{
-    coprocessor::{CONFIGURATIONS, Configuration, Work},
+    coprocessor::{CONFIGURATIONS, Configuration, UNIT, Work},
     demir::{
         self, Case, Report,
         breakdown::{self, SoftwareTimes},
+        cycles::{Kind, UNITS, Waiting},
         published,
-        study::{Breakdown, Cost, Parts, Served, Study},
+        study::{self, Breakdown, Cost, Parts, Served, Setup, Study},
     },
     plot::{Whose, precise, value},
     program,
@@ -50,10 +51,12 @@ impl Report {
     pub(super) fn tables(&self) -> Vec<Table> {
         let mut tables = Vec::new();
         if let Some(study) = &self.study {
-            tables.extend([study.cost.table(), study.totals()]);
+            tables.extend([study.cost.table(), study.cost.accesses(), study.totals()]);
         }
-        for direction in Direction::ALL {
-            tables.push(self.breakdown(direction));
+        for setup in Setup::ALL {
+            for direction in Direction::ALL {
+                tables.push(self.breakdown(direction, setup));
+            }
         }
         if let Some(study) = &self.study {
             tables.push(study.digests());
@@ -67,10 +70,11 @@ impl Report {
         tables
     }
 
-    /// Returns Table 1 or 2, with the paper's columns next to the same configuration of ours.
-    fn breakdown(&self, direction: Direction) -> Table {
+    /// Returns Table 1 or 2, with the paper's columns next to the same configuration of ours. With
+    /// the driver's set-up it has no rows if that was not measured.
+    fn breakdown(&self, direction: Direction, setup: Setup) -> Table {
         let (name, verb, printed) = of_direction(direction);
-        let rows = self.study.iter().flat_map(|study| &study.breakdown);
+        let rows = self.study.iter().flat_map(|study| study.rows(setup));
         let rows: Vec<_> = rows.filter(|row| row.direction == name).collect();
         let ours = |work: Work| {
             let rows = rows.iter();
@@ -82,8 +86,10 @@ impl Report {
             .chain(papers)
             .chain(ours(Work::Offloaded))
             .collect();
-        let late = (!rows.is_empty()).then_some("Late requests");
-        let parts = printed.iter().map(|(what, ..)| *what).chain(late);
+        let more = ["Tweaks on the co-processor", "Late requests"];
+        let more = more.into_iter().filter(|_| !rows.is_empty());
+        let parts = printed.iter().map(|(what, ..)| *what).chain(more);
+        let parts = parts.filter(|_| setup == Setup::Given || !rows.is_empty());
         let whose = match rows.first() {
             Some(_) => Whose::Luxor,
             None => Whose::Paper,
@@ -96,10 +102,11 @@ impl Report {
             Direction::Encrypt => 1,
             Direction::Decrypt => 2,
         };
-        let mut caption = format!("Table {number}: {verb} 50 MB, seconds");
+        let suffix = setup.suffix();
+        let mut caption = format!("Table {number}{suffix}: {verb} 50 MB, seconds");
         if !rows.is_empty() {
-            caption += ". The time for setting up requests counts as DMA. Late requests took the CPU \
-                        longer than the core";
+            caption += ". The time for setting up requests for data counts as DMA, and that for their \
+                        numbers as tweaks. Late requests took the CPU longer than the core";
         }
         let heads = columns.iter().map(|(head, _)| head.clone());
         Table::new(caption, "Part", heads, lines)
@@ -205,44 +212,64 @@ impl Cost {
         let row = |what: &str, [encrypt, decrypt]: [String; 2], from: &str| {
             Row::new(Whose::Luxor, what, [&encrypt, &decrypt, from])
         };
-        let setup = [self.setup_encrypt, self.setup_decrypt].map(|ns| format!("{:.1}", ns / 1e3));
+        let both = |value: &dyn Fn(Direction) -> String| Direction::ALL.map(value);
+        let kinds = [Kind::Numbers, Kind::Ecb, Kind::Xts];
+        let kinds = || kinds.into_iter().filter(|&kind| self.has(kind));
+        let setups = || {
+            Setup::ALL
+                .into_iter()
+                .filter(|&setup| self.has_setup(setup))
+        };
+        let mut rows = Vec::new();
+        for setup in setups() {
+            for kind in kinds() {
+                let cost = |direction| {
+                    let ns = self.setup(setup, kind, direction).first;
+                    format!("{:.1}", ns / 1e3)
+                };
+                let from = match setup {
+                    Setup::Given => self.setup_from(),
+                    Setup::Driver => "what the driver does, at the stated costs",
+                };
+                let what = format!("Set-up of {}{}, \u{b5}s", kind.name(), setup.suffix());
+                rows.push(row(&what, both(&cost), from));
+            }
+        }
         let clock = self.clock_mhz.to_string();
-        let mut rows = vec![
-            row("Setting up a request, \u{b5}s", setup, self.setup_from()),
-            row("Clock, MHz", [clock.clone(), clock], self.clock_from()),
-        ];
-        let ways = [
-            ("ECB", self.cycles.ecb, Work::Mixed),
-            ("XTS", self.cycles.xts, Work::Offloaded),
-        ];
-        for (name, ways, _) in ways {
-            let both = [ways.encrypt, ways.decrypt];
+        let clock = [clock.clone(), clock];
+        rows.push(row("Clock, MHz", clock, self.clock_from()));
+        for kind in kinds() {
+            let name = kind.name();
+            let cycles = |direction| self.cycles.line(kind, direction);
             let simulated = "simulated in this run";
             rows.push(row(
                 &format!("{name}, 512 B, cycles"),
-                both.map(|cycles| format!("{:.1}", cycles.first)),
+                both(&|direction| format!("{:.1}", cycles(direction).first)),
                 simulated,
             ));
             rows.push(row(
                 &format!("{name}, each further 512 B, cycles"),
-                both.map(|cycles| format!("{:.1}", cycles.next)),
+                both(&|direction| format!("{:.1}", cycles(direction).next)),
                 simulated,
             ));
             rows.push(row(
                 &format!("{name}, 4 KiB, cycles alone, \u{b5}s"),
-                both.map(|cycles| value(cycles.of(8) / self.clock_mhz)),
+                both(&|direction| value(cycles(direction).of(8) / self.clock_mhz)),
                 "cycles at the clock",
             ));
         }
-        for (name, _, work) in ways {
-            let pace = self.pace(work);
-            for units in [1, 8] {
-                let bytes = size::text(512 * units);
-                rows.push(row(
-                    &format!("{name}, {bytes}, in all, \u{b5}s"),
-                    [pace.encrypt, pace.decrypt].map(|way| value(way.of(units) / 1e3)),
-                    "setup, and cycles at the clock",
-                ));
+        for setup in setups() {
+            for kind in kinds() {
+                for units in UNITS {
+                    let units = units as usize;
+                    let (name, bytes) = (kind.name(), size::text(UNIT * units));
+                    let time = |direction| value(self.time(setup, kind, direction).of(units) / 1e3);
+                    rows.push(row(
+                        &format!("{name}, {bytes}, in all{}, \u{b5}s", setup.suffix()),
+                        both(&time),
+                        "set-up, and cycles at the clock",
+                    ));
+                }
             }
         }
         let heads = ["Encrypting", "Decrypting", "From"];
@@ -252,6 +279,57 @@ impl Cost {
             heads,
             rows,
         )
+    }
+
+    /// Returns whether requests of this kind were measured.
+    fn has(&self, kind: Kind) -> bool {
+        kind != Kind::Numbers || !self.requests.is_empty()
+    }
+
+    fn has_setup(&self, setup: Setup) -> bool {
+        setup == Setup::Given || !self.requests.is_empty()
+    }
+
+    /// Returns what the driver does for a request.
+    fn accesses(&self) -> Table {
+        let (name, ..) = of_direction(Direction::Encrypt);
+        let rows = self.requests.iter().filter(|row| row.direction == name);
+        let rows = rows.map(|row| {
+            let waiting = match row.waiting {
+                Waiting::Polling => "polling",
+                Waiting::Interrupts => "interrupts",
+            };
+            let bytes = size::text(UNIT * row.units as usize);
+            let counts = row.counts;
+            let number = |number: f64| number.to_string();
+            let cost = self.access.map(|access| access.nanoseconds(&counts) / 1e3);
+            let cells = [
+                number(counts.reads),
+                number(counts.writes),
+                number(counts.packets),
+                number(counts.interrupts),
+                format!("{:.1}", counts.cycles),
+                cell(cost, value),
+            ];
+            Row::new(
+                Whose::Luxor,
+                format!("{}, {bytes}, {waiting}", row.kind.name()),
+                cells,
+            )
+        });
+        let heads = [
+            "Register reads",
+            "Writes",
+            "Packets",
+            "Interrupts",
+            "Cycles",
+            "Set-up, \u{b5}s",
+        ];
+        let caption = format!(
+            "What the driver of Luxor's core does for a request (encrypting), {}",
+            self.access_from()
+        );
+        Table::new(caption, "Request", heads, rows)
     }
 }
 
@@ -268,10 +346,16 @@ impl Study {
                 Some(row.total.median)
             })
         };
-        let ours = [Work::Software, Work::Mixed, Work::Offloaded].map(|work| {
-            let of = |way| [512, 4096].map(|bytes| self.total(way, work, bytes));
+        let ours = study::TOTALS.into_iter().filter_map(|(work, setup)| {
+            let of = |way| [512, 4096].map(|bytes| self.total(way, work, setup, bytes));
             let [encrypt, decrypt] = Direction::ALL.map(of);
-            totals(Whose::Luxor, work.name(), [encrypt, decrypt, digest(work)])
+            let digest = match setup {
+                Setup::Given => digest(work),
+                Setup::Driver => [None; 2],
+            };
+            let name = format!("{}{}", work.name(), setup.suffix());
+            encrypt[0]?;
+            Some(totals(Whose::Luxor, &name, [encrypt, decrypt, digest]))
         });
         let [encrypt, decrypt] = Direction::ALL.map(|way| {
             let (.., table) = of_direction(way);
@@ -288,12 +372,7 @@ impl Study {
             ]
         });
         let caption = "Seconds for 50 MB, and the speed-up from requests of 4 KiB";
-        Table::new(
-            caption,
-            "Configuration",
-            heads,
-            ours.into_iter().chain([printed]),
-        )
+        Table::new(caption, "Configuration", heads, ours.chain([printed]))
     }
 
     /// Returns the table of Figure 4.
@@ -301,7 +380,7 @@ impl Study {
         let ours = self.digest.iter().map(|row| {
             let cells = [&row.total, &row.md5, &row.driver, &row.rest];
             let cells = cells.map(|part| value(part.median));
-            Row::new(Whose::Luxor, head(row.configuration), cells)
+            Row::new(Whose::Luxor, head(row.configuration, Setup::Given), cells)
         });
         let (.., table) = of_direction(Direction::Decrypt);
         let printed = [512, 4096].into_iter().zip(table[0].1);
@@ -317,11 +396,15 @@ impl Study {
     /// Returns the seconds of Tables 1 and 2 and of Figure 4 with more digits.
     pub(super) fn details(&self) -> [Table; 2] {
         let four = |summary: &Summary| format!("{:.4}", summary.median);
-        let rows = self.breakdown.iter().map(|row| {
+        let rows = Setup::ALL.into_iter().flat_map(|setup| {
+            let rows = self.rows(setup).iter();
+            rows.map(move |row| (row, setup))
+        });
+        let rows = rows.map(|(row, setup)| {
             let parts = LINES
                 .iter()
                 .map(|(_, part)| cell(row.parts.as_ref(), |parts| four(part(parts))));
-            let name = format!("{}, {}", row.direction, head(row.configuration));
+            let name = format!("{}, {}", row.direction, head(row.configuration, setup));
             let cells = std::iter::once(four(&row.total)).chain(parts);
             Row::new(Whose::Luxor, name, cells)
         });
@@ -329,7 +412,7 @@ impl Study {
         let heads = std::iter::once("Total").chain(heads);
         let digests = self.digest.iter().map(|row| {
             let cells = [&row.total, &row.md5, &row.driver, &row.rest].map(four);
-            Row::new(Whose::Luxor, head(row.configuration), cells)
+            Row::new(Whose::Luxor, head(row.configuration, Setup::Given), cells)
         });
         [
             Table::new("Tables 1 and 2, seconds", "Configuration", heads, rows),
@@ -348,7 +431,7 @@ impl Study {
             let cells = self
                 .cases()
                 .map(|case| cell(case.get(at), |row| value(row.mib_per_s.median)));
-            Row::new(Whose::Luxor, head(row.configuration), cells)
+            Row::new(Whose::Luxor, head(row.configuration, Setup::Given), cells)
         });
         let heads = self.cases().map(|case| case[0].case());
         let mut caption = "Figure 5: MiB/s that fio reaches".to_owned();
@@ -368,15 +451,19 @@ impl Served {
 }
 
 impl Breakdown {
-    /// Returns the head of the column and its cells in the paper's order, and last the share of
-    /// late requests.
+    /// Returns the head of the column and its cells in the paper's order, and last the time for the
+    /// data unit numbers and the share of late requests.
     fn column(&self) -> (String, Vec<String>) {
         let late = cell(self.parts.as_ref(), |_| {
             format!("{:.1} %", self.late * 100.0)
         });
+        let numbers = self.parts.as_ref().and_then(|parts| parts.numbers);
+        let numbers = numbers.filter(|_| self.configuration.work == Work::Mixed);
+        let numbers = cell(numbers, |numbers| value(numbers.median));
         let parts = LINES.iter().map(|(_, part)| self.cell(*part));
         let cells = std::iter::once(value(self.total.median)).chain(parts);
-        (head(self.configuration), cells.chain([late]).collect())
+        let head = head(self.configuration, Setup::Given);
+        (head, cells.chain([numbers, late]).collect())
     }
 
     /// Returns a part's seconds and its share of the total; nothing if the CPU does everything at
@@ -414,11 +501,11 @@ fn paper_column(table: &[published::PrintedTimes; 6], at: usize) -> (String, Vec
     let bytes = size::text([512, 4096][at]);
     (
         format!("the paper's mixed, {bytes}"),
-        cells.chain([NOTHING.to_owned()]).collect(),
+        cells.chain([NOTHING, NOTHING].map(str::to_owned)).collect(),
     )
 }
 
-pub(super) fn head(configuration: Configuration) -> String {
+pub(super) fn head(configuration: Configuration, setup: Setup) -> String {
     let bytes = size::text(configuration.request_bytes);
-    format!("{}, {bytes}", configuration.work.name())
+    format!("{}{}, {bytes}", configuration.work.name(), setup.suffix())
 }
