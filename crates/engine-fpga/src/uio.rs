@@ -222,11 +222,6 @@ impl Uio {
         self.cycle.saturating_mul(cycles)
     }
 
-    /// Returns the place of the descriptor that is submitted next.
-    fn descriptor(&self, tail: u32) -> usize {
-        (tail % reg::RING_LEN) as usize * usize::from(reg::DESCRIPTOR_BYTES)
-    }
-
     /// Finds `len` bytes of memory behind the newest packet and before the oldest one.
     fn room(&self, len: usize) -> Option<usize> {
         let end = self.memory.len();
@@ -287,6 +282,11 @@ impl Uio {
     }
 }
 
+/// Returns the place in the ring of descriptor `number`, counted since the reset.
+fn place_of(number: u32) -> usize {
+    (number % reg::RING_LEN) as usize * usize::from(reg::DESCRIPTOR_BYTES)
+}
+
 impl Transport for Uio {
     /// Reads of the ring are reads of memory.
     fn read(&mut self, register: u16) -> Result<u32, TransportError> {
@@ -309,7 +309,7 @@ impl Transport for Uio {
         match register {
             reg::TAIL => {
                 while self.tail != value {
-                    let status = self.descriptor(self.tail) + 4 * STATUS;
+                    let status = place_of(self.tail) + 4 * STATUS;
                     self.memory.write(status, 0);
                     self.tail = self.tail.wrapping_add(1);
                 }
@@ -342,7 +342,7 @@ impl Transport for Uio {
             ))
         })?;
         self.memory.copy_in(at, packet);
-        let descriptor = self.descriptor(self.tail);
+        let descriptor = place_of(self.tail);
         let address = self.address + at as u64;
         let (low, high) = (address as u32, (address >> 32) as u32);
         for (word, value) in [
