@@ -113,6 +113,13 @@ module luxor_xts_dma_check #(
     if (rst === 1'b0 && ^{irq, s_axil_awready, s_axil_wready, s_axil_bvalid, s_axil_arready,
         s_axil_rvalid} === 1'bx) $fatal(1, "dma: X on a control output");
 
+  // In a drain, only the beat that was offered already has strobes.
+  int late = 0;
+  always @(posedge clk) begin
+    late = dut.draining && rst === 1'b0 ? late + 32'(m_axi_wvalid && m_axi_wready && |m_axi_wstrb) : 0;
+    if (late > 1) $fatal(1, "dma: strobes after a reset");
+  end
+
   task automatic write(input int address, input logic [31:0] data);
     s_axil_awaddr  = address[11:0];
     s_axil_awvalid = 1'b1;
