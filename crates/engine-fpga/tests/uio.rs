@@ -126,22 +126,22 @@ impl Master {
         ring + 64 * u64::from(number % 32)
     }
 
+    /// Returns where the device has the memory at an address of the core.
+    fn place_of(&self, address: u64, len: usize) -> u64 {
+        let end = address.checked_add(len as u64).unwrap();
+        assert!(address >= ADDRESS && end <= ADDRESS + MEMORY as u64);
+        self.page + address - ADDRESS
+    }
+
     /// Reads memory by the core's addresses.
     fn load(&self, address: u64, bytes: &mut [u8]) {
-        self.check(address, bytes.len());
-        let at = self.page + address - ADDRESS;
+        let at = self.place_of(address, bytes.len());
         self.device.read_exact_at(bytes, at).unwrap();
     }
 
     fn store(&self, address: u64, bytes: &[u8]) {
-        self.check(address, bytes.len());
-        let at = self.page + address - ADDRESS;
+        let at = self.place_of(address, bytes.len());
         self.device.write_all_at(bytes, at).unwrap();
-    }
-
-    fn check(&self, address: u64, len: usize) {
-        let end = address.checked_add(len as u64).unwrap();
-        assert!(address >= ADDRESS && end <= ADDRESS + MEMORY as u64);
     }
 
     fn fetch(&mut self) {

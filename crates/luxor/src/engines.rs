@@ -72,12 +72,16 @@ fn without_library(feature: &'static str) -> Unavailable {
     }
 }
 
+/// Returns the core on a board, or its simulation if there is no board.
 #[cfg(feature = "fpga")]
 fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
-    match luxor_engine_fpga::model::backend() {
-        Ok(backend) => Ok(Arc::new(backend)),
-        Err(error) => Err(Unavailable::Device(error.to_string())),
-    }
+    use luxor_engine_fpga::{model, uio};
+
+    let backend = match uio::backend() {
+        Some(board) => board.map(|backend| Arc::new(backend) as Arc<dyn Backend>),
+        None => model::backend().map(|backend| Arc::new(backend) as Arc<dyn Backend>),
+    };
+    backend.map_err(|error| Unavailable::Device(error.to_string()))
 }
 
 #[cfg(not(feature = "fpga"))]

@@ -102,25 +102,24 @@ impl Fixture {
         bytes
     }
 
-    /// Encrypts two units with `key` on the second device.
-    fn encrypt(
-        &self,
-        key: &GpuKey<Cuda>,
-        (input, output): (DeviceRange, DeviceRange),
-        on: CallersStream<'_>,
-    ) -> Result<(), ResidentError> {
-        // SAFETY: the memory was allocated by `filled` and is never freed, and the double accepts any
-        // stream.
-        unsafe { key.crypt_on_stream(1, Direction::Encrypt, &[RUN()], (input, output), on) }
-    }
-
     /// Returns the message of an error, after which nothing was enqueued.
     fn refused(&self, memories: (DeviceRange, DeviceRange), on: CallersStream<'_>) -> String {
         let launches = self.double.state().launches.len();
-        let error = self.encrypt(&self.key, memories, on).unwrap_err();
+        let error = encrypt(&self.key, memories, on).unwrap_err();
         assert_eq!(self.double.state().launches.len(), launches);
         error.to_string()
     }
+}
+
+/// Encrypts two units with `key` on the second device.
+fn encrypt(
+    key: &GpuKey<Cuda>,
+    (input, output): (DeviceRange, DeviceRange),
+    on: CallersStream<'_>,
+) -> Result<(), ResidentError> {
+    // SAFETY: the memory was allocated by `filled` and is never freed, and the double accepts any
+    // stream.
+    unsafe { key.crypt_on_stream(1, Direction::Encrypt, &[RUN()], (input, output), on) }
 }
 
 #[test]
@@ -130,9 +129,9 @@ fn a_caller_gets_the_result_in_its_own_memory() {
         fixture.filled(1, &plaintext()),
         fixture.filled(1, &[0; LEN]),
     );
-    fixture.encrypt(&fixture.key, (from, to), ON).unwrap();
+    encrypt(&fixture.key, (from, to), ON).unwrap();
     assert!(fixture.bytes(from) == plaintext() && fixture.bytes(to) == ciphertext(0));
-    fixture.encrypt(&fixture.key, (from, from), ON).unwrap();
+    encrypt(&fixture.key, (from, from), ON).unwrap();
     assert!(fixture.bytes(from) == ciphertext(0));
     // SAFETY: as in `encrypt`.
     let decrypted = unsafe {
@@ -150,7 +149,7 @@ fn a_call_returns_before_the_work_is_done() {
     let before = fixture.double.state().calls.len();
     fixture.double.hold(STREAM);
     for _ in 0..3 {
-        fixture.encrypt(&fixture.key, (memory, memory), ON).unwrap();
+        encrypt(&fixture.key, (memory, memory), ON).unwrap();
     }
     assert!(fixture.bytes(memory) == plaintext());
     {
@@ -184,7 +183,7 @@ fn calls_with_one_key_share_its_slot() {
     let before = fixture.double.state().calls.len();
     fixture.double.hold(STREAM);
     for _ in 0..70 {
-        fixture.encrypt(&fixture.key, (memory, memory), ON).unwrap();
+        encrypt(&fixture.key, (memory, memory), ON).unwrap();
     }
     let state = fixture.double.state();
     assert!(!state.calls[before..].contains(&"cuEventSynchronize"));
@@ -196,7 +195,7 @@ fn dropping_a_key_waits_for_its_work_and_wipes_it() {
     let memory = fixture.filled(1, &plaintext());
     let other = load(&fixture.backend, 1);
     fixture.double.hold(STREAM);
-    fixture.encrypt(&other, (memory, memory), ON).unwrap();
+    encrypt(&other, (memory, memory), ON).unwrap();
     let taken = || {
         let keys = fixture.double.keys();
         let places = keys.chunks(768);
@@ -216,7 +215,7 @@ fn more_keys_than_slots_wait_for_the_oldest_work() {
     let keys: Vec<_> = (0..66).map(|seed| load(&fixture.backend, seed)).collect();
     fixture.double.hold(STREAM);
     for (key, &memory) in keys.iter().zip(&memories) {
-        fixture.encrypt(key, (memory, memory), ON).unwrap();
+        encrypt(key, (memory, memory), ON).unwrap();
     }
     fixture.double.run_held(STREAM);
     for (seed, &memory) in (0..).zip(&memories) {
@@ -237,7 +236,7 @@ fn the_work_follows_other_streams_of_the_caller() {
         stream: STREAM,
         after: &[2, STREAM, 99],
     };
-    fixture.encrypt(&fixture.key, (memory, memory), on).unwrap();
+    encrypt(&fixture.key, (memory, memory), on).unwrap();
     let state = fixture.double.state();
     assert_eq!(state.followed, [2, 99]);
     let calls = &state.calls[before..];
@@ -317,13 +316,13 @@ fn any_call_may_fail() {
             let fixture = Fixture::new();
             let memory = fixture.filled(1, &plaintext());
             fixture.double.fail(None, before, code);
-            let result = fixture.encrypt(&fixture.key, (memory, memory), ON);
+            let result = encrypt(&fixture.key, (memory, memory), ON);
             if !fixture.double.has_failed() {
                 assert!(result.is_ok());
                 break;
             }
             failures += usize::from(result.is_err());
-            let again = fixture.encrypt(&fixture.key, (memory, memory), ON);
+            let again = encrypt(&fixture.key, (memory, memory), ON);
             assert_eq!(again.is_ok(), code == OUT_OF_MEMORY, "call {before}");
             let double = Arc::clone(&fixture.double);
             drop(fixture);
@@ -342,7 +341,7 @@ fn the_callers_context_is_current_again_afterwards() {
     let fixture = Fixture::new();
     assert_eq!(fixture.backend.devices()[1].number(), 1);
     let memory = fixture.filled(1, &[7; LEN]);
-    let encrypt = || fixture.encrypt(&fixture.key, (memory, memory), ON).unwrap();
+    let encrypt = || encrypt(&fixture.key, (memory, memory), ON).unwrap();
     for context in [Context(0), Context(1)] {
         fixture.double.make_current(context).unwrap();
         keeping_context(&*fixture.double, encrypt);
