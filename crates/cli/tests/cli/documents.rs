@@ -27,7 +27,7 @@ const NEEDS: [(&str, &str); 11] = [
 ];
 
 /// How many commands need something of [`NEEDS`]. A command that is added here has a test elsewhere.
-const LEFT_OUT: usize = 19;
+const LEFT_OUT: usize = 20;
 
 /// The passphrase that opens the volumes, with the key files `key.bin` and `new.key`.
 const PASSPHRASE: &str = "correct horse";
