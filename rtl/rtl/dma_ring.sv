@@ -73,8 +73,9 @@ module dma_ring #(
   logic [14:0] mask_reg;
   logic [15:0] size_reg;
   logic        still_reg;
+  logic        pending_reg, asking_reg;
   always_ff @(posedge clk) begin
-    still_reg <= !enable && fetched_reg == head_reg;
+    still_reg <= !enable && fetched_reg == head_reg && !pending_reg && !asking_reg;
     if (write && still_reg) begin
       if (write_addr == A_LOW) base_reg[25:0] <= write_data[31:6];
       if (write_addr == A_HIGH) base_reg[57:26] <= write_data;
@@ -106,7 +107,6 @@ module dma_ring #(
   assign read_data = answer_reg;
 
   // ---- The fetch.
-  logic pending_reg, asking_reg;
   logic [57:0] place_reg;
   logic [AHEAD_LOG2:0] ahead_reg;  // descriptors asked for and not popped
   logic [1:0] old_reg;  // pending_reg and place_reg are older than the last request
