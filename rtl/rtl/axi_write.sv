@@ -121,7 +121,8 @@ module axi_write #(
       wlast_reg  <= last;
       wdata_reg  <= burst_status ? {burst_word, {DATA - 32{1'b0}}} : beat_data;
       wstrb_reg  <= burst_status ? {4'b1111, {KEEP - 4{1'b0}}} : beat_strobes;
-      if (stop) begin
+      // Nothing is shown of what a buffer held before a reset.
+      if (stop || !there) begin
         wdata_reg <= '0;
         wstrb_reg <= '0;
       end
