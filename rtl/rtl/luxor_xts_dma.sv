@@ -8,9 +8,10 @@
 // Registers
 //   000 to 7FF are those at the top of xts_regs.sv, with these differences:
 //     CONFIG      bit 20 is 1: the core has the master. ring_log2 is 0
-//     STATUS      bit 0 BUSY: descriptors that were fetched are not done. bit 3 DRAINING: transfers
-//                 that began before a reset by CONTROL are not finished. The master begins nothing
-//                 new until they are. The registers can be used meanwhile
+//     STATUS      bit 0 BUSY: descriptors that were fetched are not done, or the core still discards
+//                 the rest of one that is done with EXCESS. bit 3 DRAINING: transfers that began
+//                 before a reset by CONTROL are not finished. The master begins nothing new until
+//                 they are. The registers can be used meanwhile
 //     IRQ_STATUS  bit 0: a descriptor is done. bit 2: the status of a descriptor could not be
 //                 written to memory; HEAD counts the descriptor as done
 //     TAIL        descriptors submitted since reset. At most 2^RING_LOG2 more than HEAD
@@ -19,8 +20,9 @@
 //   800 RING_LOW   address of the ring in memory, a multiple of 64: bits 5:0 read as 0
 //   804 RING_HIGH  its upper half
 //   808 RING_LOG2  bits 3:0: the ring has 2^RING_LOG2 places, 1 to 32,768
-//   The registers of the ring are 0 after a reset. They cannot be changed while ENABLE or BUSY is
-//   1. The rest of 800 to FFF is unmapped: it has no on-chip ring.
+//   The registers of the ring are 0 after a reset. They cannot be changed while ENABLE is 1 or
+//   descriptors that were fetched are not done. RING_LOG2 must not be made smaller while TAIL - HEAD
+//   is more than the new size. The rest of 800 to FFF is unmapped: it has no on-chip ring.
 //
 // A descriptor: 64 bytes. Descriptor k since reset is at RING + 64·(k mod 2^RING_LOG2).
 //   byte  0  number       128 bits: the number of the first data unit
@@ -41,12 +43,14 @@
 // a multiple of BEAT, so the units of the usual sectors follow each other without a gap. `length`
 // is unit_count·P. The source, the destination and `length` must be multiples of BEAT. The master
 // reads the bytes between units, and does not change them in the destination. It never reads or
-// writes outside the two buffers, whatever the other fields are.
+// writes outside the two buffers, whatever the other fields are. All addresses are modulo 2^64: a
+// buffer or a ring that reaches 2^64 goes on at 0.
 //
 // Status. 80000000 means that all is well. Codes 0 to 10 are those of luxor_pkg.sv:
 //    1 NO_DATA   no data are read or written, and the addresses and `length` are not looked at
 //    2 to 8      the descriptor was refused: its source is read, nothing is written
-//    9 CUT       `length` is too short: the whole beats that it has room for are written
+//    9 CUT       `length` is too short: the beats that it has room for are written. The last one is
+//                not if its last block waits for a partial block in the next beat
 //   10 EXCESS    `length` is too long: the units are right, the rest is not written
 //   11 ADDRESS   the source, the destination or `length` is not a multiple of BEAT, or `length` is
 //                0: nothing is read or written
