@@ -360,6 +360,13 @@ module luxor_xts_dma_check #(
     if (count == 1)
       $display("%0d lanes: %0d cycles for a descriptor of %0d bytes, to the interrupt", LANES,
                memory.now - begun, len);
+    // At the interrupt HEAD counts a descriptor, and its status is in the memory.
+    read(A_HEAD, head);
+    if (head == 32'(finished)) $fatal(1, "dma: an interrupt before HEAD");
+    while (32'(finished) != head) begin
+      if (status_of(finished % (1 << RING_LOG2)) == 32'd0) $fatal(1, "dma: HEAD before a status");
+      finish;
+    end
     finish_all;
     beats  = len / BYTES * count;
     cycles = memory.last_write - memory.first_write + 1;
