@@ -114,10 +114,12 @@ module luxor_xts_dma_check #(
         s_axil_rvalid} === 1'bx) $fatal(1, "dma: X on a control output");
 
   // In a drain, only the beat that was offered already has strobes.
-  int late = 0;
+  int late = 0, zeroed = 0;
   always @(posedge clk) begin
     late = dut.draining && rst === 1'b0 ? late + 32'(m_axi_wvalid && m_axi_wready && |m_axi_wstrb) : 0;
     if (late > 1) $fatal(1, "dma: strobes after a reset");
+    if (dut.draining && rst === 1'b0 && m_axi_wvalid && m_axi_wready && m_axi_wstrb == '0)
+      zeroed = zeroed + 1;
   end
 
   task automatic write(input int address, input logic [31:0] data);
@@ -191,7 +193,7 @@ module luxor_xts_dma_check #(
   endtask
 
   // ---- What is expected of a unit of `len` bytes at `from`, in expected[to...].
-  logic [7:0] expected[0:(1<<17)-1];
+  logic [7:0] expected[0:(1<<17)-1], old[0:(1<<17)-1];
   function automatic logic [127:0] block_at(input int at, input int len);
     block_at = '0;
     for (int i = 0; i < len; i++) block_at[8*i+:8] = memory.bytes[at+i];
@@ -247,6 +249,7 @@ module luxor_xts_dma_check #(
     for (int i = -BYTES; i < size + BYTES; i++) begin
       memory.bytes[to+i] = $urandom;
       expected[to+i] = memory.bytes[to+i];
+      old[to+i] = memory.bytes[to+i];
       memory.writable[to+i] = i >= 0 && i < size && i % padded < len;
     end
     for (int i = 0; i < size; i++)
@@ -279,20 +282,34 @@ module luxor_xts_dma_check #(
   function automatic logic [31:0] status_of(input int k);
     for (int i = 0; i < 4; i++) status_of[8*i+:8] = memory.bytes[RING+64*k+60+i];
   endfunction
+  function automatic logic [31:0] wanted_of(input int k);
+    case (kinds[k])
+      READ: wanted_of = 32'h8000_0100;
+      WRITE: wanted_of = 32'h8000_0200;
+      FETCH: wanted_of = 32'h8000_0000 | luxor_pkg::DONE_FETCH;
+      SOURCE, DESTINATION, LENGTH: wanted_of = 32'h8000_0000 | luxor_pkg::DONE_ADDRESS;
+      SLOT: wanted_of = 32'h8000_0000 | luxor_pkg::DONE_EMPTY_SLOT;
+      CUT: wanted_of = 32'h8000_0000 | luxor_pkg::DONE_CUT;
+      NO_DATA: wanted_of = 32'h8000_0000 | luxor_pkg::DONE_NO_DATA;
+      default: wanted_of = 32'h8000_0000;
+    endcase
+  endfunction
+  // After a reset, each descriptor that was submitted may be done, half done or as it was.
+  task automatic check_left;
+    for (int k = 0; k < 1 << RING_LOG2; k++) begin
+      if (status_of(k) !== 32'd0 && status_of(k) !== wanted_of(k))
+        $fatal(1, "dma: status %h after a reset, expected %h", status_of(k), wanted_of(k));
+      for (int i = starts[k] - BYTES; i < starts[k] + sizes[k] + BYTES; i++)
+        if (memory.bytes[i] !== old[i] && memory.bytes[i] !== expected[i])
+          $fatal(1, "dma: byte %h is %h after a reset, expected %h or %h", i, memory.bytes[i],
+                 old[i], expected[i]);
+    end
+  endtask
   task automatic finish;
     int k;
     logic [31:0] wanted;
     k = finished % (1 << RING_LOG2);
-    case (kinds[k])
-      READ: wanted = 32'h8000_0100;
-      WRITE: wanted = 32'h8000_0200;
-      FETCH: wanted = 32'h8000_0000 | luxor_pkg::DONE_FETCH;
-      SOURCE, DESTINATION, LENGTH: wanted = 32'h8000_0000 | luxor_pkg::DONE_ADDRESS;
-      SLOT: wanted = 32'h8000_0000 | luxor_pkg::DONE_EMPTY_SLOT;
-      CUT: wanted = 32'h8000_0000 | luxor_pkg::DONE_CUT;
-      NO_DATA: wanted = 32'h8000_0000 | luxor_pkg::DONE_NO_DATA;
-      default: wanted = 32'h8000_0000;
-    endcase
+    wanted = wanted_of(k);
     // With a bad beat, the status cannot be written if it is in the same beat.
     if (kinds[k] == FETCH && LANES == 4) begin
       while (32'(finished) == head) read(A_HEAD, head);
@@ -394,16 +411,24 @@ module luxor_xts_dma_check #(
     stalls = 90;
     random_descriptors(DESCRIPTORS / 4);
     // A reset at any moment, by the register and by the wire. After the first the memory gets all
-    // that it was promised, and then nothing more.
+    // that it was promised, and then nothing more. The first is in the middle of a write burst, and
+    // the memory answers so late that the reset of the core ends before the bus is quiet.
     for (int turn = 0; turn < RESETS; turn++) begin
-      stalls = turn % 4 < 2 ? 70 : 20;
-      for (int d = 0; d < 4; d++) submit_random(d == 2 ? SLOT : OK);
-      repeat ($urandom % 800) @(negedge clk);
+      stalls = turn == 0 ? 90 : turn % 4 < 2 ? 70 : 20;
+      latency = turn == 0 ? 200 : 20;
+      zeroed = 0;
+      if (turn == 0) submit(OK, 12 * BYTES, 1, 0, 1'b0, 0);
+      for (int d = turn == 0 ? 1 : 0; d < 4; d++) submit_random(d == 2 ? SLOT : OK);
+      if (turn == 0)
+        while (memory.w_in - memory.w_out < 2 || memory.w_last[(memory.w_in-1)%4096])
+          @(negedge clk);
+      else repeat ($urandom % 800) @(negedge clk);
       if (turn % 2 == 0) begin
         write(A_CONTROL, 32'd2);
         head = 32'd8;
         while (head[3]) read(A_STATUS, head);
         if (!memory.empty()) $fatal(1, "dma: drained, but the bus is not quiet");
+        if (turn == 0 && zeroed == 0) $fatal(1, "dma: no reset in a write burst");
       end else begin
         rst = 1'b1;
         repeat (2) @(negedge clk);
@@ -415,6 +440,7 @@ module luxor_xts_dma_check #(
         @(negedge clk);
         if (!memory.empty()) $fatal(1, "dma: the bus is not quiet after a reset");
       end
+      check_left;
       for (int i = 0; i < 1 << 17; i++) memory.writable[i] = 1'b0;
       start;
       random_descriptors(2);
