@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The modes with the paper's kind of AES: by tables, "without AES-NI set of instructions". **Not
+//! The modes with AES by tables, since the paper's is "without AES-NI set of instructions". **Not
 //! constant-time.**
 //!
 //! With two threads, each message starts a second thread, as the paper's does, and hands it one

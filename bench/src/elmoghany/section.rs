@@ -67,10 +67,10 @@ const SLICES: &str = "\
     A slice has 4 LUTs of 6 inputs and 4 registers in a Virtex-5, and 2 LUTs of 4 inputs and 2 \
     registers in a Virtex-4. No open tool packs, places and routes these families. So the slices \
     of the rebuilt core and of Luxor's are a lower bound: the LUTs or the registers after \
-    synthesis by Yosys, whichever are more, divided by 4 or by 2. Packing makes it more. No clock \
-    was measured for them. Their Mbps per slice are what the bound gives with one block per cycle \
-    at the paper's own clock: an upper bound, which compares areas and nothing else. The paper \
-    does not say how many block RAMs it has, or name its devices.";
+    synthesis by Yosys, whichever are more, divided by 4 or by 2. It is a bound for the netlist of \
+    Yosys, which never puts two small functions into one LUT. No clock was measured for them. Their \
+    Mbps per slice are what the bound gives with one block per cycle at the paper's own clock: an upper bound, which compares areas and nothing else. The paper \
+    does not say how many block RAMs it has, or name its Virtex devices.";
 
 /// Returns the Gbps of one block per cycle.
 fn gbps(mhz: f64) -> f64 {
@@ -143,7 +143,7 @@ impl Report {
         let point = self.points.iter().find(|point| point.has_luxors_clock())?;
         let mhz = point.mhz?;
         let synthesis = format!(
-            "Luxor's recorded core takes {} LUTs of an ECP5 and runs at {mhz} MHz",
+            "Luxor's recorded core takes {} LUTs of an ECP5 and reaches {mhz} MHz by the tools' estimate",
             point.luts
         );
         let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
