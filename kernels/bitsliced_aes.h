@@ -6,7 +6,7 @@
 // blocks in the lanes of a vector:
 //
 //     LANES 1         a word has one column; a row is 4 words (PARTS), as GPUs want it
-//     LANES 4, 8, 16  a word is a vector of so many columns; a row is one such word, as CPUs want it
+//     LANES 4, 8, 16  a word is a vector of LANES columns; a row is one such word, as CPUs want it
 //
 // After `transpose`, word i of each part has bit i of all bytes: bit 8 r + v of a column is of row r
 // of the block in row v of blocks. A round is then a sequence of logical operations:

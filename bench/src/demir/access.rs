@@ -22,8 +22,8 @@ use crate::stats::Summary;
 const READ: f64 = 304.0;
 const WRITE: f64 = 314.0;
 
-/// Register writes with which a DMA engine is told of a packet and of the room for its answer: two
-/// addresses and two lengths, as AMD's AXI DMA wants them in its direct register mode (PG021).
+/// The register writes that start a DMA engine on a packet and its answer: two addresses and two
+/// lengths, in the direct register mode of AMD's AXI DMA (PG021).
 pub(super) const DMA_WRITES: f64 = 4.0;
 
 #[derive(Debug, Args)]

@@ -38,7 +38,7 @@ pub struct StreamWork<'a> {
 }
 
 impl StreamWork<'_> {
-    /// 64 KiB of pieces. CUDA copies so many bytes of ordinary memory without waiting for the stream
+    /// 64 KiB of pieces. CUDA copies up to 64 KiB of ordinary memory without waiting for the stream
     /// (CUDA C++ Programming Guide, "Concurrent execution between host and device").
     pub const MOST_PIECES: usize = (64 << 10) / size_of::<Piece>();
 }
