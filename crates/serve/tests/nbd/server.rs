@@ -393,6 +393,11 @@ fn a_thousand_clients_that_say_nothing_do_not_keep_another_out() {
     assert_eq!(running.client().read(0, 4), [7; 4]);
     running.end().unwrap();
     for client in &mut silent[500..] {
-        at_end(client);
+        // A server that has not read the half request yet ends the connection by a reset.
+        match client.read(&mut [0]) {
+            Ok(0) => (),
+            Err(e) if e.kind() == io::ErrorKind::ConnectionReset => (),
+            other => panic!("{other:?}"),
+        }
     }
 }
