@@ -213,7 +213,6 @@ const NAME: i32 = 29;
 /// The height below the bars, for the axis.
 const AXIS: u32 = 44;
 const MARGIN: u32 = 6;
-const MARGIN_RIGHT: u32 = 16;
 
 /// Placeholder colours that [`themed`] replaces.
 const INK: RGBColor = RGBColor(1, 1, 1);
@@ -263,10 +262,10 @@ fn draw_dots(unit: &str, bars: &[Bar]) -> Result<String, String> {
     ticks.retain(|&x| {
         // Its text must not reach beyond the picture.
         let share = (x / least).ln() / (room / least).ln();
-        let width = f64::from(WIDTH - MARGIN - MARGIN_RIGHT);
+        let width = f64::from(WIDTH - MARGIN - SIDE);
         let half = DIGIT * (tick(x).len() + 1) as f64 / 2.0;
         let at = share * width;
-        at + f64::from(MARGIN) >= half && width - at + f64::from(MARGIN_RIGHT) >= half
+        at + f64::from(MARGIN) >= half && width - at + f64::from(SIDE) >= half
     });
     let across = (least..room).log_scale().with_key_points(ticks);
     draw_slots(unit, bars, across, true)
@@ -275,7 +274,7 @@ fn draw_dots(unit: &str, bars: &[Bar]) -> Result<String, String> {
 /// Returns the share of the width that the longest value takes.
 fn room_for_values(bars: &[Bar]) -> f64 {
     let longest = bars.iter().map(|bar| value(bar.value).len()).max();
-    let width = f64::from(WIDTH - MARGIN - MARGIN_RIGHT);
+    let width = f64::from(WIDTH - MARGIN - SIDE);
     (longest.unwrap_or(0) as f64 * DIGIT + 26.0) / width
 }
 
@@ -290,7 +289,7 @@ where
     let draw = |area: &Area<'_>| {
         let mut chart = ChartBuilder::on(area)
             .margin(MARGIN)
-            .margin_right(MARGIN_RIGHT)
+            .margin_right(SIDE)
             .set_label_area_size(LabelAreaPosition::Bottom, AXIS)
             .build_cartesian_2d(across, 0..slots)?;
         let ends = chart.x_range();
@@ -599,6 +598,17 @@ mod tests {
             let svg = plot.svg().unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"));
         }
+    }
+
+    /// The axis ends just behind 1000.
+    #[test]
+    fn the_last_number_of_an_axis_is_whole() {
+        let svg = Plot::bars("", "ms", [Bar::new("one", Whose::Rival, 886.0)]);
+        let texts = texts(&svg.svg().unwrap());
+        let last = texts.iter().find(|text| text.2 == "1000").unwrap();
+        assert!(last.0 > 460.0, "{last:?}");
+        let end = last.0 + DIGIT * 4.0 / 2.0;
+        assert!(end <= f64::from(WIDTH), "{last:?}");
     }
 
     /// On a linear axis of this width, the first would be less than a pixel from the edge.
