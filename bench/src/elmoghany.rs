@@ -148,6 +148,7 @@ fn points(record: &Value) -> Option<Vec<Point>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::Whose;
 
     #[test]
     fn the_record_contains_both_designs_and_a_clock() {
@@ -198,5 +199,34 @@ mod tests {
             report.cycles.len(),
             if cfg!(feature = "fpga") { 3 } else { 0 }
         );
+    }
+
+    #[test]
+    fn numbers_for_the_papers_own_pipeline_are_shown_as_inferred() {
+        let cycles = ["paper", "shared"].map(|design| Cycles {
+            design,
+            per_unit: 64.0,
+            per_long_unit: 512.0,
+            request: 1.0,
+            mebibyte: 1.0,
+        });
+        let report = Report {
+            cycles: cycles.into(),
+            ..measure().unwrap()
+        };
+        let section = report.section();
+        section.assert_whole();
+        let said = section.conclusion.unwrap();
+        for part in [
+            "0.50 blocks per cycle in the paper's order",
+            "inferred from its text, encrypts 0.42 if its pipeline runs empty",
+            "0.59 if they follow at once",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let rows = section.tables.iter().flat_map(|table| &table.rows);
+        let inferred = rows.filter(|row| row.cells[0].starts_with("inferred"));
+        let whose: Vec<_> = inferred.map(|row| row.whose).collect();
+        assert_eq!(whose, [Whose::Derived; 2]);
     }
 }

@@ -17,6 +17,8 @@ pub(crate) enum Whose {
     Rival,
     /// A number as a paper printed it.
     Paper,
+    /// A number that is inferred or computed here from what a paper prints.
+    Derived,
     /// The limit of this machine.
     Limit,
 }
@@ -33,6 +35,7 @@ impl Whose {
             Self::Luxor => "luxor",
             Self::Rival => "rival",
             Self::Paper => "paper",
+            Self::Derived => "derived",
             Self::Limit => "limit",
         }
     }
@@ -107,7 +110,7 @@ impl Plot {
 
     /// Returns whether anything in the plot is from another program or from a paper.
     pub(crate) fn has_rival(&self) -> bool {
-        let is_rival = |whose| matches!(whose, Whose::Rival | Whose::Paper);
+        let is_rival = |whose| !matches!(whose, Whose::Luxor | Whose::Limit);
         match &self.shape {
             Shape::Bars { bars, .. } | Shape::Dots { bars, .. } => {
                 bars.iter().any(|bar| is_rival(bar.whose))
@@ -221,14 +224,29 @@ const LUXOR: RGBColor = RGBColor(1, 1, 3);
 const RIVAL: RGBColor = RGBColor(1, 1, 4);
 const PAPER: RGBColor = RGBColor(1, 1, 5);
 const LIMIT: RGBColor = RGBColor(1, 1, 6);
+const DERIVED: RGBColor = RGBColor(1, 1, 7);
 
-const THEME: [(RGBColor, &str); 6] = [
+const THEME: [(RGBColor, &str); 7] = [
     (INK, "currentColor"),
     (GRID, "var(--grid, #b8bec6)"),
     (LUXOR, "var(--luxor, #0b6bcb)"),
     (RIVAL, "var(--rival, #8a6d00)"),
     (PAPER, "var(--paper, #6b7480)"),
     (LIMIT, "var(--limit, #8a4fbf)"),
+    (DERIVED, "var(--paper, #6b7480)"),
+];
+
+/// What [`DERIVED`] becomes in shapes and in lines: they have the colour of the paper, but shapes are
+/// hollow and lines are dashed.
+const HOLLOW: [[&str; 2]; 2] = [
+    [
+        "fill=\"#010107\" stroke=\"none\"",
+        "fill=\"none\" stroke=\"#010105\" style=\"stroke-width: 2\"",
+    ],
+    [
+        "stroke=\"#010107\"",
+        "stroke=\"#010105\" stroke-dasharray=\"9 6\"",
+    ],
 ];
 
 fn colour(whose: Whose) -> RGBColor {
@@ -236,6 +254,7 @@ fn colour(whose: Whose) -> RGBColor {
         Whose::Luxor => LUXOR,
         Whose::Rival => RIVAL,
         Whose::Paper => PAPER,
+        Whose::Derived => DERIVED,
         Whose::Limit => LIMIT,
     }
 }
@@ -489,6 +508,9 @@ fn tick(value: f64) -> String {
 /// Inserts the page's colours and removes the fixed size.
 fn themed(svg: &str) -> String {
     let mut themed = svg.to_owned();
+    for [solid, hollow] in HOLLOW {
+        themed = themed.replace(solid, hollow);
+    }
     for (RGBColor(r, g, b), css) in THEME {
         themed = themed.replace(
             &format!("\"#{r:02X}{g:02X}{b:02X}\""),
@@ -653,6 +675,23 @@ mod tests {
                 "{y}: {tops:?}"
             );
         }
+    }
+
+    #[test]
+    fn derived_numbers_are_hollow_or_dashed() {
+        let both = [Whose::Paper, Whose::Derived];
+        let bars = || both.map(|whose| Bar::new(whose.name(), whose, 1.0));
+        for plot in [Plot::bars("", "s", bars()), Plot::dots("", "s", bars())] {
+            let svg = plot.svg().unwrap();
+            assert_eq!(svg.matches("fill=\"var(--paper, ").count(), 1, "{svg}");
+            let hollow = "fill=\"none\" stroke=\"var(--paper, ";
+            assert_eq!(svg.matches(hollow).count(), 1, "{svg}");
+        }
+        let lines = both.map(|whose| line(whose.name(), whose, &[(1.0, 1.0), (2.0, 2.0)]));
+        let svg = Plot::lines("", ["", ""], lines).svg().unwrap();
+        // In the legend and in the plot.
+        assert_eq!(svg.matches("stroke-dasharray").count(), 2, "{svg}");
+        assert!(!svg.contains("#01010"), "{svg}");
     }
 
     #[test]

@@ -16,8 +16,8 @@ const PAPER: Paper = Paper {
     reference: "M. Elmoghany, M. Diab, M. Kassem, M. Khairallah, O. El Shahat and W. Sharkasy: FPGA \
         Implementation of High Speed XTS-AES for Data Storage Devices. ICITST 2011.",
     claim: "An XTS-AES core with one pipelined AES, which encrypts first a data unit's tweak and \
-        then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4, 38.077 on a \
-        Virtex-5.",
+        then its data, produces a block per clock cycle: 24.42 Gbps on a Virtex-4 and 38.077 on a \
+        Virtex-5 by synthesis, and 19.56 on a Cyclone II, on which it was also verified.",
     rebuilt: "The paper's core, written again from its text, with S-boxes in block RAM and round \
         keys computed on the fly; its order of work in Luxor's core (TWEAK=PAPER); and Luxor's own \
         design, which encrypts the tweaks of later units in the meantime, and has AES-256, \
@@ -34,7 +34,8 @@ const COMPARABLE: &str = "\
     at one block per cycle, with Luxor's, which include the cycle of each unit's tweak. There is no clock \
     for the 7 series, Virtex-5 and Virtex-4, because no tool here routes them. AMD's core is C++ that its tools turned \
     into logic, with one key and one stream at a time, for a part that is not named. secworks' \
-    core is AES alone, with one block in 46 cycles. The numbers of both come from their authors.";
+    core is AES alone, with one block in 46 cycles. The areas and clocks of both come from their \
+    authors (AMD's clock from its 3.16 ns); their Gbps are computed here.";
 
 /// The name of Luxor's core with `TWEAK=PAPER`.
 const ORDER: &str = "the paper's order of work in Luxor's core";
@@ -45,11 +46,11 @@ type Schedule = (&'static str, fn(f64) -> f64);
 /// What follows from the paper's description of one data unit.
 const INFERRED: [Schedule; 2] = [
     (
-        "the paper's pipeline, if it runs empty between units",
+        "inferred: the paper's, empty between units",
         published::cycles,
     ),
     (
-        "the paper's pipeline, if units follow at once",
+        "inferred: the paper's, units follow at once",
         published::cycles_at_once,
     ),
 ];
@@ -57,7 +58,7 @@ const INFERRED: [Schedule; 2] = [
 const INFERENCE: &str = "\
     The paper's section IV.E describes one data unit: 22 cycles until its tweak is encrypted, then \
     a block per cycle, and 22 cycles until the last block has passed the pipeline. It does not say \
-    when the next unit begins, so both rows of the paper's pipeline are inferred. If the pipeline \
+    when the next unit begins, so both numbers for the paper's pipeline are inferred. If it \
     runs empty between units, each further unit takes 22 + n + 22 cycles for n blocks, as in \
     Luxor's core with TWEAK=PAPER. The paper's core, rebuilt, also lets the next number in right \
     behind the last block: 22 + n cycles. The bench of that core asserts both.";
@@ -68,7 +69,8 @@ const SLICES: &str = "\
     registers in a Virtex-4. No open tool packs, places and routes these families. So the slices \
     of the rebuilt core and of Luxor's are a lower bound: the LUTs or the registers after \
     synthesis by Yosys, whichever are more, divided by 4 or by 2. It is a bound for the netlist of \
-    Yosys, which never puts two small functions into one LUT. No clock was measured for them. Their \
+    Yosys, which never puts two small functions into one LUT, with S-boxes in LUTs as in block RAM. \
+    Xilinx's tools may need fewer. No clock was measured for them. Their \
     Mbps per slice are what the bound gives with one block per cycle at the paper's own clock: an upper bound, which compares areas and nothing else. The paper \
     does not say how many block RAMs it has, or name its Virtex devices.";
 
@@ -81,7 +83,7 @@ impl Report {
     pub(super) fn section(&self) -> Section {
         let plot = |at: usize, bytes: usize, of: fn(&Cycles) -> f64| {
             let paper = INFERRED.iter();
-            let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Paper, of(BLOCKS[at])));
+            let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Derived, of(BLOCKS[at])));
             let ours = self.cycles.iter();
             let ours = ours.map(|row| Bar::new(row.name(), row.whose(), of(row)));
             let caption = format!("Clock cycles per data unit of {bytes} bytes");
@@ -131,7 +133,7 @@ impl Report {
         let most = Bar::new("one block in every cycle", Whose::Limit, 1.0);
         let [short, _] = BLOCKS;
         let paper = INFERRED.iter();
-        let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Paper, short / of(short)));
+        let paper = paper.map(|(name, of)| Bar::new(*name, Whose::Derived, short / of(short)));
         let ours = self.cycles.iter();
         let ours = ours.map(|row| Bar::new(row.name(), row.whose(), row.rates()[0]));
         let caption = "Blocks per clock cycle, data units of 512 bytes";
@@ -148,14 +150,20 @@ impl Report {
         );
         let of = |name: &str| self.cycles.iter().find(|row| row.design == name);
         Some(match (of("paper"), of("shared")) {
-            (Some(paper), Some(shared)) => format!(
-                "With data units of 512 bytes, Luxor's core encrypts {:.2} blocks per cycle in the \
-                 paper's order of work and {:.2} in its own; {synthesis}, {:.2} Gbps with units of \
-                 4 KiB.",
-                paper.rates()[0],
-                shared.rates()[0],
-                shared.rates()[1] * gbps(mhz),
-            ),
+            (Some(paper), Some(shared)) => {
+                let [short, _] = BLOCKS;
+                let [empty, at_once] = INFERRED.map(|(_, of)| short / of(short));
+                format!(
+                    "With data units of 512 bytes, Luxor's core encrypts {:.2} blocks per cycle in \
+                     the paper's order of work and {:.2} in its own. The paper's own core, as \
+                     inferred from its text, encrypts {empty:.2} if its pipeline runs empty between \
+                     units, and {at_once:.2} if they follow at once. {synthesis}, {:.2} Gbps with \
+                     units of 4 KiB.",
+                    paper.rates()[0],
+                    shared.rates()[0],
+                    shared.rates()[1] * gbps(mhz),
+                )
+            }
             _ => format!("{synthesis}."),
         })
     }
@@ -173,7 +181,8 @@ impl Report {
             std::iter::once(paper).chain(ours.filter_map(Point::row_of_slices))
         });
         Table::new(
-            "Slices and Mbps per slice, after synthesis only",
+            "Slices and Mbps per slice. \u{2265} and \u{2264} are bounds for the netlist of Yosys, not \
+             for that of Xilinx's tools",
             "Core",
             [
                 "Family",
@@ -192,7 +201,8 @@ impl Report {
         let cores = self.points.iter().filter(|point| point.slices.is_none());
         let cores = cores.map(Point::row);
         Table::new(
-            "Luxor's record, and public cores by their authors' numbers",
+            "Luxor's record, and public cores by their authors' areas and clocks. Gbps are computed \
+             here: MHz x 0.128 x blocks per cycle, Luxor's in data units of 4 KiB",
             "Core",
             [
                 "Part",
@@ -200,7 +210,7 @@ impl Report {
                 "LUTs",
                 "Block RAMs",
                 "Registers",
-                "Gbps, units of 4 KiB",
+                "Gbps, computed",
             ],
             cores.chain(PUBLIC.iter().map(Public::row)),
         )
@@ -213,12 +223,12 @@ impl Report {
             let [short, long] = BLOCKS.map(|blocks| format!("{:.1}", of(blocks)));
             let [rate, long_rate] = BLOCKS.map(|blocks| format!("{:.3}", blocks / of(blocks)));
             let cells = [&short, &long, NOTHING, NOTHING, &rate, &long_rate, NOTHING];
-            Row::new(Whose::Paper, *name, cells)
+            Row::new(Whose::Derived, *name, cells)
         });
         let ours = self.cycles.iter().map(|row| row.row(clock));
         let all = paper.chain(ours);
         Table::new(
-            "Clock cycles, simulated in this run",
+            "Clock cycles: Luxor's core as simulated in this run, the paper's inferred from its text",
             "Core",
             [
                 "Unit of 512 B".to_owned(),
@@ -258,7 +268,7 @@ fn published() -> Vec<Table> {
                 "MHz",
                 "Logic elements",
                 "Gbps",
-                "Gbps of one block per cycle",
+                "Gbps of one block per cycle, computed here",
             ],
             [Row::new(Whose::Paper, "Elmoghany 2011", cells)],
         ),
