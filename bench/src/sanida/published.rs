@@ -57,6 +57,9 @@ pub(super) const THROUGHPUT: [[&str; 5]; 7] = [
 /// The abstract's gains of CTR over XTS in per cent, in the order of a table's columns.
 const GAINS: [&str; 6] = ["10.15", "10.09", "10.05", "10.11", "10.05", "10.02"];
 
+/// The conclusion's gains over other implementations in per cent, by mode.
+const OVER_OTHERS: [(&str, &str); 2] = [("XTS", "12.86"), ("CTR", "14.71")];
+
 /// Returns the milliseconds of a file, by its index, in a column.
 pub(super) fn milliseconds(table: &Table, file: usize, column: usize) -> f64 {
     table[file][column].parse().unwrap_or(f64::NAN)
@@ -65,6 +68,37 @@ pub(super) fn milliseconds(table: &Table, file: usize, column: usize) -> f64 {
 /// Returns the speed-up of CTR over XTS.
 pub(super) fn gain(file: usize, column: usize) -> f64 {
     milliseconds(&XTS, file, column) / milliseconds(&CTR, file, column)
+}
+
+/// Returns Table VI's throughputs of the paper and of the best other work in a mode, as printed.
+fn throughputs(mode: &str) -> Option<[&'static str; 2]> {
+    let rows = || THROUGHPUT.into_iter().filter(move |row| row[3] == mode);
+    let number = |text: &str| text.parse().unwrap_or(f64::NAN);
+    let others = rows().filter(|row| row[0] != "the paper");
+    let best = others.max_by(|a, b| number(a[4]).total_cmp(&number(b[4])))?;
+    let paper = rows().find(|row| row[0] == "the paper")?;
+    Some([paper[4], best[4]])
+}
+
+/// Derives the conclusion's gains from Table VI.
+pub(super) fn gains_over_others() -> String {
+    let ratios = OVER_OTHERS.into_iter().filter_map(|(mode, _)| {
+        let [paper, other] = throughputs(mode)?;
+        let ratio: f64 = paper.parse::<f64>().ok()? / other.parse::<f64>().ok()?;
+        let percent = ratio * 100.0 - 100.0;
+        Some(format!(
+            "{paper} / {other} = {ratio:.4} in {mode}, a gain of {percent:.2} %"
+        ))
+    });
+    let ratios: Vec<_> = ratios.collect();
+    let printed = OVER_OTHERS.map(|(mode, percent)| format!("{percent} % in {mode}"));
+    format!(
+        "The conclusion says that throughput is better than that of others by at least {}. By Table \
+         VI it is {}. So the gain in XTS is again a ratio with the decimal point shifted, and that \
+         in CTR is the paper's own throughput in Gbps.",
+        printed.join(" and "),
+        ratios.join(", and "),
+    )
 }
 
 /// Derives the abstract's gains from the tables.
@@ -81,8 +115,8 @@ pub(super) fn gains() -> String {
         "The abstract says that CTR is faster than XTS by \"over\" {} % in encryption with 128, 192 \
          and 256 bits, and by {} % in decryption. These are the ratios of the times for 8 MB in \
          Tables V and IV, with the decimal point shifted: in encryption {}. The gains by these \
-         tables are {} %. Figures 2 and 3 have no numbers; the paper's lines here are the ratios of \
-         all its files.",
+         tables are {} %. The text and the tables do not give the values of Figures 2 and 3; the \
+         dashed lines here are computed from Tables IV and V.",
         GAINS[..3].join(", "),
         GAINS[3..].join(", "),
         ratios.join(", "),
@@ -115,6 +149,24 @@ mod tests {
             "1.0086",
             "1.0048",
             "1.45, 0.86, 0.48, 1.11, 0.48, 0.16 %",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_conclusions_gains_are_a_shifted_ratio_and_a_throughput() {
+        let [(_, xts), (_, ctr)] = OVER_OTHERS;
+        let [paper, other] = throughputs("XTS")
+            .unwrap()
+            .map(|text| text.parse::<f64>().unwrap());
+        assert_eq!(format!("{:.2}", paper / other * 10.0), xts);
+        assert_eq!(throughputs("CTR").unwrap()[0], ctr);
+        let said = gains_over_others();
+        for part in [
+            "12.86 % in XTS and 14.71 % in CTR",
+            "12.53 / 9.74 = 1.2864 in XTS, a gain of 28.64 %",
+            "14.71 / 12.50 = 1.1768 in CTR, a gain of 17.68 %",
         ] {
             assert!(said.contains(part), "{said}");
         }
