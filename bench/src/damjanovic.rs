@@ -119,7 +119,7 @@ struct Array {
     rows: Vec<FormTimes>,
 }
 
-#[derive(Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 struct FormTimes {
     /// The engine or a rival.
     contestant: String,

@@ -123,6 +123,12 @@ impl Published {
         let rows = self.rows.iter();
         rows.map(|(what, figures)| (*what, figures.split(' ').collect()))
     }
+
+    /// Returns the speed-up of two chains over serial OFB, for a length by its index.
+    pub(super) fn speed_up(&self, place: usize) -> Option<&'static str> {
+        let (_, figures) = self.rows[2];
+        figures.split(' ').nth(place)
+    }
 }
 
 #[cfg(test)]

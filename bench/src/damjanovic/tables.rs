@@ -2,9 +2,10 @@
 //! The modes with AES by tables, since the paper's is "without AES-NI set of instructions". **Not
 //! constant-time.**
 //!
-//! With two threads, each message starts a second thread, as the paper's does, and hands it one
-//! array at a time. As in the engine, a thread that waits polls and yields the core: a thread that
-//! sleeps takes longer to wake than a chain takes for a short array.
+//! The paper hands both chains of each array to threads of Java's `newCachedThreadPool`, and waits
+//! until both have ended. Here each message starts a second thread, and hands it one array at a
+//! time. As in the engine, a thread that waits polls and yields the core: a thread that sleeps takes
+//! longer to wake than a chain takes for a short array.
 
 use std::{
     hint, slice,
