@@ -82,6 +82,23 @@ impl AccessCosts {
         })
     }
 
+    /// Says where the parts of a driver's cost come from: they are of different machines.
+    pub(super) fn sources(&self) -> String {
+        format!(
+            "accesses counted in the simulation, at {} register times, with {}",
+            if self.accesses_are_recorded {
+                "a Zynq UltraScale+'s"
+            } else {
+                "the given"
+            },
+            if self.interrupt_is_measured {
+                "this machine's time to wake a thread"
+            } else {
+                "the given time of an interrupt"
+            },
+        )
+    }
+
     /// Returns the nanoseconds for what a driver does.
     pub(super) fn nanoseconds(&self, counts: &Counts) -> f64 {
         counts.reads * self.read
@@ -141,6 +158,8 @@ mod tests {
         };
         // Two reads, three writes, four for the DMA, and the interrupt.
         assert_eq!(costs.nanoseconds(&counts), 5270.0);
+        let from = "at the given register times, with the given time of an interrupt";
+        assert!(costs.sources().ends_with(from), "{}", costs.sources());
     }
 
     #[test]

@@ -50,8 +50,8 @@ const PAPER: Paper = Paper {
 };
 
 /// Why Figures 4 and 5 show Luxor alone.
-const NO_NUMBERS: &str =
-    "The paper's chart has no numbers, and no other program takes such requests.";
+const NO_NUMBERS: &str = "The paper's text and tables do not give the values of this figure, and no \
+    other program takes such requests.";
 
 impl Report {
     pub(super) fn section(&self) -> Section {
@@ -88,8 +88,8 @@ impl Report {
             text += &study.about();
         }
         text + "The paper's seconds are for 50 MB on a SAMA5D3 with its co-processor for ECB-AES-128. \
-                Its Figures 4 and 5 are charts without numbers. According to its text on Figure 4, \
-                MD5 takes the same short time in both cases, decryption takes most of the time, and \
+                Its text and tables do not give the values of its Figures 4 and 5. According to \
+                the text on Figure 4, MD5 takes the same short time in both cases, decryption takes most of the time, and \
                 the time for reading and the rest is almost halved. In Figure 5, the mixed \
                 configuration with 4 KiB is slightly slower in encryption and slightly faster in \
                 decryption than the XTS co-processor with 512 B, and all others are slower."
@@ -300,21 +300,28 @@ impl Study {
         };
         let [encrypting, decrypting] = printed_gains();
         let mut text = format!(
-            "With {} to set up a request and {} MHz, Luxor's core for ECB and the CPU encrypt {:.0} MB \
-             in {}",
+            "With {} to set up a request ({}) and {} MHz, Luxor's core for ECB and the CPU encrypt \
+             {:.0} MB in {}",
             setup(Setup::Given),
+            if self.cost.setup_is_the_papers {
+                "from the paper's tables"
+            } else {
+                "given by --setup"
+            },
             self.cost.clock_mhz,
             self.bytes as f64 / 1e6,
             part(Setup::Given)?,
         );
-        if let Some(part) = part(Setup::Driver) {
+        if let Some((part, access)) = part(Setup::Driver).zip(self.cost.access) {
             let setup = setup(Setup::Driver);
-            text += &format!("; with the {setup} of the core's own driver in {part}");
+            let from = access.sources();
+            text += &format!("; with the {setup} of the core's own driver ({from}) in {part}");
         }
-        text += &format!(
-            ". This is computed from cycles: almost only set-up is left, so that the gain can reach 8. The \
-             paper measured {encrypting:.2} times ({decrypting:.2})."
-        );
+        text += ". This is computed from cycles: almost only set-up is left, so that the gain can reach 8.";
+        if self.cost.clock_is_recorded {
+            text += " Decryption is computed at the clock of the build for encryption.";
+        }
+        text += &format!(" The paper measured {encrypting:.2} times ({decrypting:.2}).");
         Some(text)
     }
 
@@ -359,7 +366,9 @@ impl Cost {
             self.setup_from(),
             if self.setup_is_the_papers {
                 " (the difference between the columns' times for the cipher, and for the tweaks, \
-                 divided by the difference between their numbers of requests)"
+                 divided by the difference between their numbers of requests; this takes the \
+                 paper's \"tweak computation\" to include the encryption of the numbers by the \
+                 co-processor, which the paper does not say)"
             } else {
                 ""
             },
@@ -736,9 +745,16 @@ mod tests {
         let times =
             "in 3.00 s with requests of 512 bytes and in 0.38 s with those of 4 KiB, 8.00 times";
         assert!(said.contains(times), "{said}");
-        let times =
-            "with the 6.0 \u{b5}s of the core's own driver in 1.50 s with requests of 512 bytes";
-        assert!(said.contains(times), "{said}");
+        for part in [
+            "30.0 \u{b5}s to set up a request (from the paper's tables)",
+            "with the 6.0 \u{b5}s of the core's own driver (accesses counted in the simulation, at a \
+             Zynq UltraScale+'s register times, with this machine's time to wake a thread) in 1.50 s",
+            "Decryption is computed at the clock of the build for encryption",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        let assumed = "\"tweak computation\" to include the encryption of the numbers";
+        assert!(section.about.contains(assumed), "{}", section.about);
         assert!(section.about.contains("36 pairs"), "{}", section.about);
         let left = "Figure 5 with 512 MiB";
         let said = section.absent.iter().any(|text| text.starts_with(left));
