@@ -175,6 +175,11 @@ mod tests {
         let text = crate::terminal::text(&report.section());
         assert!(text.contains("26.16") && !text.contains("26.26"), "{text}");
         assert!(text.contains("6128") && text.contains("297.5"), "{text}");
+        // The points of the paper's families were recorded later.
+        for point in &report.points {
+            let date = format!("{} at commit", point.date);
+            assert!(text.contains(&date), "{text}");
+        }
         for point in &report.points {
             let room = match point.part.as_str() {
                 "Virtex-5" => 4.0,

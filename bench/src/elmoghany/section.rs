@@ -93,13 +93,16 @@ impl Report {
             plot(0, 512, |row| row.per_unit),
             plot(1, 4096, |row| row.per_long_unit),
         ];
-        let recorded = self.points.first().map(|point| {
-            format!(
-                "Recorded {} at commit {} with {}.",
-                point.date,
-                point.commit.get(..7).unwrap_or(&point.commit),
-                point.tools
-            )
+        let recorded = self.points.first().map(|first| {
+            let points = self.points.iter();
+            let mut when: Vec<_> = points
+                .map(|point| {
+                    let commit = point.commit.get(..7).unwrap_or(&point.commit);
+                    format!("{} at commit {commit}", point.date)
+                })
+                .collect();
+            when.dedup();
+            format!("Recorded {} with {}.", when.join(" and "), first.tools)
         });
         let simulated = !self.cycles.is_empty();
         let requests = simulated.then(|| {
