@@ -7,9 +7,9 @@
 //! meanwhile. A queue uses one key at a time, so [`SLOTS`] queues can work at once. When a dropped
 //! key leaves a slot, the slot is overwritten before it is free.
 //!
-//! Nothing waits for work on a caller's stream. Such a use of a slot ends when an event is complete,
-//! which is looked at when another use begins. A key that is dropped waits for its events, so that
-//! its slot is overwritten then and not at some later call.
+//! A use on a caller's stream ends when an event is complete, which is looked at when another use
+//! begins. A call waits for such an event only if all slots are in use. A key that is dropped waits
+//! for its events, so that its slot is overwritten then and not at some later call.
 
 #![allow(unsafe_code, reason = "device memory is given by address")]
 
@@ -61,14 +61,24 @@ struct State {
     clock: u64,
     /// Pinned, so that no copy of a key stays behind in the driver's own buffers.
     staging: Pinned,
-    /// The uses on callers' streams that had not ended when last looked at, the oldest first.
-    on_streams: VecDeque<UseOnStream>,
+    /// The uses on callers' streams that had not ended when last looked at, the oldest first. A
+    /// thread that waits for one keeps its event alive.
+    on_streams: VecDeque<Arc<UseOnStream>>,
 }
 
 struct UseOnStream {
+    service: Arc<Service>,
     slot: usize,
     /// Complete when the use ends.
     event: usize,
+}
+
+/// The uses to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// From the oldest to the first that has not ended.
+    Oldest,
+    All,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -103,7 +113,7 @@ impl Slots {
     /// Returns the ID of a new key. Puts the key into a slot if one is free.
     pub(crate) fn add(&self, words: &KeyWords) -> Result<KeyId, DeviceError> {
         let mut state = lock(&self.state);
-        self.end_complete_uses(&mut state)?;
+        self.end_complete_uses(&mut state, Look::Oldest)?;
         let key = KeyId::new();
         let free = |place: &Place| place.key.is_none() && place.users == 0 && !place.bad;
         if let Some(slot) = state.places.iter().position(free) {
@@ -112,31 +122,31 @@ impl Slots {
         Ok(key)
     }
 
-    /// Returns the slot of the key, which keeps it until [`Slots::release`].
+    /// Returns the slot of the key, which keeps it until [`Slots::release`]. Waits for the oldest
+    /// use on a caller's stream if all slots are in use.
     pub(crate) fn acquire(&self, key: KeyId, words: &KeyWords) -> Result<usize, DeviceError> {
         let mut state = lock(&self.state);
-        self.end_complete_uses(&mut state)?;
-        let slot = match state.places.iter().position(|p| p.key == Some(key)) {
-            Some(slot) => slot,
-            None => {
-                let slot = loop {
-                    let idle = state.places.iter().enumerate();
-                    let idle = idle.filter(|(_, place)| place.users == 0 && !place.bad);
-                    // Prefer free slots, then the least recently used one.
-                    let oldest = idle.min_by_key(|(_, place)| (place.key.is_some(), place.used));
-                    if let Some((slot, _)) = oldest {
-                        break slot;
-                    }
-                    let Some(first) = state.on_streams.pop_front() else {
-                        let message = format!("all {SLOTS} key slots are in use");
-                        return Err(DeviceError::OutOfMemory { message });
-                    };
-                    self.wait_for(&first);
-                    self.end(&mut state, first.slot);
-                };
-                self.put(&mut state, slot, key, words)?;
-                slot
+        self.end_complete_uses(&mut state, Look::Oldest)?;
+        let slot = loop {
+            if let Some(slot) = state.slot_of(key) {
+                break slot;
             }
+            if state.idle().is_none() {
+                self.end_complete_uses(&mut state, Look::All)?;
+            }
+            if let Some(slot) = state.idle() {
+                self.put(&mut state, slot, key, words)?;
+                break slot;
+            }
+            let Some(oldest) = state.on_streams.front().cloned() else {
+                let message = format!("all {SLOTS} key slots are in use");
+                return Err(DeviceError::OutOfMemory { message });
+            };
+            // Others may use the slots meanwhile.
+            drop(state);
+            oldest.wait();
+            state = lock(&self.state);
+            self.end_use(&mut state, &oldest);
         };
         state.clock += 1;
         let used = state.clock;
@@ -154,67 +164,60 @@ impl Slots {
     /// Undoes one [`Slots::acquire`] when `event`, which belongs to the slots from now on, is
     /// complete.
     pub(crate) fn release_after(&self, slot: usize, event: usize) {
-        let mut state = lock(&self.state);
-        state.on_streams.push_back(UseOnStream { slot, event });
+        let of = Arc::new(UseOnStream {
+            service: Arc::clone(&self.service),
+            slot,
+            event,
+        });
+        lock(&self.state).on_streams.push_back(of);
     }
 
     /// Overwrites the key's slot, if it has one, as soon as no queue uses it. Waits for the uses on
     /// callers' streams.
     pub(crate) fn remove(&self, key: KeyId) {
         let mut state = lock(&self.state);
-        let Some(slot) = state.places.iter().position(|p| p.key == Some(key)) else {
-            return;
-        };
-        let (own, others) = mem::take(&mut state.on_streams)
-            .into_iter()
-            .partition(|of| of.slot == slot);
-        let own: VecDeque<UseOnStream> = own;
-        state.on_streams = others;
-        // The uses still count, so the slot stays while other calls proceed.
-        drop(state);
-        for of in &own {
-            self.wait_for(of);
-        }
-        let mut state = lock(&self.state);
-        let place = &mut state.places[slot];
-        place.key = None;
-        if own.is_empty() && place.users == 0 {
-            self.wipe(&mut state, slot);
-        }
-        for of in own {
-            self.end(&mut state, of.slot);
+        while let Some(slot) = state.slot_of(key) {
+            let own = state.on_streams.iter().find(|of| of.slot == slot).cloned();
+            let Some(own) = own else {
+                let place = &mut state.places[slot];
+                place.key = None;
+                if place.users == 0 {
+                    self.wipe(&mut state, slot);
+                }
+                return;
+            };
+            // The use still counts, so the slot stays while other calls proceed.
+            drop(state);
+            own.wait();
+            state = lock(&self.state);
+            self.end_use(&mut state, &own);
         }
     }
 
-    /// Ends the oldest uses on callers' streams whose events are complete.
-    fn end_complete_uses(&self, state: &mut State) -> Result<(), DeviceError> {
-        let gpu = self.service.gpu();
-        while let Some(first) = state.on_streams.front() {
-            // SAFETY: the event is from `create_event` and still exists.
-            let complete = gpu
-                .enter()
-                .and_then(|()| unsafe { gpu.driver.is_complete(first.event) });
-            if !complete.map_err(|failure| device_error(&failure))? {
+    /// Ends uses on callers' streams whose events are complete.
+    fn end_complete_uses(&self, state: &mut State, look: Look) -> Result<(), DeviceError> {
+        let mut at = 0;
+        while let Some(of) = state.on_streams.get(at) {
+            if of.is_complete()? {
+                let of = Arc::clone(of);
+                self.end_use(state, &of);
+            } else if look == Look::All {
+                at += 1;
+            } else {
                 break;
             }
-            let UseOnStream { slot, event } = state.on_streams.pop_front().expect("it is there");
-            // SAFETY: nothing uses the event any more.
-            unsafe { gpu.driver.destroy_event(event) };
-            self.end(state, slot);
         }
         Ok(())
     }
 
-    /// Waits for the end of a use on a caller's stream, and destroys its event.
-    fn wait_for(&self, of: &UseOnStream) {
-        let gpu = self.service.gpu();
-        if gpu.enter().is_ok() {
-            // If waiting fails, the context is lost, and no kernel of it runs any more.
-            // SAFETY: the event is from `create_event`, and nothing else destroys it.
-            unsafe {
-                let _ = gpu.driver.wait_for(of.event);
-                gpu.driver.destroy_event(of.event);
-            }
+    /// Ends a use on a caller's stream, unless another thread has done so.
+    fn end_use(&self, state: &mut State, of: &Arc<UseOnStream>) {
+        let at = state
+            .on_streams
+            .iter()
+            .position(|other| Arc::ptr_eq(other, of));
+        if at.and_then(|at| state.on_streams.remove(at)).is_some() {
+            self.end(state, of.slot);
         }
     }
 
@@ -276,13 +279,56 @@ impl Slots {
     }
 }
 
+impl State {
+    fn slot_of(&self, key: KeyId) -> Option<usize> {
+        self.places.iter().position(|place| place.key == Some(key))
+    }
+
+    /// Returns a slot that nothing uses: a free one, or else the least recently used one.
+    fn idle(&self) -> Option<usize> {
+        let idle = self.places.iter().enumerate();
+        let idle = idle.filter(|(_, place)| place.users == 0 && !place.bad);
+        let oldest = idle.min_by_key(|(_, place)| (place.key.is_some(), place.used));
+        oldest.map(|(slot, _)| slot)
+    }
+}
+
+impl UseOnStream {
+    fn is_complete(&self) -> Result<bool, DeviceError> {
+        let gpu = self.service.gpu();
+        let complete = gpu.enter().and_then(|()| {
+            // SAFETY: the event is from `create_event` and still exists.
+            unsafe { gpu.driver.is_complete(self.event) }
+        });
+        complete.map_err(|failure| device_error(&failure))
+    }
+
+    /// Waits for the end of the use.
+    fn wait(&self) {
+        let gpu = self.service.gpu();
+        if gpu.enter().is_ok() {
+            // If waiting fails, the context is lost, and no kernel of it runs any more.
+            // SAFETY: the event is from `create_event` and still exists.
+            let _ = unsafe { gpu.driver.wait_for(self.event) };
+        }
+    }
+}
+
+impl Drop for UseOnStream {
+    fn drop(&mut self) {
+        let gpu = self.service.gpu();
+        if gpu.enter().is_ok() {
+            // SAFETY: the event is from `create_event`, and nothing uses it any more.
+            unsafe { gpu.driver.destroy_event(self.event) };
+        }
+    }
+}
+
 impl Drop for Slots {
     fn drop(&mut self) {
         // The keys are gone, and each waited for its uses. Only a lost device leaves some.
-        let state = self.state.get_mut();
-        let state = state.unwrap_or_else(std::sync::PoisonError::into_inner);
-        for of in mem::take(&mut state.on_streams) {
-            self.wait_for(&of);
+        for of in &lock(&self.state).on_streams {
+            of.wait();
         }
     }
 }

@@ -128,7 +128,8 @@ impl<D: StreamDevice> GpuKey<D> {
     /// `input_at` and `output_at` of the runs count from the beginning of `input` and `output`, which
     /// may be the same memory. Otherwise as [`GpuKey::crypt_resident`].
     ///
-    /// Dropping the key waits for the work.
+    /// With more keys at work than the device has places for (64 with CUDA), a call waits for the
+    /// oldest work first. Dropping the key waits for its work.
     ///
     /// # Errors
     /// [`ResidentError`]. After an error of the device the contents of the output are undefined. What

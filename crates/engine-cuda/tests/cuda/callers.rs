@@ -227,6 +227,31 @@ fn more_keys_than_slots_wait_for_the_oldest_work() {
     assert!(double.keys().iter().all(|&byte| byte == 0));
 }
 
+/// The first work has not ended, but that of 63 other keys has.
+#[test]
+fn work_that_has_ended_makes_room_behind_work_that_has_not() {
+    const OTHER: CallersStream<'_> = CallersStream {
+        stream: STREAM + 1,
+        after: &[],
+    };
+    let fixture = Fixture::new();
+    let held = fixture.filled(1, &plaintext());
+    let memories: Vec<_> = (1..70).map(|_| fixture.filled(1, &plaintext())).collect();
+    let keys: Vec<_> = (0..70).map(|seed| load(&fixture.backend, seed)).collect();
+    fixture.double.hold(STREAM);
+    encrypt(&keys[0], (held, held), ON).unwrap();
+    let before = fixture.double.state().calls.len();
+    for (key, &memory) in keys[1..].iter().zip(&memories) {
+        encrypt(key, (memory, memory), OTHER).unwrap();
+    }
+    assert!(!fixture.double.state().calls[before..].contains(&"cuEventSynchronize"));
+    for (seed, &memory) in (1..).zip(&memories) {
+        assert!(fixture.bytes(memory) == ciphertext(seed), "key {seed}");
+    }
+    fixture.double.run_held(STREAM);
+    assert!(fixture.bytes(held) == ciphertext(0));
+}
+
 #[test]
 fn the_work_follows_other_streams_of_the_caller() {
     let fixture = Fixture::new();
