@@ -24,7 +24,9 @@ const NAME: &CStr = c"dltensor";
 const NAME_WITH_VERSION: &CStr = c"dltensor_versioned";
 /// The newest version that this module knows. Others of the same major version have the same form.
 const VERSION: (u32, u32) = (1, 0);
+/// The flags of a tensor that must not be written to, and of a copy, where what is written is lost.
 const READ_ONLY: u64 = 1;
+const IS_COPIED: u64 = 2;
 
 #[repr(C)]
 struct DlTensor {
@@ -104,14 +106,22 @@ unsafe fn in_capsule(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
         }
         // SAFETY: the version has this form.
         let versioned = unsafe { &*versioned.cast::<Versioned>() };
-        (&versioned.tensor, versioned.flags & READ_ONLY != 0)
+        (
+            &versioned.tensor,
+            versioned.flags & (READ_ONLY | IS_COPIED) != 0,
+        )
     } else {
         let message = "__dlpack__ returned no tensor of DLPack";
         return Err(PyTypeError::new_err(message));
     };
-    let len = (usize::from(tensor.bits) * usize::from(tensor.lanes)).div_ceil(8);
+    let bits = usize::from(tensor.bits) * usize::from(tensor.lanes);
+    if bits % 8 != 0 {
+        // Several elements may share a byte.
+        let message = format!("the tensor has elements of {bits} bits: pass whole bytes");
+        return Err(PyBufferError::new_err(message));
+    }
     let len = tensor
-        .contiguous(len)
+        .contiguous(bits / 8)
         .ok_or_else(|| PyBufferError::new_err("the tensor is not contiguous: copy it first"))?;
     Ok(Tensor {
         _owner: capsule.clone().unbind(),

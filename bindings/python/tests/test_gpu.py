@@ -324,6 +324,9 @@ def refused() -> Iterator[tuple[str, type[Exception], dict[str, Any]]]:
     yield "not contiguous", BufferError, {"tensor": Array(one, shape=(-1,))}
     yield "read-only", BufferError, {"tensor": Array(one, flags=1)}
     yield "read-only", BufferError, {"tensor": Array(one), "out": Array(bytes(2048), flags=1)}
+    # Written bytes are lost in a copy, which has flag 2.
+    yield "read-only", BufferError, {"tensor": Array(one), "out": Array(bytes(2048), flags=2)}
+    yield "elements of 4 bits", BufferError, {"tensor": Array(one, bits=4)}
     yield "no tensor", TypeError, {"tensor": Array(one, name=b"used_dltensor")}
     yield "version 2.0", BufferError, {"tensor": Array(one, version=(2, 0))}
     yield "multiple of 16, not 17", ValueError, {"tensor": Array(bytes(34)), "unit": 17}
