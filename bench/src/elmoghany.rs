@@ -164,6 +164,7 @@ mod tests {
                 "ecp5-aes128-enc",
                 "xc7-aes128-enc",
                 "xc7-aes128-paper",
+                "ecp5-elmoghany",
                 "xc5v-aes128-enc",
                 "xc5v-elmoghany",
                 "xc5v-elmoghany-luts",
