@@ -5,7 +5,9 @@
 //         comes. The caller makes sure that at most 16 are pushed whose ends were not popped.
 // in_*    The packets. A beat without bytes is not written; it can only be the last of its packet.
 // req_*   Bursts. Each ends at its packet's end or at a multiple of 2^BURST_LOG2 beats, so none
-//         crosses a multiple of 4 KiB. A burst is asked for when all its beats are in the buffer.
+//         crosses a multiple of 4 KiB. A burst is asked for when all its beats are in the buffer. At
+//         most 15 are without an answer: `tags` and `answers` have a 16th place for an end of a packet
+//         that is no burst, because it can follow a burst before that is counted.
 // beat_*  Their beats, in order.
 // ack_*   The responses to the bursts, in order. They cannot wait.
 // end_*   For each packet whose bursts were all answered: whether an answer was an error.
@@ -193,7 +195,8 @@ module dma_writer #(
   wire error = error_reg || (answer_error && !tag_empty);
   always_ff @(posedge clk) begin
     open_reg <= open_reg + (BURSTS_LOG2 + 1)'(burst_pop) - (BURSTS_LOG2 + 1)'(settles);
-    // One more burst can come before this is seen.
+    // An end without a burst can come before this is seen. After a burst, the next one takes two
+    // cycles.
     room_reg <= open_reg < (BURSTS_LOG2 + 1)'((1 << BURSTS_LOG2) - 1);
     if (settles) error_reg <= error && !tag_final;
     if (rst) begin

@@ -82,7 +82,8 @@
 // BURST_LOG2             the longest burst of data has 2^BURST_LOG2 beats: 2 to 256, and at most
 //                        4 KiB. Bursts end at multiples of their longest size
 // BUFFER_LOG2            each of the two buffers for data has 2^BUFFER_LOG2 beats, at least two
-//                        bursts. That many beats, less a burst, are read ahead, in up to 16 bursts
+//                        bursts. That many beats, less a burst, are read ahead, in up to 16 bursts. Up
+//                        to 15 bursts are written and not acknowledged
 // CACHE, PROT            ARCACHE and AWCACHE, ARPROT and AWPROT
 //
 // AXI4: m_axi has ID 0 for data and ID 1 for descriptors and statuses, so reads of the two may be

@@ -9,8 +9,10 @@
 // Each ID has its order, and the two IDs are independent: beats of reads are interleaved at random,
 // and answers overtake each other. Write data may come before their address. A burst is written
 // when its answer is given, so that what was not acknowledged cannot be read. `stalls` is the
-// percentage of cycles in which a channel waits. Each answer takes at least `latency` cycles.
-// `bad` beats answer with an error, and are not written.
+// percentage of cycles in which a channel waits. Each answer takes at least `latency` cycles. `held`
+// holds something back while a bit is 1: bit 0 the beats of reads of data (ID 0), bit 1 the beats of all
+// writes, bits 2 and 3 the answers to writes of ID 0 and 1. `bad` beats answer with an error, and are
+// not written.
 `default_nettype none
 
 module axi_memory #(
@@ -22,6 +24,7 @@ module axi_memory #(
     input  wire                 rst,
     input  wire [         31:0] stalls,
     input  wire [         31:0] latency,
+    input  wire [          3:0] held,
     input  wire                 awid,
     input  wire [         63:0] awaddr,
     input  wire [          7:0] awlen,
@@ -113,7 +116,8 @@ module axi_memory #(
   int r_len[0:2*BURSTS-1], r_time[0:2*BURSTS-1];
   int r_in[0:1], r_out[0:1], r_sent[0:1];
   function automatic logic r_ready(input int id);
-    r_ready = r_out[id] < r_in[id] && now - r_time[id*BURSTS+r_out[id]%BURSTS] >= latency;
+    r_ready = r_out[id] < r_in[id] && !(held[0] && id == 0)
+        && now - r_time[id*BURSTS+r_out[id]%BURSTS] >= latency;
   endfunction
   int r, r_at;
   always @(posedge clk) begin
@@ -176,13 +180,14 @@ module axi_memory #(
   // When the first and the last beat of data came since `written` was set to 0.
   int written = 0, first_write, last_write;
   function automatic logic b_ready(input int id);
-    b_ready = b_out[id] < b_in[id] && now - b_time[id*BURSTS+b_out[id]%BURSTS] >= latency;
+    b_ready = b_out[id] < b_in[id] && !held[2+id]
+        && now - b_time[id*BURSTS+b_out[id]%BURSTS] >= latency;
   endfunction
   int b, q, w_at;
   logic failed;
   always @(posedge clk) begin
     awready <= !waits() && a_in - a_out < BURSTS / 2;
-    wready  <= !waits() && w_in - w_out < BEATS / 4;
+    wready  <= !waits() && !held[1] && w_in - w_out < BEATS / 4;
     if (awvalid && awready && !rst) begin
       check_burst(awaddr, awlen, awsize, awburst);
       a_addr[a_in%BURSTS] = awaddr;

@@ -4,7 +4,8 @@
 // with units of 4 KiB, from the first beat that is written to the last. Then random descriptors
 // with and without stalls: both directions, both key sizes, units of any length, and each kind of
 // failure that the master knows. A status is looked for in memory, as software would, and the data
-// must be right as soon as it is there. Then resets at any moment.
+// must be right as soon as it is there. A memory that holds back reads or writes makes each queue of
+// the master full. Then resets at any moment.
 // This bench runs only on Icarus, because Verilator has no X. A cocotb test runs this top on
 // Verilator.
 `default_nettype none
@@ -53,11 +54,12 @@ module luxor_xts_dma_check #(
 
   localparam int BYTES = 16 * LANES;
   localparam logic [63:0] BASE = 64'hfedc_ba98_7654_0000;
-  localparam int RING_LOG2 = 2;
+  localparam int RING_LOG2 = 2, LONG_RING_LOG2 = 5;
   localparam int RING = 'h0f80;  // a ring that crosses 4 KiB
   localparam int SOURCES = 'h2000;
-  localparam int DESTINATIONS = 'ha000;
-  localparam int SPACE = 'h1f00;  // of each of the descriptors that are under way
+  localparam int DESTINATIONS = 'he000;
+  // The places of the ring, and the space for the data of each.
+  int places, space;
 
   localparam int A_CONTROL = 'h00c, A_STATUS = 'h010, A_IRQ_ENABLE = 'h014, A_IRQ_STATUS = 'h018;
   localparam int A_TAIL = 'h020, A_HEAD = 'h024, A_KEY_COMMAND = 'h030, A_KEY_STATUS = 'h034;
@@ -96,10 +98,12 @@ module luxor_xts_dma_check #(
 
   int stalls = 0;
   int latency = 0;
+  logic [3:0] held = 4'b0000;
   axi_memory #(
       .LANES(LANES), .SIZE_LOG2(17), .BASE(BASE)
   ) memory (
-      .clk, .rst, .stalls(stalls), .latency(latency), .awid(m_axi_awid), .awaddr(m_axi_awaddr),
+      .clk, .rst, .stalls(stalls), .latency(latency), .held(held),
+      .awid(m_axi_awid), .awaddr(m_axi_awaddr),
       .awlen(m_axi_awlen), .awsize(m_axi_awsize), .awburst(m_axi_awburst),
       .awvalid(m_axi_awvalid), .awready(m_axi_awready), .wdata(m_axi_wdata), .wstrb(m_axi_wstrb),
       .wlast(m_axi_wlast), .wvalid(m_axi_wvalid), .wready(m_axi_wready), .bid(m_axi_bid),
@@ -181,11 +185,17 @@ module luxor_xts_dma_check #(
       if (status != 0) $fatal(1, "dma: KEY_STATUS is %h", status);
     end
   endtask
+  // The ring cannot be changed while ENABLE is 1 or a descriptor is under way.
+  task automatic use_ring(input int log2, input int bytes);
+    write(A_CONTROL, 32'd0);
+    write(A_RING + 8, log2);
+    places = 1 << log2;
+    space  = bytes;
+  endtask
   task automatic start;
-    logic [31:0] status;
     write(A_RING, BASE[31:0] + RING);
     write(A_RING + 4, BASE[63:32]);
-    write(A_RING + 8, RING_LOG2);
+    use_ring(RING_LOG2, 'h1f00);
     load_keys;
     write(A_CONTROL, 32'd1);
     submitted = 0;
@@ -226,23 +236,23 @@ module luxor_xts_dma_check #(
     end
   endtask
 
-  // ---- Descriptors. Each of the 2^RING_LOG2 places has its own space for data.
+  // ---- Descriptors. Each place of the ring has its own space for data.
   localparam int KINDS = 10;
   localparam int OK = 0, READ = 1, WRITE = 2, FETCH = 3, SOURCE = 4, DESTINATION = 5, LENGTH = 6;
   localparam int SLOT = 7, CUT = 8, NO_DATA = 9;
   int submitted, finished;
-  int kinds[0:(1<<RING_LOG2)-1], starts[0:(1<<RING_LOG2)-1], sizes[0:(1<<RING_LOG2)-1];
-  logic [511:0] descs[0:(1<<RING_LOG2)-1];
+  int kinds[0:(1<<LONG_RING_LOG2)-1], starts[0:(1<<LONG_RING_LOG2)-1];
+  int sizes[0:(1<<LONG_RING_LOG2)-1];
   task automatic submit(input int kind, input int len, input int units, input int slot,
                         input logic decrypt, input int shift);
     int k, padded, from, to, size, told;
     logic [511:0] desc;
     logic [127:0] number;
     logic [63:0] stride;
-    k = submitted % (1 << RING_LOG2);
+    k = submitted % places;
     padded = (len + BYTES - 1) / BYTES * BYTES;
-    from = SOURCES + SPACE * k + BYTES * shift;
-    to = DESTINATIONS + SPACE * k + BYTES * (shift * 5 % 8);
+    from = SOURCES + space * k + BYTES * shift;
+    to = DESTINATIONS + space * k + BYTES * (shift < 8 ? shift * 5 % 8 : shift);
     size = padded * units;
     number = random_block();
     stride = {$urandom, $urandom};
@@ -274,7 +284,6 @@ module luxor_xts_dma_check #(
     kinds[k] = kind;
     starts[k] = to;
     sizes[k] = size;
-    descs[k] = desc;
     submitted++;
     write(A_TAIL, submitted);
   endtask
@@ -296,7 +305,7 @@ module luxor_xts_dma_check #(
   endfunction
   // After a reset, each descriptor that was submitted may be done, half done or as it was.
   task automatic check_left;
-    for (int k = 0; k < 1 << RING_LOG2; k++) begin
+    for (int k = 0; k < places; k++) begin
       if (status_of(k) !== 32'd0 && status_of(k) !== wanted_of(k))
         $fatal(1, "dma: status %h after a reset, expected %h", status_of(k), wanted_of(k));
       for (int i = starts[k] - BYTES; i < starts[k] + sizes[k] + BYTES; i++)
@@ -308,7 +317,7 @@ module luxor_xts_dma_check #(
   task automatic finish;
     int k;
     logic [31:0] wanted;
-    k = finished % (1 << RING_LOG2);
+    k = finished % places;
     wanted = wanted_of(k);
     // With a bad beat, the status cannot be written if it is in the same beat.
     if (kinds[k] == FETCH && LANES == 4) begin
@@ -323,11 +332,11 @@ module luxor_xts_dma_check #(
         if (memory.bytes[starts[k]+i] !== expected[starts[k]+i])
           $fatal(1, "dma: descriptor %0d, kind %0d: byte %0d is %h, expected %h", finished,
                  kinds[k], i, memory.bytes[starts[k]+i], expected[starts[k]+i]);
-    for (int i = 0; i < SPACE; i += BYTES) begin
-      memory.bad[(SOURCES+SPACE*k+i)/BYTES] = 1'b0;
-      memory.bad[(DESTINATIONS+SPACE*k+i)/BYTES] = 1'b0;
+    for (int i = 0; i < space; i += BYTES) begin
+      memory.bad[(SOURCES+space*k+i)/BYTES] = 1'b0;
+      memory.bad[(DESTINATIONS+space*k+i)/BYTES] = 1'b0;
     end
-    for (int i = 0; i < SPACE; i++) memory.writable[DESTINATIONS+SPACE*k+i] = 1'b0;
+    for (int i = 0; i < space; i++) memory.writable[DESTINATIONS+space*k+i] = 1'b0;
     memory.bad[(RING+64*k)/BYTES] = 1'b0;
     finished++;
   endtask
@@ -351,7 +360,7 @@ module luxor_xts_dma_check #(
   endtask
   task automatic random_descriptors(input int count);
     for (int d = 0; d < count; d++) begin
-      if (submitted - finished == 1 << RING_LOG2) finish;
+      if (submitted - finished == places) finish;
       head = 32'(finished) - 32'd1;
       while (head != finished) read(A_HEAD, head);
       submit_random(d % 2 == 0 ? OK : $urandom % KINDS);
@@ -381,7 +390,7 @@ module luxor_xts_dma_check #(
     read(A_HEAD, head);
     if (head == 32'(finished)) $fatal(1, "dma: an interrupt before HEAD");
     while (32'(finished) != head) begin
-      if (status_of(finished % (1 << RING_LOG2)) == 32'd0) $fatal(1, "dma: HEAD before a status");
+      if (status_of(finished % places) == 32'd0) $fatal(1, "dma: HEAD before a status");
       finish;
     end
     finish_all;
@@ -389,6 +398,80 @@ module luxor_xts_dma_check #(
     cycles = memory.last_write - memory.first_write + 1;
     if (memory.written != beats) $fatal(1, "dma: %0d beats written", memory.written);
     $display("%0d lanes: %0d beats of %0d bytes in %0d cycles", LANES, beats, len, cycles);
+  endtask
+
+  // ---- Limits. The memory holds something back until the master is stuck, which must be at each
+  // limit exactly. They do not depend on the lanes.
+  task automatic stick(input logic [3:0] what);
+    held = what;
+    repeat (400) @(negedge clk);
+  endtask
+  task automatic expect_count(input string what, input int found, input int limit);
+    if (found != limit) $fatal(1, "dma: %0d %s, expected %0d", found, what, limit);
+  endtask
+  function automatic int reads;
+    reads = memory.r_in[0] - memory.r_out[0];
+  endfunction
+  function automatic int writes(input int id);
+    writes = memory.b_in[id] - memory.b_out[id];
+  endfunction
+  // Long bursts. The first is a beat shorter than the others, so that the bursts that are read ahead
+  // have exactly the beats for which there is room.
+  task automatic fill_buffers;
+    use_ring(RING_LOG2, 'h1f00);
+    submit(OK, BYTES * ((1 << BURST_LOG2) - 1), 1, 0, 1'b0, 1);
+    submit(OK, 4096, 1, 1, 1'b1, 0);
+    submit(OK, 512, 1, 0, 1'b0, 0);
+    write(A_CONTROL, 32'd1);
+    stick(4'b0001);
+    expect_count("reads under way", reads(), 16);
+    expect_count("beats read ahead", 32'(dut.master.reader.used_reg), (1 << BUFFER_LOG2) - 1);
+    stick(4'b0010);
+    expect_count("beats to be written", 32'(dut.master.writer.buffer.count_reg),
+                 (1 << BUFFER_LOG2) - 2);
+    held = 4'b0000;
+    finish_all;
+  endtask
+  // Short bursts, of one beat.
+  task automatic fill_queues;
+    int fetched, answered;
+    use_ring(LONG_RING_LOG2, 'h300);
+    fetched = memory.r_in[1];
+    // The fifteenth packet has an end without bytes, which waits for the answers before it as a burst
+    // does.
+    for (int d = 0; d < places; d++)
+      submit(d == 14 ? CUT : OK, BYTES, 1, d & 1, d[1], d == 14 ? (1 << BURST_LOG2) - 1 : d % 8);
+    write(A_CONTROL, 32'd1);
+    stick(4'b0010);
+    // Four are in the queue, and one offers its beat.
+    expect_count("writes without a beat", memory.a_in - memory.a_out, 4 + 1);
+    stick(4'b0100);
+    expect_count("descriptors under way", 32'(dut.master.dispatch.open_reg), 16);
+    expect_count("descriptors fetched", memory.r_in[1] - fetched, 16 + 8);
+    expect_count("writes under way", writes(0), 15);
+    expect_count("writes and ends under way", 32'(dut.master.writer.open_reg), 16);
+    stick(4'b1000);
+    expect_count("statuses under way", writes(1), 16);
+    held = 4'b0000;
+    finish_all;
+    // Two bursts each, so that fewer descriptors than may be under way have as many reads as may be.
+    write(A_CONTROL, 32'd0);
+    for (int d = 0; d < places; d++)
+      submit(OK, 2 * BYTES, 1, d & 1, d[1], (1 << BURST_LOG2) - 1);
+    write(A_CONTROL, 32'd1);
+    stick(4'b0001);
+    expect_count("reads under way", reads(), 16);
+    expect_count("descriptors under way", 32'(dut.master.dispatch.open_reg), 9);
+    stick(4'b0100);
+    expect_count("writes under way", writes(0), 15);
+    // After one answer, two bursts that wait in the core follow each other without a pause.
+    answered = memory.b_out[0];
+    held = 4'b0000;
+    while (memory.b_out[0] == answered) @(negedge clk);
+    stick(4'b0100);
+    expect_count("bursts that wait for an answer", 32'(dut.master.writer.queued_reg), 16);
+    held = 4'b0000;
+    finish_all;
   endtask
 
   initial begin
@@ -405,6 +488,12 @@ module luxor_xts_dma_check #(
     rate(4096, 1);
     latency = 0;
     random_descriptors(DESCRIPTORS / 2);
+    if (LANES == 1) begin
+      fill_buffers;
+      fill_queues;
+      use_ring(RING_LOG2, 'h1f00);
+      write(A_CONTROL, 32'd1);
+    end
     stalls  = 50;
     latency = 20;
     random_descriptors(DESCRIPTORS);
