@@ -79,7 +79,7 @@ module dma_ring #(
     if (write && still_reg) begin
       if (write_addr == A_LOW) base_reg[25:0] <= write_data[31:6];
       if (write_addr == A_HIGH) base_reg[57:26] <= write_data;
-      if (write_addr == A_LOG2) log2_reg <= write_data[3:0];
+      if (write_addr == A_LOG2 && write_data[31:4] == '0) log2_reg <= write_data[3:0];
     end
     size_reg <= 16'd1 << log2_reg;
     mask_reg <= ~(15'h7fff << log2_reg);

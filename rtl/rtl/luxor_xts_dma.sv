@@ -19,7 +19,8 @@
 //                 statuses. IRQ_STATUS follows HEAD
 //   800 RING_LOW   address of the ring in memory, a multiple of 64: bits 5:0 read as 0
 //   804 RING_HIGH  its upper half
-//   808 RING_LOG2  bits 3:0: the ring has 2^RING_LOG2 places, 1 to 32,768
+//   808 RING_LOG2  0 to 15: the ring has 2^RING_LOG2 places, 1 to 32,768. Writing a larger value
+//                  changes nothing, so a driver that reads the register back sees that it was refused
 //   The registers of the ring are 0 after a reset. They cannot be changed while ENABLE is 1 or
 //   descriptors that were fetched are not done. RING_LOG2 must not be made smaller while TAIL - HEAD
 //   is more than the new size. The rest of 800 to FFF is unmapped: it has no on-chip ring.

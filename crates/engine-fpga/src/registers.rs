@@ -47,7 +47,8 @@ pub const RING: u16 = 0x800;
 pub const RING_LOW: u16 = 0x800;
 /// The upper half of this address.
 pub const RING_HIGH: u16 = 0x804;
-/// The binary logarithm of the number of places in the ring in memory.
+/// The binary logarithm of the number of places in the ring in memory, 0 to 15. Writing a larger
+/// value changes nothing.
 pub const RING_LOG2: u16 = 0x808;
 
 /// "LXTS" in ASCII.

@@ -368,9 +368,14 @@ async def registers(dut):
     low, high = core.ring.start % 2**32, core.ring.start >> 32
     assert [await core.read(r) for r in (RING_LOW, RING_HIGH, RING_LOG2)] == [low, high, 3]
     await core.write(host.CONTROL, 0)
-    await core.write(RING_LOW, 0x1234_567F, 0x9ABC_DEF0, 0xFFFF_FFFF)
+    await core.write(RING_LOW, 0x1234_567F, 0x9ABC_DEF0, 15)
     read = [await core.read(r) for r in (RING_LOW, RING_HIGH, RING_LOG2, 0x80C, 0xFFC)]
     assert read == [0x1234_5640, 0x9ABC_DEF0, 15, 0, 0]
+    # A ring of more than 32,768 places is refused: the register stays as it is.
+    await core.write(RING_LOG2, 3)
+    for log2 in (16, 19, 0x8000_0004, 0xFFFF_FFFF):
+        await core.write(RING_LOG2, log2)
+        assert await core.read(RING_LOG2) == 3, hex(log2)
     await core.enable()
     # No more than the ring has room for.
     await core.write(host.TAIL, 9)
