@@ -21,12 +21,12 @@ mod model {
         process::Command,
     };
 
-    const TOP: &str = "luxor_xts";
-
-    /// A design of the core: the name of its functions in `shim.cpp`, and its parameters as
-    /// numbered in `luxor_pkg.sv`.
+    /// A design of the core: the name of its functions, its top and the file in `src/shim` for it,
+    /// and its parameters as numbered in `luxor_pkg.sv`.
     struct Design {
         name: &'static str,
+        top: &'static str,
+        shim: &'static str,
         parameters: [(&'static str, u32); 7],
     }
 
@@ -34,6 +34,8 @@ mod model {
     /// fastest.
     const FULL: Design = Design {
         name: "luxor_full",
+        top: "luxor_xts",
+        shim: "streams.cpp",
         parameters: [
             ("TWEAK", 2),
             ("CIPHER", 2),
@@ -45,10 +47,17 @@ mod model {
         ],
     };
 
-    /// Two designs for encryption with AES-128, with tweaks in the data's pipeline. The first
-    /// follows the paper of 2011. The second encrypts tweaks several units ahead, with as many
-    /// registers as the design that is routed for an ECP5 (`rtl/syn`).
-    const DESIGNS: [Design; 2] = [
+    /// The same core with a bus master, and two designs for encryption with AES-128, with tweaks in
+    /// the data's pipeline. The first of the two follows the paper of 2011. The second encrypts tweaks
+    /// several units ahead, with as many registers as the design that is routed for an ECP5
+    /// (`rtl/syn`).
+    const DESIGNS: [Design; 3] = [
+        Design {
+            name: "luxor_master",
+            top: "luxor_xts_dma",
+            shim: "memory.cpp",
+            ..FULL
+        },
         encryption("luxor_paper", 0, 2),
         encryption("luxor_shared", 1, 4),
     ];
@@ -56,6 +65,8 @@ mod model {
     const fn encryption(name: &'static str, tweak: u32, stages: u32) -> Design {
         Design {
             name,
+            top: FULL.top,
+            shim: FULL.shim,
             parameters: [
                 ("TWEAK", tweak),
                 ("CIPHER", 0),
@@ -86,7 +97,7 @@ mod model {
 
         let root = verilator(["--getenv", "VERILATOR_ROOT"])?;
         let include = Path::new(root.trim()).join("include");
-        println!("cargo::rerun-if-changed=src/shim.cpp");
+        println!("cargo::rerun-if-changed=src/shim");
         make(&FULL, &include, true)?;
         if env::var_os("CARGO_FEATURE_DESIGNS").is_some() {
             for design in DESIGNS {
@@ -114,7 +125,7 @@ mod model {
         let mut arguments: Vec<String> = [
             "--cc",
             "--top-module",
-            TOP,
+            design.top,
             "--prefix",
             &format!("V{}", design.name),
             "--no-timing",
@@ -189,7 +200,7 @@ mod model {
         build.define("HEADER", header.as_str());
         build.define("CORE", format!("V{}", design.name).as_str());
         build.define("FUNCTIONS", design.name);
-        build.file("src/shim.cpp");
+        build.file(Path::new("src/shim").join(design.shim));
         build
             .try_compile(&format!("{}_model", design.name))
             .map_err(|e| format!("{NEEDED}; compiling the model failed: {e}"))

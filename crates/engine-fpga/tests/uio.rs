@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The transport over UIO on a double of the core with a bus master. The folders of UIO and the
-//! memory are files, which the transport maps. A thread plays the device: it reads descriptors and
-//! data from the memory, and writes answers and statuses there.
-
-mod double;
+//! The transport over UIO on the Verilated core with its bus master. The folders of UIO and the memory
+//! are files, which the transport maps. A thread runs the core, whose bus reads and writes the same
+//! file, and plays the kernel's part in interrupts.
 
 use std::{
-    collections::VecDeque,
     fs::{self, File},
     io::{Read, Write},
     os::{
@@ -16,19 +13,19 @@ use std::{
     path::Path,
     sync::{
         Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use double::{Double, Fault};
 use luxor_engine::{
     Backend, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, KeySpec, Run, XtsKey,
 };
 use luxor_engine_fpga::{
     Driver, DriverError, FpgaBackend, Transport, TransportError, Waiting,
     driver::{Descriptor, DescriptorError, SlotKey},
+    model::{Master, Memory},
     registers as reg,
     uio::{self, Registers, Uio},
 };
@@ -40,6 +37,9 @@ const ADDRESS: u64 = 0x1_3f00_0040;
 const MEMORY: usize = 4 << 20;
 
 const RING_BYTES: u64 = 32 * 64;
+
+/// Cycles that the thread runs the core at a time.
+const CYCLES: u64 = 100;
 
 /// The folders of a UIO device.
 struct Folders {
@@ -94,245 +94,185 @@ impl Folders {
     }
 }
 
-/// The double's core behind a bus master.
-struct Master {
-    core: Double,
+/// What the memory refuses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Fetch,
+    Read,
+    Write,
+}
+
+/// Map 1 as the bus sees it.
+struct Map {
     device: File,
     page: u64,
-    ring: [u32; 3],
-    tail: u32,
-    taken: u32,
-    head: u32,
-    under_way: VecDeque<Transfer>,
-    irq_enable: u32,
-    irq_status: u32,
+    fault: Mutex<Option<Fault>>,
+    /// An access outside the memory, or a write that is neither of data nor of a status.
+    stray: AtomicBool,
+    /// Beats written.
+    writes: AtomicU64,
+}
+
+impl Map {
+    /// Returns the place in the file of `len` bytes at an address of the core.
+    fn place(&self, address: u64, len: usize) -> Option<u64> {
+        let at = address.checked_sub(ADDRESS)?;
+        let found = at.checked_add(len as u64)? <= MEMORY as u64;
+        found.then_some(self.page + at)
+    }
+
+    fn refuses(&self, fault: Fault) -> bool {
+        *self.fault.lock().unwrap() == Some(fault)
+    }
+}
+
+struct Bus(Arc<Map>);
+
+impl Memory for Bus {
+    fn load(&mut self, address: u64, beat: &mut [u8]) -> bool {
+        let of_ring = address < ADDRESS + RING_BYTES;
+        let fault = if of_ring { Fault::Fetch } else { Fault::Read };
+        let place = self.0.place(address, beat.len());
+        self.0.stray.fetch_or(place.is_none(), Ordering::Relaxed);
+        let read = place.is_some_and(|at| self.0.device.read_exact_at(beat, at).is_ok());
+        read && !self.0.refuses(fault)
+    }
+
+    fn store(&mut self, address: u64, beat: &[u8], strobes: u64) -> bool {
+        let of_ring = address < ADDRESS + RING_BYTES;
+        let place = self.0.place(address, beat.len());
+        let is_status = address % 64 == 48 && strobes == 0xf000;
+        let first = strobes.trailing_zeros() as usize;
+        let len = (strobes >> first).trailing_ones() as usize;
+        // The bytes of a unit come first in a beat, and those of a status last.
+        let is_expected = if of_ring { is_status } else { first == 0 };
+        let stray = place.is_none() || !is_expected || len != strobes.count_ones() as usize;
+        self.0.stray.fetch_or(stray, Ordering::Relaxed);
+        let Some(at) = place.filter(|_| of_ring || !self.0.refuses(Fault::Write)) else {
+            return false;
+        };
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+        let bytes = &beat[first..first + len];
+        let device = &self.0.device;
+        device.write_all_at(bytes, at + first as u64).is_ok()
+    }
+}
+
+/// The core, and the kernel's part in its interrupts.
+struct Board {
+    core: Master,
     events: UnixStream,
     /// Whether the interrupt is enabled, and the number of interrupts so far.
     armed: bool,
     interrupts: u32,
-    /// Status bits that the next descriptor gets.
-    status: u32,
 }
 
-struct Transfer {
-    number: u32,
-    destination: u64,
-    len: usize,
-}
-
-impl Master {
-    fn place(&self, number: u32) -> u64 {
-        let ring = u64::from(self.ring[1]) << 32 | u64::from(self.ring[0]);
-        ring + 64 * u64::from(number % 32)
-    }
-
-    /// Returns where the device has the memory at an address of the core.
-    fn place_of(&self, address: u64, len: usize) -> u64 {
-        let end = address.checked_add(len as u64).unwrap();
-        assert!(address >= ADDRESS && end <= ADDRESS + MEMORY as u64);
-        self.page + address - ADDRESS
-    }
-
-    /// Reads memory by the core's addresses.
-    fn load(&self, address: u64, bytes: &mut [u8]) {
-        let at = self.place_of(address, bytes.len());
-        self.device.read_exact_at(bytes, at).unwrap();
-    }
-
-    fn store(&self, address: u64, bytes: &[u8]) {
-        let at = self.place_of(address, bytes.len());
-        self.device.write_all_at(bytes, at).unwrap();
-    }
-
-    fn fetch(&mut self) {
-        let mut bytes = [0; 64];
-        self.load(self.place(self.taken), &mut bytes);
-        let words = bytes.as_chunks::<4>().0;
-        let word = |i: usize| u32::from_le_bytes(words[i]);
-        let long = |i: usize| u64::from(word(i + 1)) << 32 | u64::from(word(i));
-        assert_eq!(word(15), 0, "the status is 0");
-        let core_place = reg::RING + u16::try_from(self.taken % 32).unwrap() * 64;
-        for i in 0..reg::DESCRIPTOR_WORDS {
-            let value = word(i.into());
-            self.core.write(core_place + 4 * i, value).unwrap();
-        }
-        let mut transfer = Transfer {
-            number: self.taken,
-            destination: long(12),
-            len: 0,
-        };
-        if word(6) != 0 && word(7) != 0 {
-            transfer.len = word(9) as usize;
-            let mut source = vec![0; transfer.len];
-            self.load(long(10), &mut source);
-            self.core.send(&source).unwrap();
-        }
-        self.under_way.push_back(transfer);
-        self.taken += 1;
-        self.core.write(reg::TAIL, self.taken).unwrap();
-    }
-
+impl Board {
     /// Goes on for a while.
     fn step(&mut self) {
-        while self.taken != self.tail {
-            self.fetch();
-        }
-        if let Some(transfer) = self.under_way.front() {
-            let mut answer = vec![0; transfer.len];
-            let found = match transfer.len {
-                0 => Some(0),
-                _ => self.core.receive(&mut answer, 1000).unwrap(),
-            };
-            if let Some(len) = found {
-                self.done(&answer[..len]);
-            }
-        }
+        let irq = self.core.run(CYCLES).unwrap();
         let mut enable = [0; 4];
         if self.events.read(&mut enable).is_ok_and(|len| len == 4) {
             assert_eq!(u32::from_ne_bytes(enable), 1);
             self.armed = true;
         }
-        if self.armed && self.irq_status & self.irq_enable != 0 {
+        if self.armed && irq {
             self.armed = false;
             self.interrupts += 1;
-            self.events
-                .write_all(&self.interrupts.to_ne_bytes())
-                .unwrap();
-        }
-    }
-
-    fn done(&mut self, answer: &[u8]) {
-        let transfer = self.under_way.pop_front().unwrap();
-        while self.core.read(reg::HEAD).unwrap() == transfer.number {}
-        if transfer.len > 0 {
-            self.store(transfer.destination, answer);
-        }
-        let core_place = reg::RING + u16::try_from(transfer.number % 32).unwrap() * 64;
-        let status = self.core.read(core_place + 60).unwrap() | self.status;
-        self.status = 0;
-        self.store(self.place(transfer.number) + 60, &status.to_le_bytes());
-        self.head = transfer.number + 1;
-        self.irq_status |= reg::IRQ_DONE;
-    }
-
-    fn read(&mut self, register: u16) -> u32 {
-        let value = self.core.read(register).unwrap();
-        match register {
-            // With the master, and without a ring.
-            reg::CONFIG => value & !(15 << 16) | 1 << 20,
-            reg::TAIL => self.tail,
-            reg::HEAD => self.head,
-            reg::IRQ_STATUS => self.irq_status,
-            _ => value,
-        }
-    }
-
-    fn write(&mut self, register: u16, value: u32) {
-        match register {
-            reg::TAIL => self.tail = value,
-            reg::IRQ_ENABLE => self.irq_enable = value,
-            reg::IRQ_STATUS => self.irq_status &= !value,
-            reg::RING_LOW => self.ring[0] = value,
-            reg::RING_HIGH => self.ring[1] = value,
-            reg::RING_LOG2 => self.ring[2] = value,
-            reg::CONTROL => {
-                if value & reg::CONTROL_RESET != 0 {
-                    self.core.abort().unwrap();
-                    self.under_way.clear();
-                    (self.tail, self.taken, self.head) = (0, 0, 0);
-                    (self.irq_enable, self.irq_status) = (0, 0);
-                    self.ring = [0; 3];
-                }
-                if value & reg::CONTROL_ENABLE != 0 {
-                    assert_eq!((self.place(0), self.ring[2]), (ADDRESS, 5));
-                }
-                self.core.write(register, value).unwrap();
-            }
-            _ => self.core.write(register, value).unwrap(),
+            let count = self.interrupts.to_ne_bytes();
+            self.events.write_all(&count).unwrap();
         }
     }
 }
 
-/// A device that a thread plays until the end of the test.
+/// A device that a thread runs until the end of the test.
 struct Device {
     _folders: Folders,
-    master: Arc<Mutex<Master>>,
+    board: Arc<Mutex<Board>>,
+    map: Arc<Map>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Bus(Arc<Mutex<Master>>);
+struct Window(Arc<Mutex<Board>>);
 
-impl Registers for Bus {
+impl Registers for Window {
     fn read(&self, register: u16) -> u32 {
-        self.0.lock().unwrap().read(register)
+        self.0.lock().unwrap().core.read(register).unwrap()
     }
 
     fn write(&mut self, register: u16, value: u32) {
-        self.0.lock().unwrap().write(register, value);
+        let mut board = self.0.lock().unwrap();
+        board.core.write(register, value).unwrap();
     }
 }
 
 impl Device {
     /// Starts the device, and connects to it.
     fn new() -> (Self, Uio) {
+        Self::with_stalls(0)
+    }
+
+    fn with_stalls(seed: u64) -> (Self, Uio) {
         let folders = Folders::new();
         let (here, there) = UnixStream::pair().unwrap();
         there.set_nonblocking(true).unwrap();
-        let master = Master {
-            core: Double::new(),
-            device: File::options()
-                .read(true)
-                .write(true)
-                .open(folders.device())
-                .unwrap(),
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(folders.device());
+        let map = Arc::new(Map {
+            device: file.unwrap(),
             page: folders.page,
-            ring: [0; 3],
-            tail: 0,
-            taken: 0,
-            head: 0,
-            under_way: VecDeque::new(),
-            irq_enable: 0,
-            irq_status: 0,
+            fault: Mutex::new(None),
+            stray: AtomicBool::new(false),
+            writes: AtomicU64::new(0),
+        });
+        let board = Arc::new(Mutex::new(Board {
+            core: Master::new(Box::new(Bus(Arc::clone(&map))), seed),
             events: there,
             armed: false,
             interrupts: 0,
-            status: 0,
-        };
-        let master = Arc::new(Mutex::new(master));
+        }));
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
-            let (master, stop) = (Arc::clone(&master), Arc::clone(&stop));
+            let (board, stop) = (Arc::clone(&board), Arc::clone(&stop));
             thread::spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
-                    master.lock().unwrap().step();
+                    board.lock().unwrap().step();
                     thread::yield_now();
                 }
             })
         };
-        // The thread is slower than any core.
+        // The simulation is slower than any core.
         let cycle = Duration::from_micros(100);
         let events = File::from(OwnedFd::from(here));
-        let bus = Box::new(Bus(Arc::clone(&master)));
-        let uio = folders.open().unwrap().with_model(bus, events, cycle);
+        let window = Box::new(Window(Arc::clone(&board)));
+        let uio = folders.open().unwrap().with_model(window, events, cycle);
         let device = Self {
             _folders: folders,
-            master,
+            board,
+            map,
             stop,
             thread: Some(thread),
         };
         (device, uio)
     }
 
-    fn master(&self) -> MutexGuard<'_, Master> {
-        self.master.lock().unwrap()
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap()
     }
 
-    /// Checks that no data are left in the memory.
+    fn break_with(&self, fault: Option<Fault>) {
+        *self.map.fault.lock().unwrap() = fault;
+    }
+
+    /// Checks that no keys are left in the core and no data in the memory.
     fn assert_clean(&self) {
-        assert!(self.master().core.core().is_clean());
+        assert_eq!(self.board().core.read(reg::SLOT_STATE), Ok(0));
         let mut memory = vec![0xff; MEMORY - usize::try_from(RING_BYTES).unwrap()];
-        self.master().load(ADDRESS + RING_BYTES, &mut memory);
+        let at = self.map.page + RING_BYTES;
+        self.map.device.read_exact_at(&mut memory, at).unwrap();
         assert!(memory.iter().all(|&byte| byte == 0));
     }
 }
@@ -341,7 +281,8 @@ impl Drop for Device {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let ended = self.thread.take().unwrap().join();
-        assert!(ended.is_ok() || thread::panicking());
+        let stray = self.map.stray.load(Ordering::Relaxed);
+        assert!((ended.is_ok() && !stray) || thread::panicking());
     }
 }
 
@@ -450,7 +391,7 @@ fn calls_have_the_answers_of_the_reference() {
     for waiting in [Waiting::Polling, Waiting::Interrupts] {
         let (device, uio) = Device::new();
         {
-            let backend = FpgaBackend::new(uio, "double", 0).unwrap();
+            let backend = FpgaBackend::new(uio, "simulation", 0).unwrap();
             let backend = backend.with_waiting(waiting).unwrap();
             let loaded = backend
                 .load_key(&KeySpec::Xts(XtsKey::new(&key()).unwrap()))
@@ -482,7 +423,7 @@ fn calls_have_the_answers_of_the_reference() {
                 );
             }
         }
-        let interrupts = device.master().interrupts;
+        let interrupts = device.board().interrupts;
         assert_eq!(interrupts > 0, waiting == Waiting::Interrupts);
         device.assert_clean();
     }
@@ -548,23 +489,32 @@ fn refused_descriptors_have_an_empty_answer() {
         let completion = driver.complete(&mut [0; 512]).unwrap();
         assert_eq!((completion.status, completion.len), (Err(error), 0));
     }
+    // The bus master accepts whole beats only.
+    driver.submit(&descriptor(1), &[0; 520]).unwrap();
+    let completion = driver.complete(&mut [0; 520]).unwrap();
+    assert_eq!(completion.status, Err(DescriptorError::Address));
     driver.settle().unwrap();
 }
 
 #[test]
 fn errors_of_the_memory_have_names() {
-    for (status, expected) in [
-        (reg::READ_ERROR, DescriptorError::Read),
-        (reg::WRITE_ERROR, DescriptorError::Write),
-        (11, DescriptorError::Address),
-        (12, DescriptorError::Fetch),
+    for (fault, expected) in [
+        (Fault::Read, DescriptorError::Read),
+        (Fault::Write, DescriptorError::Write),
+        (Fault::Fetch, DescriptorError::Fetch),
     ] {
         let (device, uio) = Device::new();
         let (mut driver, _key) = driver(uio, Waiting::Interrupts);
-        device.master().status = status;
-        driver.submit(&descriptor(1), &[0; 512]).unwrap();
+        device.break_with(Some(fault));
+        driver.submit(&descriptor(1), &[9; 512]).unwrap();
         let completion = driver.complete(&mut [0; 512]).unwrap();
         assert_eq!(completion.status, Err(expected));
+        // The next descriptor is not affected.
+        device.break_with(None);
+        driver.submit(&descriptor(1), &[9; 512]).unwrap();
+        let mut answer = [0; 512];
+        driver.complete(&mut answer).unwrap().status.unwrap();
+        assert_eq!(answer[..], reference::xts_encrypt(&key(), 7, &[9; 512]));
         driver.reset().unwrap();
         device.assert_clean();
     }
@@ -574,15 +524,11 @@ fn errors_of_the_memory_have_names() {
 #[test]
 fn a_core_that_fails_leaves_no_data() {
     let (device, uio) = Device::new();
-    let backend = FpgaBackend::new(uio, "double", 0).unwrap();
+    let backend = FpgaBackend::new(uio, "simulation", 0).unwrap();
     let loaded = backend
         .load_key(&KeySpec::Xts(XtsKey::new(&key()).unwrap()))
         .unwrap();
-    let fault = Fault::Status {
-        descriptor: 0,
-        code: 5,
-    };
-    device.master().core.break_with(fault);
+    device.break_with(Some(Fault::Write));
     let mut data = vec![7; 4096];
     let unit = DataUnitLen::new(512).unwrap();
     let run = Run::new(DataUnitNumber::new(0), 1, unit, data.as_mut_slice()).unwrap();
@@ -593,6 +539,38 @@ fn a_core_that_fails_leaves_no_data() {
     );
     assert_eq!((error.done, data), (0, vec![7; 4096]));
     device.assert_clean();
+}
+
+/// Whatever is under way at a reset, the memory is wiped and stays so, and the next call is right.
+#[test]
+fn a_reset_in_the_middle_leaves_no_data() {
+    let (device, uio) = Device::with_stalls(1619);
+    let (mut driver, key) = driver(uio, Waiting::Polling);
+    let packet = vec![9; 512 * 1000];
+    let writes = || device.map.writes.load(Ordering::Relaxed);
+    for beats in [0, 1, 10, 100, 1000, 33_000] {
+        assert_eq!(driver.seat(&key).unwrap(), Some(0));
+        let before = writes();
+        for _ in 0..4 {
+            driver.submit(&descriptor(1000), &packet).unwrap();
+        }
+        while writes() < before + beats {
+            thread::yield_now();
+        }
+        driver.reset().unwrap();
+        let after = writes();
+        device.board().core.run(5000).unwrap();
+        assert_eq!(writes(), after, "{beats}");
+        device.assert_clean();
+
+        assert_eq!(driver.seat(&key).unwrap(), Some(0));
+        driver.submit(&descriptor(1), &packet[..512]).unwrap();
+        let mut answer = [0; 512];
+        driver.complete(&mut answer).unwrap().status.unwrap();
+        let expected = reference::xts_encrypt(&self::key(), 7, &packet[..512]);
+        assert_eq!(answer[..], expected, "{beats}");
+        driver.settle().unwrap();
+    }
 }
 
 #[test]

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The environment of the Verilated core: its clock, an AXI4-Lite host, and the two ends of its
-// streams. src/model.rs calls the functions at the end.
+// What the environments of all Verilated cores share: the clock, an AXI4-Lite host and the interrupt.
+// `Side` is what the core's other ports are connected to.
 //
-// build.rs compiles this file once for each design, and defines HEADER (its header), CORE (its
-// class) and FUNCTIONS (the name of its functions).
+// build.rs compiles streams.cpp or memory.cpp once for each design, and defines HEADER (its header),
+// CORE (its class) and FUNCTIONS (the name of its functions). src/model.rs calls these functions.
 //
-// The streams run in every cycle, whatever the host does. With a seed other than 0, every interface
+// The side runs in every cycle, whatever the host does. With a seed other than 0, every interface
 // stalls at random, and all state without a reset begins with random values.
 
-#include <algorithm>
+#pragma once
+
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <deque>
-#include <vector>
 
 #include HEADER
 #include "verilated.h"
@@ -25,8 +23,6 @@ enum : int32_t { DONE = 0, NOTHING = 1, DEAD = -1, BUS_ERROR = -2, FAILED = -3 }
 
 // The most cycles that a register access may take.
 constexpr int ACCESS_CYCLES = 10000;
-
-constexpr std::size_t BEAT = sizeof(CORE::s_axis_tdata);
 
 // Marsaglia, "Xorshift RNGs", 2003.
 class Random {
@@ -68,48 +64,27 @@ private:
     uint32_t eighths_ = 0;
 };
 
-// Data that are wiped when they are destroyed.
-class Bytes {
+// `side` has these functions, each of which is called once in a cycle, in this order:
+// - offer sets the core's inputs;
+// - sample sees the values of all ports at the rising edge;
+// - advance, after the edge, takes back what the core has accepted.
+template <class Side>
+class Host {
 public:
-    explicit Bytes(std::size_t len) : bytes_(len) {}
-    Bytes(Bytes&&) = default;
-    Bytes& operator=(Bytes&&) = delete;
-    ~Bytes() {
-        // Called through a volatile pointer, so that the compiler cannot remove it.
-        static void* (*const volatile wipe)(void*, int, std::size_t) = std::memset;
-        if (!bytes_.empty()) wipe(bytes_.data(), 0, bytes_.size());
-    }
-
-    uint8_t* data() { return bytes_.data(); }
-    std::size_t size() const { return bytes_.size(); }
-
-private:
-    std::vector<uint8_t> bytes_;
-};
-
-// A packet going in, or the room for an answer.
-struct Packet {
-    Bytes bytes;
-    std::size_t at = 0;
-};
-
-class Model {
-public:
-    explicit Model(uint64_t seed)
-        : core_{configured(context_, seed), "luxor_xts"},
-          in_{seed, 1}, out_{seed, 2}, aw_{seed, 3}, w_{seed, 4}, b_{seed, 5}, ar_{seed, 6},
-          r_{seed, 7}, irq_{seed, 8} {
+    explicit Host(uint64_t seed)
+        : core_{configured(context_, seed), "core"}, side{seed},
+          aw_{seed, 3}, w_{seed, 4}, b_{seed, 5}, ar_{seed, 6}, r_{seed, 7}, irq_{seed, 8} {
         // The random initial values are for the core's inside, not for its inputs.
         core_.s_axil_awvalid = core_.s_axil_wvalid = core_.s_axil_bready = 0;
         core_.s_axil_arvalid = core_.s_axil_rready = 0;
-        core_.s_axis_tvalid = 0;
+        side.stop(core_);
         core_.rst = 1;
         for (int i = 0; i < 8; ++i) cycle();
         core_.rst = 0;
         cycle();
     }
 
-    ~Model() { core_.final(); }
+    ~Host() { core_.final(); }
 
     int32_t read(uint32_t address, uint32_t* value) {
         bool asked = false;
@@ -161,36 +136,20 @@ public:
         return DEAD;
     }
 
-    void send(const uint8_t* packet, std::size_t len) {
-        Bytes bytes{len};
-        std::memcpy(bytes.data(), packet, len);
-        packets_.push_back({std::move(bytes)});
-        rooms_.push_back({Bytes{len}});
-    }
-
-    int32_t receive(uint8_t* answer, std::size_t room, std::size_t* len, uint64_t limit) {
-        for (; answers_.empty() && limit > 0; --limit) cycle();
-        if (context_.gotError()) return FAILED;
-        if (answers_.empty()) return NOTHING;
-        Packet& found = answers_.front();
-        *len = found.at;
-        std::memcpy(answer, found.bytes.data(), std::min({room, found.at, found.bytes.size()}));
-        answers_.pop_front();
-        return DONE;
-    }
-
     int32_t wait(uint64_t limit) {
         for (; !interrupts() && limit > 0; --limit) cycle();
         if (context_.gotError()) return FAILED;
         return core_.irq ? DONE : NOTHING;
     }
 
-    void abort() {
-        packets_.clear();
-        rooms_.clear();
-        answers_.clear();
-        core_.s_axis_tvalid = 0;
+    void cycle() {
+        settle();
+        edge();
     }
+
+    bool interrupted() const { return core_.irq; }
+    bool failed() const { return context_.gotError(); }
+    void stop() { side.stop(core_); }
 
 private:
     static VerilatedContext* configured(VerilatedContext& context, uint64_t seed) {
@@ -206,78 +165,42 @@ private:
     // Whether the host sees the interrupt in this cycle. With stalls it sees it late.
     bool interrupts() { return core_.irq && !irq_.now(); }
 
-    void cycle() {
-        settle();
-        edge();
-    }
-
     // The first half of a cycle: applies the inputs and evaluates the outputs that depend on them.
     void settle() {
-        if (!core_.s_axis_tvalid && !packets_.empty() && !in_.now()) {
-            Packet& packet = packets_.front();
-            std::memcpy(&core_.s_axis_tdata, packet.bytes.data() + packet.at, BEAT);
-            core_.s_axis_tlast = packet.at + BEAT == packet.bytes.size();
-            core_.s_axis_tvalid = 1;
-        }
-        core_.m_axis_tready = !rooms_.empty() && !out_.now();
+        side.offer(core_);
         core_.clk = 0;
         core_.eval();
     }
 
     // The second half: beats that both sides agreed on have moved.
     void edge() {
-        const bool taken = core_.s_axis_tvalid && core_.s_axis_tready;
-        if (core_.m_axis_tvalid && core_.m_axis_tready) keep();
+        side.sample(core_);
         core_.clk = 1;
         core_.eval();
-        if (taken) {
-            core_.s_axis_tvalid = 0;
-            packets_.front().at += BEAT;
-            if (packets_.front().at == packets_.front().bytes.size()) packets_.pop_front();
-        }
-    }
-
-    // Stores the output beat if there is room for it.
-    void keep() {
-        Packet& room = rooms_.front();
-        if (core_.m_axis_tkeep != 0) {
-            if (room.at + BEAT <= room.bytes.size()) {
-                std::memcpy(room.bytes.data() + room.at, &core_.m_axis_tdata, BEAT);
-            }
-            room.at += BEAT;
-        }
-        if (core_.m_axis_tlast) {
-            answers_.push_back(std::move(room));
-            rooms_.pop_front();
-        }
+        side.advance(core_);
     }
 
     VerilatedContext context_;
     CORE core_;
-    Stalls in_, out_, aw_, w_, b_, ar_, r_, irq_;
-    std::deque<Packet> packets_, rooms_, answers_;
+
+public:
+    Side side;
+
+private:
+    Stalls aw_, w_, b_, ar_, r_, irq_;
 };
 
-}  // namespace
-
-extern "C" {
-
-// Must match `ffi::Functions` in src/model.rs.
-struct Functions {
+// The functions that all designs have. Must match `ffi::Host` in src/model.rs.
+struct HostFunctions {
     void* (*create)(uint64_t seed);
     void (*destroy)(void* model);
     int32_t (*read)(void* model, uint32_t address, uint32_t* value);
     int32_t (*write)(void* model, uint32_t address, uint32_t value);
-    void (*send)(void* model, const uint8_t* packet, std::size_t len);
-    int32_t (*receive)(void* model, uint8_t* answer, std::size_t room, std::size_t* len,
-                       uint64_t limit);
     int32_t (*wait)(void* model, uint64_t limit);
-    void (*abort)(void* model);
-    std::size_t beat_len;
 };
 
-extern const Functions FUNCTIONS;
-const Functions FUNCTIONS = {
+template <class Model>
+constexpr HostFunctions HOST_FUNCTIONS = {
     [](uint64_t seed) noexcept -> void* { return new Model{seed}; },
     [](void* model) noexcept { delete static_cast<Model*>(model); },
     [](void* model, uint32_t address, uint32_t* value) noexcept {
@@ -286,15 +209,7 @@ const Functions FUNCTIONS = {
     [](void* model, uint32_t address, uint32_t value) noexcept {
         return static_cast<Model*>(model)->write(address, value);
     },
-    [](void* model, const uint8_t* packet, std::size_t len) noexcept {
-        static_cast<Model*>(model)->send(packet, len);
-    },
-    [](void* model, uint8_t* answer, std::size_t room, std::size_t* len,
-       uint64_t limit) noexcept {
-        return static_cast<Model*>(model)->receive(answer, room, len, limit);
-    },
     [](void* model, uint64_t limit) noexcept { return static_cast<Model*>(model)->wait(limit); },
-    [](void* model) noexcept { static_cast<Model*>(model)->abort(); },
-    BEAT,
 };
-}
+
+}  // namespace
