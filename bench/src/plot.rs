@@ -204,7 +204,7 @@ const TEXT: u32 = 19;
 /// The approximate width of a digit.
 const DIGIT: f64 = 11.0;
 /// Space beside the plot: for values on the left, for half of the last value on the right.
-const LEFT: u32 = 66;
+const LEFT: u32 = 80;
 const SIDE: u32 = 34;
 /// The height of an entry in the legend.
 const KEY: i32 = 26;
