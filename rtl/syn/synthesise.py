@@ -57,7 +57,7 @@ NEXTPNR = {
 # which is 10.
 FAST = "--freq 200 --placer-heap-timingweight 30"
 # The whole core has 140 to 170 block RAMs. nextpnr's default router takes hours for them, and its
-# other router finds no way if much more than this clock is asked for.
+# other router finds no way if much more than this clock is asked for, nor with each seed.
 WHOLE = "--router router2 --freq 50"
 
 # See luxor_pkg.sv for the meaning of the numbers.
@@ -108,7 +108,7 @@ POINTS = {
     "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
     "ecp5-aes256-enc": ecp5(256, [1]),
     "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
-    "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [1]),
+    "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [2]),
     "ecp5-whole-dma": whole(ECP5, "luxor_xts_dma_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ulx3s": whole(ULX3S, "ulx3s", TWEAK_DEDICATED, SBOX_BRAM, 2, [1]),
     "xc7-aes128-enc": xc7(TWEAK_SHARED, CIPHER_ENC, 128, most=9_500),
