@@ -39,15 +39,20 @@ class Serial:
 
     def __init__(self, path):
         self.fd = os.open(path, os.O_RDWR | os.O_NOCTTY)
-        settings = termios.tcgetattr(self.fd)
-        mode = termios.CS8 | termios.CREAD | termios.CLOCAL
-        settings[:6] = [0, 0, mode, 0, termios.B1000000, termios.B1000000]
-        settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
-        termios.tcsetattr(self.fd, termios.TCSANOW, settings)
+        try:
+            settings = termios.tcgetattr(self.fd)
+            mode = termios.CS8 | termios.CREAD | termios.CLOCAL
+            settings[:6] = [0, 0, mode, 0, termios.B1000000, termios.B1000000]
+            settings[6][termios.VMIN], settings[6][termios.VTIME] = 1, 0
+            termios.tcsetattr(self.fd, termios.TCSANOW, settings)
+        except termios.error as error:
+            why = error.args[1]
+            raise ValueError(f"{path} is no serial port of 1,000,000 baud: {why}") from error
 
     def send_break(self):
         fcntl.ioctl(self.fd, TIOCSBRK)
-        time.sleep(0.01)
+        # An adapter may keep bytes back for some time, those of FTDI for 16 ms.
+        time.sleep(0.05)
         # What the core sent before it was reset.
         termios.tcflush(self.fd, termios.TCIOFLUSH)
         fcntl.ioctl(self.fd, TIOCCBRK)
@@ -61,7 +66,10 @@ class Serial:
         while len(data) < count:
             if not select.select([self.fd], [], [], 2)[0]:
                 raise TimeoutError("the core does not answer")
-            data += os.read(self.fd, count - len(data))
+            came = os.read(self.fd, count - len(data))
+            if not came:
+                raise OSError("the serial port hung up")
+            data += came
         return data
 
 
@@ -122,9 +130,10 @@ class Core:
         self.write_words(KEY_DATA, data_key)
         self.write_words(KEY_TWEAK, tweak_key)
         self.write(KEY_COMMAND, int(len(data_key) == 32) << 16 | 1)
-        while (status := self.read(KEY_STATUS)) & 1:
-            pass
-        return status >> 4
+        for _ in range(1000):
+            if not (status := self.read(KEY_STATUS)) & 1:
+                return status >> 4
+        raise TimeoutError("the core does not finish loading a key")
 
     def crypt(self, direction, number, data):
         """Encrypts or decrypts a data unit with the key in slot 0. `number` is little-endian."""
@@ -158,7 +167,7 @@ def vectors(path):
 
 
 def test(core, path, longest):
-    """Runs the vectors, and returns how many answers were right."""
+    """Runs the vectors, and returns how many answers were right: at least one."""
     right = 0
     for vector in vectors(path):
         half = len(vector["Key"]) // 2
@@ -180,6 +189,8 @@ def test(core, path, longest):
                 raise ValueError(f"{name}{direction}: {found.hex()}, expected {expected.hex()}")
             print(f"{name}{direction} {len(given)} bytes: right")
             right += 1
+    if right == 0:
+        raise ValueError(f"{path} has no vector for this core of at most {longest} bytes")
     return right
 
 
@@ -194,7 +205,7 @@ def main():
         keys = " and ".join(f"AES-{bits}" for bits in core.key_bits)
         print(f"the core can {' and '.join(core.directions)} with {keys}")
         right = test(core, options.vectors, options.longest)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, termios.error) as error:
         sys.exit(f"host.py: {error}")
     print(f"{right} answers are right")
 

@@ -8,9 +8,11 @@ tested with a pseudo-terminal, which has no break.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "board"))
 sys.dont_write_bytecode = True
@@ -55,6 +57,15 @@ class Simulated:
         return data
 
 
+def raises(error, text, call, *arguments):
+    try:
+        call(*arguments)
+    except error as found:
+        assert text in str(found), found
+    else:
+        raise AssertionError(f"no {error.__name__}: {text}")
+
+
 def simulation(path):
     port = Simulated(path)
     core = host.Core(port)
@@ -63,12 +74,13 @@ def simulation(path):
     assert host.test(core, host.VECTORS, 32) == 6
     # A second reset empties the slot.
     core = host.Core(port)
-    try:
-        core.crypt("encrypt", bytes(16), bytes(16))
-    except ValueError as error:
-        assert "status 0x8000000" in str(error), error
-    else:
-        raise AssertionError("the slot has a key after a reset")
+    raises(ValueError, "status 0x8000000", core.crypt, "encrypt", bytes(16), bytes(16))
+    # A test of nothing is no success.
+    raises(ValueError, "has no vector for this core", host.test, core, host.VECTORS, 1)
+    raises(ValueError, "has no vector for this core", host.test, core, Path(os.devnull), 512)
+    # A core that stays busy.
+    core.read = lambda address: 1
+    raises(TimeoutError, "loading a key", core.load_key, bytes(16), bytes(range(16)))
     port.process.stdin.close()
     assert port.process.wait() == 0
 
@@ -83,7 +95,29 @@ def terminal():
     os.write(far, everything)
     assert port.read(256) == everything
 
+    def wait(seconds):
+        assert seconds > 0.016, "an adapter of FTDI may still have bytes"
+        os.write(far, b"before the reset")
+
+    with mock.patch("fcntl.ioctl"), mock.patch("time.sleep", wait):
+        port.send_break()
+    os.write(far, b"after")
+    assert port.read(5) == b"after"
+    # The board is unplugged. The alarm ends a program that reads for ever.
+    os.close(far)
+    signal.alarm(60)
+    raises(OSError, "hung up", port.read, 1)
+    signal.alarm(0)
+
+
+def no_port():
+    program = [sys.executable, host.__file__, os.devnull]
+    ended = subprocess.run(program, capture_output=True, text=True)
+    assert ended.returncode == 1, ended
+    assert ended.stderr.startswith("host.py: /dev/null is no serial port"), ended.stderr
+
 
 terminal()
+no_port()
 simulation(sys.argv[1])
 print("PASS host.py")
