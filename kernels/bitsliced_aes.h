@@ -26,7 +26,8 @@
 // rounds, are those of crates/engine/src/kernel/bitsliced.rs.
 //
 // Each work-group first expands the round keys to words of this form, in the local memory that the
-// other kernels have for their tables.
+// other kernels have for their tables, and overwrites them at the end: a GPU may show what a kernel
+// left in local memory to the next one, also to that of another process (CVE-2023-4969).
 
 #if LANES == 1
 #define PARTS 4
@@ -122,6 +123,17 @@ INLINE void fill_round_keys(LOCAL u32 *expanded, u32 rounds, CONSTANT const u32 
         expanded[i] = (word >> bit & 0x01010101) * 0xff;
     }
     BARRIER;
+}
+
+// Overwrites the round keys when no thread needs them any more. All threads of the work-group must
+// call it. Without `volatile`, a compiler could leave out writes that nothing reads.
+INLINE void wipe_round_keys(LOCAL u32 *expanded, u32 rounds)
+{
+    LOCAL volatile u32 *words = expanded;
+    BARRIER;
+    for (u32 i = THREAD; i < 32 * (rounds + 1); i += THREADS) {
+        words[i] = 0;
+    }
 }
 
 // kernels.h fills tables before it calls a mode. Here the modes expand the keys that they use.

@@ -186,6 +186,7 @@ INLINE void xts_tweaks(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Piece 
             }
         }
     }
+    wipe_round_keys(expanded, rounds);
 }
 
 INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
@@ -236,6 +237,7 @@ INLINE void xts_blocks(int direction, u32 rounds, CONSTANT const u32 *keys,
             first.unit++;
         }
     }
+    wipe_round_keys(expanded, rounds);
 }
 
 // The tweak of block `block` of a unit.
@@ -329,6 +331,7 @@ INLINE void xts_tails(int direction, u32 rounds, CONSTANT const u32 *keys,
             }
         }
     }
+    wipe_round_keys(expanded, rounds);
 }
 
 INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GLOBAL Block *out,
@@ -405,4 +408,5 @@ INLINE void ctr(u32 rounds, CONSTANT const u32 *keys, GLOBAL const Block *in, GL
             first.unit++;
         }
     }
+    wipe_round_keys(expanded, rounds);
 }

@@ -110,7 +110,7 @@ public:
         }
     }
 
-    // Runs a kernel to its end, with fresh tables.
+    // Runs a kernel to its end, with fresh tables. Round keys must not be there afterwards.
     void launch(std::function<void(u32 *tables)> what)
     {
         for (auto &words : tables) {
@@ -119,6 +119,9 @@ public:
         kernel = std::move(what);
         wait(&begin);
         wait(&end);
+        for (const auto &words : tables) {
+            check(LANES == 0 || words == std::vector<u32>(TABLE_WORDS), "local memory was not wiped");
+        }
     }
 
 private:

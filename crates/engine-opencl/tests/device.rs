@@ -5,10 +5,10 @@ use luxor_engine::{
     AesKey, Backend, DataUnitLen, Direction, KeySpec, LoadedKey, PAGE, Run, XtsKey,
 };
 use luxor_engine_gpu::{
-    AesSize, Device, DeviceError, GpuBackend, KeyWords, Launch, Queue, QueueSizes, Resident,
-    Tables, Tuning,
+    AesSize, Device, DeviceError, ForeignArgument, ForeignDevice, ForeignLaunch, ForeignSource,
+    GpuBackend, KeyWords, Launch, Queue, QueueSizes, Resident, Tables, Tuning,
 };
-use luxor_engine_opencl::{Aes, Kernels, Layout, OpenCl, backend_with, devices};
+use luxor_engine_opencl::{Aes, Kernels, Layout, OpenCl, backend_with, devices, devices_with};
 use luxor_reference as reference;
 
 const SIZES: QueueSizes = QueueSizes {
@@ -150,6 +150,112 @@ fn a_queue_is_wiped() {
     queue.download_staging(0..4096).unwrap();
     queue.wait().unwrap();
     assert_eq!((left(0, &mut queue), left(0x5a, &mut queue)), (4000, 96));
+}
+
+/// A kernel that never writes its local memory, and copies what an earlier kernel left there.
+const LISTENER: ForeignSource = ForeignSource {
+    opencl: "
+        __kernel void listen(__global uint *heard, __local volatile uint *left)
+        {
+            for (uint i = get_local_id(0); i < 480; i += get_local_size(0)) {
+                heard[480 * get_group_id(0) + i] = left[i];
+            }
+        }
+    ",
+    ptx: c"",
+    threads: 32,
+    replicas: 1,
+    local: 480 * 4,
+};
+
+/// Neither PoCL nor most GPUs clear local memory between kernels. On a device that does, this test
+/// passes in any case; `kernels/test` looks at the memory itself.
+#[test]
+#[expect(unsafe_code, reason = "it runs a kernel that is not Luxor's")]
+fn no_kernel_leaves_round_keys_in_local_memory() {
+    const GROUPS: usize = 64;
+    const LEN: usize = GROUPS * LISTENER.local as usize;
+    let device = devices_with(Kernels::Bitsliced).unwrap().remove(0);
+    let keys: [[u8; 32]; 2] = core::array::from_fn(|of| {
+        core::array::from_fn(|i| u8::try_from((i + 32 * of) * 151 % 257 % 256).unwrap())
+    });
+    // Round key 0 as the kernels expand it: a word for each bit of a column's bytes.
+    let expanded = keys.map(|key| {
+        let words = (0..32).flat_map(|i| {
+            let byte = |row: usize| 0_u8.wrapping_sub(key[4 * (i % 4) + row] >> (i / 4) & 1);
+            [0, 1, 2, 3].map(byte)
+        });
+        words.collect::<Vec<u8>>()
+    });
+    let words = KeyWords::of_bytes(AesSize::Aes256, &keys[0], Some(&keys[1]), device.tables());
+    let key = device.load_key(&words).unwrap();
+    let (input_at, output_at, tweaks_at, pieces_at) = (0, 0, 0, 0);
+    let (units, blocks, pitch, spu, tail, piece_count) = (8, 1, 3, 1, 5, 1);
+    let mut launches = vec![
+        Launch::Tweaks {
+            pieces_at,
+            piece_count,
+            units,
+            spu,
+            tweaks_at,
+        },
+        Launch::Ctr {
+            input_at,
+            output_at,
+            pieces_at,
+            piece_count,
+            units,
+            len: 37,
+            pitch,
+            spu,
+        },
+    ];
+    for direction in [Direction::Encrypt, Direction::Decrypt] {
+        launches.push(Launch::Xts {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+        });
+        launches.push(Launch::Tails {
+            direction,
+            input_at,
+            output_at,
+            tweaks_at,
+            units,
+            blocks,
+            pitch,
+            spu,
+            tail,
+        });
+    }
+    let mut listener = device.program(&LISTENER).unwrap();
+    let heard = device.memory(LEN).unwrap();
+    let mut queue = device.queue(SIZES).unwrap();
+    // Several times, since the device may run the listener elsewhere.
+    for launch in launches.iter().flat_map(|launch| [launch; 8]) {
+        queue.launch(&key, launch).unwrap();
+        let listen = ForeignLaunch {
+            kernel: "listen",
+            arguments: &[ForeignArgument::Memory(&heard)],
+            threads: u32::try_from(GROUPS).unwrap() * OpenCl::group(&listener),
+            local: LISTENER.local,
+        };
+        // SAFETY: `heard` has room for 480 words of each group, and `wait` ends before the memories
+        // are dropped.
+        unsafe { OpenCl::launch(&mut queue, &mut listener, &listen) }.unwrap();
+        queue.wait().unwrap();
+        let mut bytes = vec![0; LEN];
+        device.read(&heard, 0, &mut bytes).unwrap();
+        for (name, expanded) in ["data", "tweak"].iter().zip(&expanded) {
+            let found = bytes.windows(expanded.len()).any(|part| part == expanded);
+            assert!(!found, "{launch:?} left the {name} key");
+        }
+    }
 }
 
 #[test]
