@@ -3,9 +3,12 @@
 //! [UIO](https://docs.kernel.org/driver-api/uio-howto.html).
 //!
 //! The UIO device is named [`DEVICE`]. Its map 0 is the core's registers, and its map 1 is memory
-//! that the core reaches at the address that UIO states. The kernel's driver `uio_dmem_genirq`
-//! makes such a device of a few lines of a device tree. The kernel maps both without a cache, so
-//! what the core writes is seen.
+//! that the core reaches at the address that UIO states. The kernel's driver `uio_pdrv_genirq`
+//! makes such a device of the core's registers and a range of reserved memory in a device tree. The
+//! kernel maps both without a cache, so what the core writes is seen.
+//!
+//! Memory that `uio_dmem_genirq` allocates will not do: since Linux 6.9 UIO states where the kernel
+//! sees it, and not where the core does.
 //!
 //! The memory begins with the ring of descriptors, which has the places and words of the ring of
 //! `luxor_xts`. [`Driver`](crate::Driver) writes those, and [`Uio`] adds the addresses. The rest of
@@ -55,6 +58,9 @@ const LEAST_MEMORY: usize = 3 << 20;
 
 /// Bytes of the registers.
 const REGISTERS: usize = 4096;
+
+/// Addresses from here on are not addresses on a bus: 64-bit kernels have their own ones here.
+const ADDRESS_END: u64 = 1 << 48;
 
 /// Bytes of the ring in memory.
 const RING_BYTES: usize = reg::RING_LEN as usize * reg::DESCRIPTOR_BYTES as usize;
@@ -174,10 +180,11 @@ impl Uio {
             let text = format!("maps of at least {REGISTERS} and {LEAST_MEMORY} bytes are needed");
             return Err(failed(&maps, &text));
         }
+        let address = memory.bus_address()?;
         let mut uio = Self {
             registers: Box::new(window(&registers)?),
             memory: window(&memory)?,
-            address: memory.address,
+            address,
             events: None,
             tail: 0,
             sent: VecDeque::new(),
@@ -466,14 +473,6 @@ impl Map {
         let [address, begin, len] = ["addr", "offset", "size"].map(number);
         let (address, begin, len) = (address?, begin?, len?);
         let invalid = |_| failed(&folder, &"the map is too large");
-        // The kernel states this address if it has no memory for the map.
-        if address == u64::MAX || !address.is_multiple_of(64) || address.checked_add(len).is_none()
-        {
-            return Err(failed(
-                &folder,
-                &format!("the address {address:#x} is invalid"),
-            ));
-        }
         Ok(Self {
             index,
             address,
@@ -481,6 +480,20 @@ impl Map {
             len: usize::try_from(len).map_err(invalid)?,
             folder,
         })
+    }
+
+    /// Returns where the core reaches it.
+    fn bus_address(&self) -> Result<u64, TransportError> {
+        let address = self.address;
+        let end = address.saturating_add(self.len as u64);
+        if address.is_multiple_of(64) && end <= ADDRESS_END {
+            return Ok(address);
+        }
+        let text = format!(
+            "{address:#x} cannot be an address on the core's bus: the map must be memory with a \
+             fixed physical address, such as reserved memory"
+        );
+        Err(failed(&self.folder, &text))
     }
 
     /// Maps it: UIO takes its index, times the page size, as the place in the file.

@@ -343,7 +343,7 @@ fn both_maps_are_mapped() {
 #[test]
 fn devices_that_cannot_be_used_are_refused() {
     type Break = fn(&Folders);
-    let cases: [(Break, &str); 6] = [
+    let cases: [(Break, &str); 8] = [
         (
             |f| f.put_map(1, ADDRESS, (3 << 20) - 8),
             "3145728 bytes are needed",
@@ -351,8 +351,14 @@ fn devices_that_cannot_be_used_are_refused() {
         (|f| f.put_map(0, 0, 2048), "4096 and"),
         (
             |f| f.put_map(1, u64::MAX, MEMORY),
-            "0xffffffffffffffff is invalid",
+            "0xffffffffffffffff cannot be an address on the core's bus",
         ),
+        // A kernel's own address.
+        (
+            |f| f.put_map(1, 0xffff_8000_1234_5000, MEMORY),
+            "0xffff800012345000 cannot be an address on the core's bus",
+        ),
+        (|f| f.put_map(1, ADDRESS + 8, MEMORY), "0x13f000048 cannot"),
         (
             |f| f.put("sys/class/uio/uio3/maps/map1/size", "four"),
             "map1/size",
