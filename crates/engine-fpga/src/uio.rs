@@ -316,8 +316,8 @@ impl Transport for Uio {
         match register {
             reg::TAIL => {
                 while self.tail != value {
-                    let status = place_of(self.tail) + 4 * STATUS;
-                    self.memory.write(status, 0);
+                    let descriptor = place_of(self.tail);
+                    self.memory.write(descriptor + 4 * STATUS, 0);
                     self.tail = self.tail.wrapping_add(1);
                 }
                 // The descriptor and its packet come before the doorbell.
@@ -456,6 +456,7 @@ impl Drop for Uio {
 struct Map {
     folder: PathBuf,
     index: u64,
+    /// The address of the map. Its first `begin` bytes are not the device's.
     address: u64,
     begin: usize,
     len: usize,
@@ -470,8 +471,10 @@ impl Map {
             let digits = text.trim().trim_start_matches("0x");
             u64::from_str_radix(digits, 16).map_err(|e| failed(&path, &e))
         };
-        let [address, begin, len] = ["addr", "offset", "size"].map(number);
-        let (address, begin, len) = (address?, begin?, len?);
+        let [address, begin, size] = ["addr", "offset", "size"].map(number);
+        let (address, begin, size) = (address?, begin?, size?);
+        let len = size.checked_sub(begin);
+        let len = len.ok_or_else(|| failed(&folder, &"the offset is larger than the size"))?;
         let invalid = |_| failed(&folder, &"the map is too large");
         Ok(Self {
             index,
@@ -484,7 +487,7 @@ impl Map {
 
     /// Returns where the core reaches it.
     fn bus_address(&self) -> Result<u64, TransportError> {
-        let address = self.address;
+        let address = self.address.saturating_add(self.begin as u64);
         let end = address.saturating_add(self.len as u64);
         if address.is_multiple_of(64) && end <= ADDRESS_END {
             return Ok(address);

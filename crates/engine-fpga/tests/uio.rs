@@ -32,11 +32,14 @@ use luxor_engine_fpga::{
 use luxor_reference as reference;
 use tempfile::TempDir;
 
-/// The core's address of map 1, and its length.
+/// The core's address of the memory, in the middle of a page, and its length, the least one.
 const ADDRESS: u64 = 0x1_3f00_0040;
-const MEMORY: usize = 4 << 20;
+const MEMORY: usize = 3 << 20;
 
 const RING_BYTES: u64 = 32 * 64;
+
+/// A map begins at a multiple of this.
+const PAGE: u64 = 4096;
 
 /// Cycles that the thread runs the core at a time.
 const CYCLES: u64 = 100;
@@ -44,21 +47,22 @@ const CYCLES: u64 = 100;
 /// The folders of a UIO device.
 struct Folders {
     root: TempDir,
-    page: u64,
+    /// The place of the memory in the device: map 1 begins at its second page.
+    memory: u64,
 }
 
 impl Folders {
     fn new() -> Self {
         let folders = Self {
             root: TempDir::new().unwrap(),
-            page: uio::page_size(),
+            memory: uio::page_size() + ADDRESS % PAGE,
         };
         folders.put("sys/class/uio/uio3/name", "luxor_xts_dma\n");
         folders.put_map(0, 0x4000_0000, 4096);
         folders.put_map(1, ADDRESS, MEMORY);
         fs::create_dir(folders.root.path().join("dev")).unwrap();
         let device = File::create_new(folders.device()).unwrap();
-        device.set_len(folders.page + MEMORY as u64).unwrap();
+        device.set_len(folders.memory + MEMORY as u64).unwrap();
         let registers = [
             (reg::ID, reg::ID_VALUE),
             (reg::VERSION, reg::VERSION_VALUE),
@@ -78,9 +82,15 @@ impl Folders {
         fs::write(path, text).unwrap();
     }
 
+    /// Describes `len` bytes at `address`, as the kernel's driver `uio_pdrv_genirq` does.
     fn put_map(&self, index: usize, address: u64, len: usize) {
         let folder = format!("sys/class/uio/uio3/maps/map{index}");
-        for (name, value) in [("addr", address), ("offset", 0), ("size", len as u64)] {
+        let offset = address % PAGE;
+        for (name, value) in [
+            ("addr", address - offset),
+            ("offset", offset),
+            ("size", len as u64 + offset),
+        ] {
             self.put(&format!("{folder}/{name}"), &format!("{value:#x}\n"));
         }
     }
@@ -105,7 +115,8 @@ enum Fault {
 /// Map 1 as the bus sees it.
 struct Map {
     device: File,
-    page: u64,
+    /// The place of the memory in `device`.
+    memory: u64,
     fault: Mutex<Option<Fault>>,
     /// An access outside the memory, or a write that is neither of data nor of a status.
     stray: AtomicBool,
@@ -118,7 +129,7 @@ impl Map {
     fn place(&self, address: u64, len: usize) -> Option<u64> {
         let at = address.checked_sub(ADDRESS)?;
         let found = at.checked_add(len as u64)? <= MEMORY as u64;
-        found.then_some(self.page + at)
+        found.then_some(self.memory + at)
     }
 
     fn refuses(&self, fault: Fault) -> bool {
@@ -223,7 +234,7 @@ impl Device {
             .open(folders.device());
         let map = Arc::new(Map {
             device: file.unwrap(),
-            page: folders.page,
+            memory: folders.memory,
             fault: Mutex::new(None),
             stray: AtomicBool::new(false),
             writes: AtomicU64::new(0),
@@ -271,7 +282,7 @@ impl Device {
     fn assert_clean(&self) {
         assert_eq!(self.board().core.read(reg::SLOT_STATE), Ok(0));
         let mut memory = vec![0xff; MEMORY - usize::try_from(RING_BYTES).unwrap()];
-        let at = self.map.page + RING_BYTES;
+        let at = self.map.memory + RING_BYTES;
         self.map.device.read_exact_at(&mut memory, at).unwrap();
         assert!(memory.iter().all(|&byte| byte == 0));
     }
@@ -320,7 +331,7 @@ fn devices_are_found_by_their_name() {
     assert!(uio::devices(Path::new("/nonexistent")).is_empty());
 }
 
-/// Registers are in map 0 and the ring in map 1, which begins at the second page of the device.
+/// Registers are in map 0 and the ring in map 1.
 #[test]
 fn both_maps_are_mapped() {
     let folders = Folders::new();
@@ -331,7 +342,7 @@ fn both_maps_are_mapped() {
     let device = File::open(folders.device()).unwrap();
     for (at, expected) in [
         (reg::IRQ_ENABLE.into(), [4, 3, 2, 1]),
-        (folders.page + 68, [8, 7, 6, 5]),
+        (folders.memory + 68, [8, 7, 6, 5]),
     ] {
         let mut found = [0; 4];
         device.read_exact_at(&mut found, at).unwrap();
@@ -439,15 +450,15 @@ fn calls_have_the_answers_of_the_reference() {
 fn packets_wrap_around_in_the_memory() {
     let (device, uio) = Device::new();
     let (mut driver, _key) = driver(uio, Waiting::Interrupts);
-    // Five packets fit, and the sixth goes to the beginning once the first is done.
-    let units = 1500;
+    // Six packets fit, and the seventh goes to the beginning once the first is done.
+    let units = 1000;
     let packet = vec![9; 512 * units as usize];
     let mut answer = vec![0; packet.len()];
     let mut expected = packet.clone();
     for (number, unit) in (7..).zip(expected.chunks_mut(512)) {
         unit.copy_from_slice(&reference::xts_encrypt(&key(), number, unit));
     }
-    for _ in 0..5 {
+    for _ in 0..6 {
         driver.submit(&descriptor(units), &packet).unwrap();
     }
     for _ in 0..3 {
@@ -456,7 +467,7 @@ fn packets_wrap_around_in_the_memory() {
         driver.submit(&descriptor(units), &packet).unwrap();
     }
     let error = driver.submit(&descriptor(units), &packet).unwrap_err();
-    let text = "the memory of 4194304 bytes has no room for 768000 more";
+    let text = "the memory of 3145728 bytes has no room for 512000 more";
     assert_eq!(error.to_string(), text);
     // What was under way is wiped.
     driver.reset().unwrap();
