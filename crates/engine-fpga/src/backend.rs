@@ -313,7 +313,11 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
 
         let (mut submitted, mut under_way, mut at) = (0, 0, 0);
         for &len in &lens {
-            while submitted < batch.len() && under_way < WINDOW && driver.room() > 0 {
+            while submitted < batch.len()
+                && under_way < WINDOW
+                && driver.room() > 0
+                && (under_way == 0 || driver.transport().has_room(lens[submitted]))
+            {
                 self.submit(driver, &batch[submitted])?;
                 under_way += lens[submitted];
                 submitted += 1;

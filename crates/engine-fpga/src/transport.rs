@@ -30,6 +30,13 @@ pub trait Transport: Send {
     /// [`TransportError`] if the board's driver reports an error.
     fn send(&mut self, packet: &[u8]) -> Result<(), TransportError>;
 
+    /// Returns whether [`Transport::send`] has room for a packet of `len` bytes now. Answers that are
+    /// received make room.
+    fn has_room(&self, len: usize) -> bool {
+        let _ = len;
+        true
+    }
+
     /// Waits for the last beat of the next answer, and copies the answer. Returns its length in
     /// bytes without null beats. The length may differ from that of `answer`; if it is greater,
     /// only the bytes that fit are copied. Returns `None` if the answer has not come after `limit`

@@ -52,8 +52,8 @@ const CYCLE: Duration = Duration::from_nanos(20);
 /// The most reads of a register until transfers have ended, which take less than a microsecond each.
 const POLLS: u32 = 100_000;
 
-/// The memory that a device needs at least: for what a backend has under way at a time, with pieces
-/// of 256 KiB. Longer data units need more: three times their length.
+/// The memory that a device needs at least: for what a backend has under way at a time. It must also
+/// hold the ring and the longest data unit.
 const LEAST_MEMORY: usize = 3 << 20;
 
 /// Bytes of the registers.
@@ -368,6 +368,10 @@ impl Transport for Uio {
             len,
         });
         Ok(())
+    }
+
+    fn has_room(&self, len: usize) -> bool {
+        self.room(len).is_some()
     }
 
     fn receive(&mut self, answer: &mut [u8], limit: u64) -> Result<Option<usize>, TransportError> {

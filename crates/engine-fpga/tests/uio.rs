@@ -446,6 +446,34 @@ fn calls_have_the_answers_of_the_reference() {
     }
 }
 
+/// A unit of 1 MiB after 2 MiB less 512 bytes: together with the ring more than the memory.
+#[test]
+fn a_packet_waits_for_room_in_the_memory() {
+    let (device, uio) = Device::new();
+    {
+        let backend = FpgaBackend::new(uio, "simulation", 0).unwrap();
+        let key = KeySpec::Xts(XtsKey::new(&key()).unwrap());
+        let loaded = backend.load_key(&key).unwrap();
+        let mut runs = [((2 << 20) - 512, 512), (1 << 20, 1 << 20)].map(|(len, unit_len)| {
+            let data: Vec<u8> = (0..=255).cycle().take(len).collect();
+            (data, unit_len)
+        });
+        let expected = runs.clone().map(|(data, unit_len)| {
+            let units = (0..).zip(data.chunks(unit_len));
+            let units =
+                units.flat_map(|(number, unit)| reference::xts_encrypt(&self::key(), number, unit));
+            (units.collect(), unit_len)
+        });
+        let mut parts = runs.each_mut().map(|(data, unit_len)| {
+            let unit_len = DataUnitLen::new(*unit_len).unwrap();
+            Run::new(DataUnitNumber::new(0), 1, unit_len, data.as_mut_slice()).unwrap()
+        });
+        loaded.crypt(Direction::Encrypt, &mut parts).unwrap();
+        assert!(runs == expected);
+    }
+    device.assert_clean();
+}
+
 #[test]
 fn packets_wrap_around_in_the_memory() {
     let (device, uio) = Device::new();
