@@ -318,6 +318,11 @@ impl Transport for Uio {
                 while self.tail != value {
                     let descriptor = place_of(self.tail);
                     self.memory.write(descriptor + 4 * STATUS, 0);
+                    let newest = self.sent.back().map(|packet| packet.descriptor);
+                    if newest != Some(descriptor) {
+                        // It has no packet. The place may have the length of an earlier one.
+                        self.memory.write(descriptor + 4 * LENGTH, 0);
+                    }
                     self.tail = self.tail.wrapping_add(1);
                 }
                 // The descriptor and its packet come before the doorbell.

@@ -541,6 +541,23 @@ fn refused_descriptors_have_an_empty_answer() {
     driver.settle().unwrap();
 }
 
+/// A place of the ring has the length and addresses of the packet that it had before.
+#[test]
+fn an_empty_packet_is_refused_in_a_used_place_too() {
+    let (device, uio) = Device::new();
+    let (mut driver, _key) = driver(uio, Waiting::Interrupts);
+    for _ in 0..reg::RING_LEN {
+        driver.submit(&descriptor(1), &[9; 512]).unwrap();
+        driver.complete(&mut [0; 512]).unwrap().status.unwrap();
+    }
+    driver.submit(&descriptor(1), &[]).unwrap();
+    let completion = driver.complete(&mut []).unwrap();
+    assert_eq!(completion.status, Err(DescriptorError::Address));
+    driver.settle().unwrap();
+    driver.reset().unwrap();
+    device.assert_clean();
+}
+
 #[test]
 fn errors_of_the_memory_have_names() {
     for (fault, expected) in [
