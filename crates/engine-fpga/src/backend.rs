@@ -11,7 +11,7 @@
 use std::{
     mem,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use luxor_engine::{
@@ -98,12 +98,39 @@ impl<T: Transport + 'static> FpgaBackend<T> {
         Ok(self)
     }
 
+    /// Returns what it takes to use the same core from elsewhere.
+    pub(crate) fn share(&self) -> Shared<T> {
+        Shared {
+            driver: Arc::downgrade(&self.driver),
+            info: self.info.clone(),
+            batch: self.batch,
+        }
+    }
+
     /// Returns what the core has done so far.
     ///
     /// # Errors
     /// [`DriverError`] if the counters cannot be read.
     pub fn counters(&self) -> Result<Counters, DriverError> {
         lock(&self.driver).counters()
+    }
+}
+
+/// A backend that others use, while one of them or of their keys is there.
+#[derive(Debug)]
+pub struct Shared<T: Transport> {
+    driver: Weak<Mutex<Driver<T>>>,
+    info: BackendInfo,
+    batch: usize,
+}
+
+impl<T: Transport> Shared<T> {
+    pub(crate) fn get(&self) -> Option<FpgaBackend<T>> {
+        Some(FpgaBackend {
+            driver: self.driver.upgrade()?,
+            info: self.info.clone(),
+            batch: self.batch,
+        })
     }
 }
 

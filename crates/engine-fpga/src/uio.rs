@@ -25,6 +25,9 @@ use std::{
     io::{self, Read, Write},
     os::fd::AsFd,
     path::{Path, PathBuf},
+    process,
+    sync::{Mutex, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -36,7 +39,7 @@ use nix::{
 #[doc(hidden)]
 pub use crate::mapped::page_size;
 use crate::{
-    backend::FpgaBackend,
+    backend::{FpgaBackend, Shared},
     driver::{DriverError, Waiting},
     mapped::{Window, barrier},
     registers::{self as reg, Config},
@@ -51,6 +54,9 @@ const CYCLE: Duration = Duration::from_nanos(20);
 
 /// The most reads of a register until transfers have ended, which take less than a microsecond each.
 const POLLS: u32 = 100_000;
+
+/// The most attempts to lock a device, a millisecond apart.
+const LOCKS: u32 = 200;
 
 /// The memory that a device needs at least: for what a backend has under way at a time. It must also
 /// hold the ring and the longest data unit.
@@ -114,19 +120,47 @@ struct Packet {
     len: usize,
 }
 
-/// Creates a backend on the first UIO device with the name [`DEVICE`]; `None` if there is none. It
-/// waits for interrupts.
+/// Returns the backend on the first UIO device with the name [`DEVICE`] that works; `None` if there
+/// is none with the name. It waits for interrupts. All callers in a program share it, and the device
+/// is closed when the last one has dropped it and its keys.
 ///
 /// # Errors
-/// [`DriverError`] if the device cannot be used, or the core does not work.
+/// [`DriverError`] of the first device if none can be used.
 pub fn backend() -> Option<Result<FpgaBackend<Uio>, DriverError>> {
-    let root = Path::new("/");
-    let name = devices(root).into_iter().next()?;
-    let open = || {
-        let uio = Uio::open_in(root, &name)?;
-        FpgaBackend::new(uio, &format!("UIO device {name}"), 0)?.with_waiting(Waiting::Interrupts)
-    };
-    Some(open())
+    static OPENED: Opened = Opened(Mutex::new(None));
+
+    OPENED.backend(Path::new("/"))
+}
+
+/// The core that a process has opened.
+#[doc(hidden)]
+#[derive(Debug, Default)]
+pub struct Opened(Mutex<Option<(u32, Shared<Uio>)>>);
+
+impl Opened {
+    /// As [`backend`], with the folders `sys` and `dev` in `root`.
+    pub fn backend(&self, root: &Path) -> Option<Result<FpgaBackend<Uio>, DriverError>> {
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A forked child has a copy of the driver, but the core is its parent's.
+        let process = process::id();
+        if let Some((opener, shared)) = &*opened
+            && *opener == process
+            && let Some(backend) = shared.get()
+        {
+            return Some(Ok(backend));
+        }
+        let mut tried = devices(root).into_iter().map(|name| {
+            let uio = Uio::open_in(root, &name)?;
+            let device = format!("UIO device {name}");
+            FpgaBackend::new(uio, &device, 0)?.with_waiting(Waiting::Interrupts)
+        });
+        let first = tried.next()?;
+        let found = first.or_else(|error| tried.find_map(Result::ok).ok_or(error));
+        if let Ok(backend) = &found {
+            *opened = Some((process, backend.share()));
+        }
+        Some(found)
+    }
 }
 
 /// Returns the names of all UIO devices for the core, such as `uio0`, with the folder `sys` in
@@ -151,6 +185,17 @@ fn failed(what: &Path, error: &dyn fmt::Display) -> TransportError {
     TransportError::Other(format!("{}: {error}", what.display()))
 }
 
+/// Locks a device, and waits a moment in which another thread of this program may close it.
+fn lock(device: &File) -> Result<(), TryLockError> {
+    for _ in 0..LOCKS {
+        match device.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(1)),
+            result => return result,
+        }
+    }
+    Err(TryLockError::WouldBlock)
+}
+
 impl Uio {
     /// Opens the UIO device `name`, such as `uio0`.
     ///
@@ -167,7 +212,7 @@ impl Uio {
         let path = root.join("dev").join(name);
         let file = File::options().read(true).write(true).open(&path);
         let file = file.map_err(|e| failed(&path, &e))?;
-        file.try_lock().map_err(|e| match e {
+        lock(&file).map_err(|e| match e {
             TryLockError::WouldBlock => failed(&path, &"another program uses it"),
             TryLockError::Error(e) => failed(&path, &e),
         })?;

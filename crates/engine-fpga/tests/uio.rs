@@ -8,7 +8,10 @@ use std::{
     io::{Read, Write},
     os::{
         fd::OwnedFd,
-        unix::{fs::FileExt, net::UnixStream},
+        unix::{
+            fs::{FileExt, symlink},
+            net::UnixStream,
+        },
     },
     path::Path,
     sync::{
@@ -27,7 +30,7 @@ use luxor_engine_fpga::{
     driver::{Descriptor, DescriptorError, SlotKey},
     model::{Master, Memory},
     registers as reg,
-    uio::{self, Registers, Uio},
+    uio::{self, Opened, Registers, Uio},
 };
 use luxor_reference as reference;
 use tempfile::TempDir;
@@ -396,10 +399,65 @@ fn devices_that_cannot_be_used_are_refused() {
         let error = folders.open().unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     }
+}
+
+/// Links to the device, as another device: the files of UIO, and its own file.
+fn add_free_device(folders: &Folders) {
+    let path = |path: &str| folders.root.path().join(path);
+    symlink("uio3", path("sys/class/uio/uio10")).unwrap();
+    fs::copy(path("dev/uio3"), path("dev/uio10")).unwrap();
+}
+
+/// The first device that works is opened. A program shares it, and no other one can have it.
+#[test]
+fn a_program_shares_the_device_that_it_has_opened() {
     let folders = Folders::new();
-    let _first = folders.open().unwrap();
-    let error = folders.open().unwrap_err().to_string();
-    assert!(error.contains("another program uses it"), "{error}");
+    let root = folders.root.path();
+    let opened = || {
+        let opened = Opened::default();
+        move || {
+            let backend = opened.backend(root).unwrap();
+            backend.map_err(|error| error.to_string())
+        }
+    };
+    let (ours, others) = (opened(), opened());
+    let first = ours().unwrap();
+    let second = ours().unwrap();
+    assert!(first.info().device.starts_with("UIO device uio3: "));
+    assert_eq!(second.info().device, first.info().device);
+    drop(first);
+    // A key keeps the device open too.
+    let key = KeySpec::Xts(XtsKey::new(&key()).unwrap());
+    let loaded = second.load_key(&key).unwrap();
+    drop(second);
+    let third = ours().unwrap();
+    drop(loaded);
+    let error = others().unwrap_err();
+    assert!(error.ends_with("uio3: another program uses it"), "{error}");
+
+    add_free_device(&folders);
+    let other = others().unwrap();
+    assert!(other.info().device.starts_with("UIO device uio10: "));
+    drop(other);
+    drop(third);
+    let other = others().unwrap();
+    assert!(other.info().device.starts_with("UIO device uio3: "));
+    drop(other);
+
+    fs::remove_dir_all(root.join("sys")).unwrap();
+    assert!(Opened::default().backend(root).is_none());
+}
+
+/// A thread that opens the device while another one closes it waits for that.
+#[test]
+fn a_device_that_is_closed_soon_is_waited_for() {
+    let folders = Folders::new();
+    let mut uio = folders.open().unwrap();
+    for _ in 0..50 {
+        let closing = thread::spawn(move || drop(uio));
+        uio = folders.open().unwrap();
+        closing.join().unwrap();
+    }
 }
 
 /// Calls with partial blocks, and with more descriptors than the ring has places, there and back.

@@ -72,7 +72,7 @@ fn without_library(feature: &'static str) -> Unavailable {
     }
 }
 
-/// Returns the core on a board, or its simulation if there is no board.
+/// Returns the core on a board, which all callers share, or its simulation if there is no board.
 #[cfg(feature = "fpga")]
 fn fpga() -> Result<Arc<dyn Backend>, Unavailable> {
     use luxor_engine_fpga::{model, uio};
