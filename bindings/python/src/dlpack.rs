@@ -24,8 +24,9 @@ const NAME: &CStr = c"dltensor";
 const NAME_WITH_VERSION: &CStr = c"dltensor_versioned";
 /// The newest version that this module knows. Others of the same major version have the same form.
 const VERSION: (u32, u32) = (1, 0);
-/// The flags of a tensor that must not be written to, and of a copy, where what is written is lost.
+/// A flag: nothing may be written to the tensor.
 const READ_ONLY: u64 = 1;
+/// A flag: the tensor is a copy, so what is written to it is lost.
 const IS_COPIED: u64 = 2;
 
 #[repr(C)]
