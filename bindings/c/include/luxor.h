@@ -21,9 +21,10 @@
  *
  * Forks. A child of fork cannot use the keys and volumes of its parent: the calls fail with
  * LUXOR_KEY_LOST_IN_FORK, because the system wipes keys in the child. The parent is not affected.
- * The child may free these handles, which releases nothing, or leave them. A volume stays locked
- * until the child too has exited or called exec. Make keys and unlock volumes after the last fork,
- * as a daemon does.
+ * The child may free these handles, which closes its descriptors and releases no lock of the parent,
+ * or leave them: the parent's locks end when the parent closes the volume. A block device stays in
+ * use until the child too has closed it, exited or called exec. Make keys and unlock volumes after
+ * the last fork, as a daemon does.
  *
  * The process. Only luxor_harden_process changes settings of the process. Luxor installs no signal
  * handlers.

@@ -4,6 +4,7 @@
 use std::{
     ffi::{c_char, c_void},
     io, mem,
+    os::fd::RawFd,
     sync::{Mutex, OnceLock, PoisonError},
 };
 
@@ -45,6 +46,19 @@ struct Locked {
 }
 
 impl State {
+    /// Returns the descriptors that it holds.
+    fn descriptors(&self) -> Vec<RawFd> {
+        let of_locked = |locked: &Locked| {
+            let (volume, data) = (locked.volume.descriptors(), locked.data.descriptors());
+            [volume, data].concat()
+        };
+        // A thread of the process of which this one is a fork may hold the lock for ever.
+        let locked = self.locked.try_lock().ok();
+        let locked = locked.and_then(|locked| locked.as_ref().map(of_locked));
+        let unlocked = self.export.get().map(Export::descriptors);
+        locked.into_iter().chain(unlocked).flatten().collect()
+    }
+
     fn export(&self) -> Result<&Export, Error> {
         self.export.get().ok_or_else(|| {
             Error::invalid("the volume is not unlocked: call luxor_volume_unlock first")
@@ -126,10 +140,11 @@ pub unsafe extern "C" fn luxor_volume_open(
             options,
             export,
         };
-        Ok(OfProcess::new(State {
+        let state = State {
             locked: Mutex::new(Some(locked)),
             export: OnceLock::new(),
-        }))
+        };
+        Ok(OfProcess::holding(state, State::descriptors))
     };
     // SAFETY: `volume` and `error` are NULL or places for a pointer, by the caller's contract.
     unsafe { make(volume, "volume", error, body) }

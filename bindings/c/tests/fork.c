@@ -6,6 +6,7 @@
 
 #include "check.h"
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,8 +25,18 @@ static luxor_xts *key_on_a_device(unsigned char *bytes, unsigned char *output) {
   return xts;
 }
 
-static void in_the_child(luxor_xts *xts, luxor_xts *on_device, luxor_volume *volume,
-                         luxor_volume *locked, unsigned char *bytes) {
+/* Returns how many descriptors of this process are the file at `path`. */
+static int descriptors_of(const char *path) {
+  struct stat wanted, found;
+  int count = 0;
+  CHECK(stat(path, &wanted) == 0);
+  for (int fd = 0; fd < 1024; fd++)
+    count += fstat(fd, &found) == 0 && found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev;
+  return count;
+}
+
+static void in_the_child(const char *path, luxor_xts *xts, luxor_xts *on_device,
+                         luxor_volume *volume, luxor_volume *locked, unsigned char *bytes) {
   luxor_error *error;
   uint64_t size;
   /* So that a call that waits for ever fails the test. */
@@ -49,8 +60,10 @@ static void in_the_child(luxor_xts *xts, luxor_xts *on_device, luxor_volume *vol
   EXPECT(LUXOR_KEY_LOST_IN_FORK, "forked", luxor_volume_unlock(locked, "x", 1, &error));
   luxor_xts_free(xts);
   luxor_xts_free(on_device);
+  CHECK(descriptors_of(path) > 0);
   luxor_volume_close(volume);
   luxor_volume_close(locked);
+  CHECK(descriptors_of(path) == 0);
 
   xts = key_of_test();
   SUCCEEDS(luxor_xts_encrypt(xts, bytes, bytes, LEN, UNIT, number(0), 8, &error));
@@ -76,7 +89,7 @@ int main(int argc, char **argv) {
   pid_t child = fork();
   CHECK(child >= 0);
   if (child == 0) {
-    in_the_child(xts, on_device, volume, locked, bytes);
+    in_the_child(argv[1], xts, on_device, volume, locked, bytes);
     _exit(0);
   }
   int status;
@@ -92,8 +105,25 @@ int main(int argc, char **argv) {
          luxor_volume_open(argv[1], LUXOR_READ_WRITE, options, &second, &error));
   luxor_xts_free(xts);
   luxor_xts_free(on_device);
+
+  /* A child that closes nothing does not keep the volume locked. */
+  int ends[2];
+  CHECK(pipe(ends) == 0);
+  child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    alarm(60);
+    close(ends[1]);
+    char byte;
+    _exit(read(ends[0], &byte, 1) != 0);
+  }
   luxor_volume_close(volume);
   luxor_volume_close(locked);
+  SUCCEEDS(luxor_volume_open(argv[1], LUXOR_READ_WRITE, options, &second, &error));
+  luxor_volume_close(second);
+  close(ends[1]);
+  CHECK(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
   luxor_options_free(options);
   free(bytes);
   free(expected);

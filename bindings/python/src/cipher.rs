@@ -77,19 +77,20 @@ impl Cipher {
     }
 
     #[getter]
-    fn size(&self) -> PyResult<u64> {
-        Ok(self.here()?.len())
+    fn size(&self) -> u64 {
+        self.0.len()
     }
 
     #[getter]
-    fn sector_size(&self) -> PyResult<usize> {
-        Ok(self.here()?.sector_size())
+    fn sector_size(&self) -> usize {
+        self.0.sector_size()
     }
 
     /// Returns where the sectors lie that contain `size` bytes from `offset` on: their offset in the
     /// plaintext, their offset in the volume, and their length.
     fn stored(&self, py: Python<'_>, size: Size, offset: Offset) -> PyResult<Vec<(u64, u64, u64)>> {
-        let (cipher, Size(size), Offset(offset)) = (self.here()?, size, offset);
+        // This needs no key.
+        let (cipher, Size(size), Offset(offset)) = (&*self.0, size, offset);
         let end = offset.saturating_add(size as u64).min(cipher.len());
         let stored = cipher.stored(offset.min(end)..end);
         let stored = stored.map_err(|error| exception(py, &error))?;

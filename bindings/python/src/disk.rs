@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of a volume at any byte, on which `luxor.VolumeFile` is built.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::{
+    iter,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 use luxor::{Export, ExportOptions, Volume};
 use luxor_files::{OfProcess, Role};
@@ -16,7 +19,7 @@ use crate::{
     buffer::{Bytes, new_bytes},
     context::operate,
     error::{disk_exception, key_lost_in_fork, outcome},
-    storage::FileArg,
+    storage::{FileArg, Object},
 };
 
 /// Long transfers look for signals after this many bytes.
@@ -26,7 +29,20 @@ const PIECE: usize = 16 << 20;
 #[pyclass(frozen, module = "luxor._luxor")]
 pub(crate) struct Disk {
     /// `None` once it is closed. Transfers that are under way keep it open until they end.
-    export: RwLock<Option<Arc<OfProcess<Export>>>>,
+    ///
+    /// The lock is held only while the thread is attached to the interpreter, which does not fork
+    /// meanwhile. So a forked child never finds it held by a thread of its parent.
+    opened: RwLock<Option<Arc<Opened>>>,
+    size: u64,
+    sector_size: usize,
+    writable: bool,
+    name: String,
+}
+
+struct Opened {
+    export: OfProcess<Export>,
+    /// The objects that hold the volume.
+    objects: Vec<Object>,
 }
 
 /// Opens the volume in `file`.
@@ -41,6 +57,8 @@ pub(crate) fn open(
     let context = args.extract::<EngineArgs>()?.context()?;
     let secrets = unlock.secrets(py)?;
     let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
+    let objects = iter::once(&file).chain(&header);
+    let objects = objects.filter_map(FileArg::object).cloned().collect();
     let options = ExportOptions {
         read_only: !writable,
         ..ExportOptions::default()
@@ -54,8 +72,16 @@ pub(crate) fn open(
         Export::open(volume, data, &*secrets, &unlock, &options, context)
     })?;
     let export = outcome(py, opened)?;
+    let disk = &export.disk;
     Ok(Disk {
-        export: RwLock::new(Some(Arc::new(OfProcess::new(export)))),
+        size: disk.len(),
+        sector_size: disk.sector_size(),
+        writable: !disk.is_read_only(),
+        name: export.name.clone(),
+        opened: RwLock::new(Some(Arc::new(Opened {
+            export: export.of_process(),
+            objects,
+        }))),
     })
 }
 
@@ -64,13 +90,13 @@ impl Disk {
     /// Fills `buffer` with the bytes from `offset` on, up to the end. Returns their number.
     fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: Offset) -> PyResult<usize> {
         let py = buffer.py();
-        let export = self.export()?;
+        let export = &self.usable()?.export;
         let buffer = Bytes::writable(buffer)?;
         let Offset(offset) = offset;
-        let len = len_within(&export, buffer.len(), offset);
+        let len = len_within(export, buffer.len(), offset);
         // SAFETY: `buffer` is writable, and this is the only slice of it.
         let bytes = unsafe { buffer.as_mut_slice() };
-        read(py, &export, &mut bytes[..len], offset)?;
+        read(py, export, &mut bytes[..len], offset)?;
         Ok(len)
     }
 
@@ -82,15 +108,15 @@ impl Disk {
         offset: Offset,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (Size(size), Offset(offset)) = (size, offset);
-        let export = self.export()?;
-        let len = len_within(&export, size, offset);
-        new_bytes(py, len, |bytes| read(py, &export, bytes, offset))
+        let export = &self.usable()?.export;
+        let len = len_within(export, size, offset);
+        new_bytes(py, len, |bytes| read(py, export, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.
     fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<()> {
         let Offset(offset) = offset;
-        let export = self.export()?;
+        let export = &self.usable()?.export;
         let data = Bytes::readable(data)?;
         for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
             let at = offset.saturating_add((number * PIECE) as u64);
@@ -103,47 +129,66 @@ impl Disk {
 
     /// Returns when everything that was written is durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let export = self.export()?;
+        let export = &self.usable()?.export;
         py.detach(|| export.disk.flush())
             .map_err(|error| disk_exception(py, &error))
     }
 
-    /// Closes the volume. Later calls fail, except another `close`.
+    /// Closes the volume. Later calls fail, except another `close`. A forked child closes its
+    /// descriptors, and drops its references to objects.
     fn close(&self) {
-        let mut export = self.export.write().unwrap_or_else(PoisonError::into_inner);
-        *export = None;
+        let opened = self.opened.write();
+        // The lock is not held while this is dropped, which may run code of Python.
+        let opened = opened.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(opened) = opened
+            && opened.export.here().is_none()
+        {
+            opened.export.give_up();
+            opened.objects.iter().for_each(Object::give_up);
+        }
     }
 
     #[getter]
     fn size(&self) -> PyResult<u64> {
-        Ok(self.export()?.disk.len())
+        self.open().map(|_| self.size)
     }
 
     #[getter]
     fn sector_size(&self) -> PyResult<usize> {
-        Ok(self.export()?.disk.sector_size())
+        self.open().map(|_| self.sector_size)
     }
 
     #[getter]
     fn writable(&self) -> PyResult<bool> {
-        Ok(!self.export()?.disk.is_read_only())
+        self.open().map(|_| self.writable)
     }
 
     #[getter]
     fn name(&self) -> PyResult<String> {
-        Ok(self.export()?.name.clone())
+        self.open().map(|_| self.name.clone())
+    }
+
+    /// Whether it belongs to the process of which this one is a fork. Then it can only be closed.
+    #[getter]
+    fn inherited(&self) -> PyResult<bool> {
+        Ok(self.open()?.export.here().is_none())
     }
 }
 
 impl Disk {
-    fn export(&self) -> PyResult<Arc<OfProcess<Export>>> {
-        let export = self.export.read().unwrap_or_else(PoisonError::into_inner);
+    fn open(&self) -> PyResult<Arc<Opened>> {
+        let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyValueError::new_err("I/O operation on a closed volume");
-        let export = export.clone().ok_or_else(closed)?;
-        if export.here().is_none() {
+        opened.clone().ok_or_else(closed)
+    }
+
+    /// Returns the volume for a transfer, which needs its keys.
+    fn usable(&self) -> PyResult<Arc<Opened>> {
+        let opened = self.open()?;
+        if opened.export.here().is_none() {
             return Err(key_lost_in_fork());
         }
-        Ok(export)
+        Ok(opened)
     }
 }
 

@@ -52,12 +52,20 @@ impl FileArg {
         Ok(Self::Object(Object::of(object, from_position)?))
     }
 
+    /// The object, if it is one.
+    pub(crate) fn object(&self) -> Option<&Object> {
+        match self {
+            Self::Path(_) => None,
+            Self::Object(object) => Some(object),
+        }
+    }
+
     /// Whether they are the same object, or at least one is an object and both stand for the same
     /// file. The library compares paths.
     pub(crate) fn is_same(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
         match (self, other) {
             (Self::Path(_), Self::Path(_)) => return Ok(false),
-            (Self::Object(a), Self::Object(b)) if a.shared.object.is(&b.shared.object) => {
+            (Self::Object(a), Self::Object(b)) if a.shared.is_same(&b.shared, py)? => {
                 return Ok(true);
             }
             _ => {}
@@ -70,7 +78,7 @@ impl FileArg {
         match self {
             Self::Path(path) => Ok(fs::metadata(path).ok().as_ref().and_then(FileIdentity::of)),
             Self::Object(object) => {
-                let file = file_below(object.shared.object.bind(py))?;
+                let file = file_below(&object.shared.object(py)?)?;
                 Ok(file.map(|(_, identity)| identity))
             }
         }
@@ -86,7 +94,7 @@ impl FileArg {
         else {
             return Ok(());
         };
-        let object = shared.object.bind(py);
+        let object = &shared.object(py)?;
         let end = end(object)?;
         object.call_method1("seek", (shared.base,))?;
         match end.saturating_sub(shared.base) {
@@ -153,7 +161,8 @@ pub(crate) struct Object {
 }
 
 struct Shared {
-    object: Py<PyAny>,
+    /// `None` once a forked child has given it up. Not locked while a method of the object runs.
+    object: Mutex<Option<Py<PyAny>>>,
     /// The position that is byte 0 of the storage.
     base: u64,
     /// Whether the object has `read_at(size, offset)`, which several threads may call.
@@ -190,7 +199,7 @@ impl Object {
         };
         Ok(Self {
             shared: Arc::new(Shared {
-                object: object.clone().unbind(),
+                object: Mutex::new(Some(object.clone().unbind())),
                 base,
                 has_read_at,
                 position: Mutex::default(),
@@ -198,6 +207,14 @@ impl Object {
             name,
             is_seekable,
         })
+    }
+
+    /// Drops the reference to the object, in a forked child, in which the storage that has it is not
+    /// dropped.
+    pub(crate) fn give_up(&self) {
+        let object = self.shared.object.lock();
+        let object = object.unwrap_or_else(PoisonError::into_inner).take();
+        drop(object);
     }
 
     /// The object as storage, if it can seek.
@@ -227,6 +244,16 @@ impl Object {
 }
 
 impl Shared {
+    fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+        let object = object.as_ref().map(|object| object.bind(py).clone());
+        object.ok_or_else(|| PyValueError::new_err("I/O operation on a closed file"))
+    }
+
+    fn is_same(&self, other: &Self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.object(py)?.is(&other.object(py)?))
+    }
+
     /// Calls `call` with the GIL. An exception becomes the error of the storage.
     fn attached<T>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> io::Result<T> {
         self.attached_or(io::ErrorKind::Other, call)
@@ -239,7 +266,8 @@ impl Shared {
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> io::Result<T> {
         let called = Python::try_attach(|py| {
-            call(self.object.bind(py)).map_err(|exception| {
+            let called = self.object(py).and_then(|object| call(&object));
+            called.map_err(|exception| {
                 let kind = if ends_program(py, &exception) {
                     interrupted
                 } else {

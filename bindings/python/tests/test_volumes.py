@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -592,30 +593,203 @@ last.write(b"lost")
         assert inner.read(4) == b"kept"
 
 
-def test_a_forked_child_cannot_use_the_volume(volume: Path) -> None:
-    file = opened(volume, "r+b")
-    # A long call, so that the disk has threads.
-    assert file.raw.read_at(SIZE, 0) == bytes(SIZE)
+def in_child(work: Callable[[], object]) -> None:
+    """Run `work` in a forked child, and fail if it fails or waits for ever."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            calls = (lambda: file.raw.read_at(1, 0), lambda: file.raw.write_at(b"x", 0), file.close)
-            for call in calls:
-                with pytest.raises(luxor.KeyLostInFork):
-                    call()
-            del file
-            gc.collect()
+            signal.alarm(60)
+            work()
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def descriptors_of(path: Path) -> list[str]:
+    """Return the descriptors of this process that are the file `path`."""
+    folder = "/proc/self/fd"
+    links = [f"{folder}/{number}" for number in os.listdir(folder)]
+    return [link for link in links if os.path.lexists(link) and os.readlink(link) == str(path)]
+
+
+def test_a_forked_child_cannot_use_the_volume(volume: Path) -> None:
+    file = opened(volume, "r+b")
+    # A long call, so that the disk has threads.
+    assert file.raw.read_at(SIZE, 0) == bytes(SIZE)
+    file.write(b"of the parent")
+
+    def work() -> None:
+        calls = (
+            lambda: file.raw.read_at(1, 0),
+            lambda: file.raw.write_at(b"x", 0),
+            file.sync,
+            file.flush,
+        )
+        for call in calls:
+            with pytest.raises(luxor.KeyLostInFork):
+                call()
+        file.close()
+
+    in_child(work)
     with pytest.raises(luxor.BusyError):
         opened(volume)
     file.write(b"kept")
     file.close()
     with opened(volume) as file:
+        assert file.read(17) == b"of the parentkept"
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@pytest.mark.parametrize("how", ["close", "with", "del", "raw"])
+def test_a_forked_child_gives_a_volume_up(volume: Path, mode: Any, how: str) -> None:
+    """Without a key, and without harm to the parent. A thread holds the locks of the buffer."""
+    before = volume.read_bytes()
+    file: Any = opened(volume, mode)
+    if mode == "r+b":
+        file.write(b"unflushed")
+    stop = threading.Event()
+
+    def read() -> None:
+        while not stop.is_set():
+            file.seek(0)
+            file.raw.read_at(SIZE, 0)
+
+    def work() -> None:
+        nonlocal file
+        assert (len(file), file.closed, file.raw.sector_size) == (SIZE, False, 4096)
+        assert file.raw.is_inherited and file.name == str(volume)
+        assert descriptors_of(volume)
+        if how == "close":
+            file.close()
+            file.close()
+            assert file.closed
+            with pytest.raises(ValueError, match="closed"):
+                len(file)
+        elif how == "with":
+            with file:
+                pass
+        elif how == "raw":
+            file.raw.close()
+        else:
+            del file
+            gc.collect()
+        assert not descriptors_of(volume)
+        # It is locked by the parent all the same.
+        with pytest.raises(luxor.BusyError):
+            opened(volume, "r+b")
+
+    if how == "del":
+        in_child(work)
+    else:
+        thread = threading.Thread(target=read)
+        thread.start()
+        try:
+            for _ in range(5):
+                in_child(work)
+        finally:
+            stop.set()
+            thread.join()
+    if mode == "rb":
+        assert volume.read_bytes() == before
+    else:
+        file.sync()
+        assert file.read_at(9, 0) == b"unflushed"
+    file.close()
+    opened(volume, "r+b").close()
+
+
+def test_a_volume_is_free_although_a_forked_child_lives(volume: Path, tmp_path: Path) -> None:
+    """Also what `encrypt` reads and writes, and a volume in a file object."""
+    source = open(volume, "r+b")
+    files = [opened(volume, "r+b"), opened(source)]
+    (tmp_path / "plain").write_bytes(bytes(1000))
+    pipe = os.pipe()
+    children = []
+
+    def progress(_done: int, _total: int | None) -> None:
+        if len(children) == 1:
+            children.append(os.fork())
+            if children[-1] == 0:
+                os.close(pipe[1])
+                os.read(pipe[0], 1)
+                os._exit(0)
+
+    children.append(os.fork())
+    if children[-1] == 0:
+        os.close(pipe[1])
+        os.read(pipe[0], 1)
+        os._exit(0)
+    try:
+        for file in files:
+            file.close()
+        source.close()
+        opened(volume, "r+b").close()
+        luxor.encrypt(
+            tmp_path / "plain",
+            tmp_path / "new",
+            passphrase=PASSPHRASE,
+            progress=progress,
+            **CHEAP,
+        )
+        assert len(children) == 2
+        opened(tmp_path / "new", "r+b").close()
+    finally:
+        os.close(pipe[1])
+        for child in children:
+            assert os.waitpid(child, 0)[1] == 0
+        os.close(pipe[0])
+
+
+def test_a_forked_child_gives_up_the_object_of_a_volume(volume: Path) -> None:
+    source = open(volume, "r+b")
+    header = open(volume, "rb")
+    file = opened(source, "r+b", header=header)
+    file.write(b"kept")
+
+    def work() -> None:
+        nonlocal source, header
+        assert descriptors_of(volume)
+        file.close()
+        del source, header
+        assert not descriptors_of(volume)
+
+    in_child(work)
+    file.close()
+    source.close()
+    header.close()
+    with opened(volume) as file:
         assert file.read(4) == b"kept"
+
+
+def test_a_forked_child_ends_with_an_open_volume(volume: Path) -> None:
+    """As an ordinary program, which closes everything, and after an error too."""
+    program = """
+import os, sys, luxor
+path = sys.argv[1]
+file = luxor.open(path, "r+b", passphrase="correct horse")
+file.write(b"unflushed")
+cipher = luxor.VolumeCipher(open(path, "rb"), passphrase="correct horse")
+xts = luxor.XTS(bytes(range(64)))
+if os.fork() == 0:
+    try:
+        file.sync()
+    except luxor.KeyLostInFork:
+        pass
+    print(cipher.size, cipher.stored(1, 0)[0][2], xts.engine != "", repr(xts) != "", flush=True)
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, volume], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [str(SIZE), "4096", "True", "True", "3"]
+    with opened(volume) as file:
+        assert file.read(9) == b"unflushed"
 
 
 def test_shutil_copies_a_volume(volume: Path, tmp_path: Path) -> None:

@@ -5,12 +5,15 @@ use std::{
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Seek},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::{FileTypeExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use luxor_sector::Storage;
+use luxor_sector::{ReadAt, Storage, WriteAt};
 use nix::libc;
 
 use crate::{
@@ -18,7 +21,7 @@ use crate::{
     display::{io_words, path_name},
     error_class::FileErrorClass,
     input::{Input, InputError, Role},
-    locks::{Access, lock_data},
+    locks::{Access, DataLock},
 };
 
 /// The storage with a volume's data, open for reading or for reading and writing.
@@ -33,8 +36,8 @@ pub struct DataFile {
 }
 
 enum Kind {
-    /// A regular file or a block device.
-    File(File),
+    /// A regular file or a block device, and the locks on its data.
+    File { file: File, lock: Arc<DataLock> },
     /// What the caller supplies in place of a file.
     Storage(Arc<dyn Storage>),
 }
@@ -101,15 +104,15 @@ impl DataFile {
         if FileIdentity::of(&file.metadata().map_err(failed)?) != Some(identity) {
             return Err(failed(io::Error::other("it changed while it was opened")));
         }
-        if !lock_data(&file, access).map_err(failed)? {
-            return Err(DataFileError::Locked {
-                path: path_of(),
-                access,
-            });
-        }
+        let lock = DataLock::acquire(&file, access).map_err(failed)?;
+        let lock = lock.ok_or_else(|| DataFileError::Locked {
+            path: path_of(),
+            access,
+        })?;
+        let lock = Arc::new(lock);
         Ok(Self {
             path: path_of(),
-            kind: Kind::File(file),
+            kind: Kind::File { file, lock },
         })
     }
 
@@ -139,7 +142,7 @@ impl DataFile {
     )]
     pub fn len(&self) -> Result<u64, DataFileError> {
         let len = match &self.kind {
-            Kind::File(file) => Storage::len(file),
+            Kind::File { file, .. } => Storage::len(file),
             Kind::Storage(storage) => storage.len(),
         };
         len.map_err(|error| self.unreadable(error))
@@ -149,7 +152,7 @@ impl DataFile {
     #[must_use]
     pub fn is_regular(&self) -> bool {
         match &self.kind {
-            Kind::File(file) => file.metadata().is_ok_and(|metadata| metadata.is_file()),
+            Kind::File { file, .. } => file.metadata().is_ok_and(|metadata| metadata.is_file()),
             Kind::Storage(_) => false,
         }
     }
@@ -160,7 +163,7 @@ impl DataFile {
     /// The system's error. [`io::ErrorKind::Unsupported`] if it is not a regular file.
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         match &self.kind {
-            Kind::File(file) if self.is_regular() => {
+            Kind::File { file, .. } if self.is_regular() => {
                 file.set_len(len)?;
                 file.sync_all()
             }
@@ -173,9 +176,9 @@ impl DataFile {
     /// # Errors
     /// [`DataFileError::Read`] and [`DataFileError::Input`].
     pub fn input(&self) -> Result<Input, DataFileError> {
-        let file = match &self.kind {
+        let (file, lock) = match &self.kind {
             Kind::Storage(storage) => return Ok(Input::of_storage(storage.clone(), &self.path)?),
-            Kind::File(file) => file,
+            Kind::File { file, lock } => (file, lock),
         };
         let file = file.try_clone().and_then(|mut file| {
             // All handles share one position, which asking for the length has moved.
@@ -183,7 +186,8 @@ impl DataFile {
             Ok(file)
         });
         let file = file.map_err(|error| self.unreadable(error))?;
-        Ok(Input::of_file(file, &self.path, Role::Metadata)?)
+        let input = Input::of_file(file, &self.path, Role::Metadata)?;
+        Ok(input.keep(Arc::clone(lock)))
     }
 
     /// Returns the storage, which can be read, and written if it was opened for writing. The lock holds
@@ -193,9 +197,12 @@ impl DataFile {
     /// [`DataFileError::Read`]: the system has no handle left.
     pub fn storage(&self) -> Result<Arc<dyn Storage>, DataFileError> {
         match &self.kind {
-            Kind::File(file) => {
+            Kind::File { file, lock } => {
                 let file = file.try_clone().map_err(|error| self.unreadable(error))?;
-                Ok(Arc::new(file))
+                Ok(Arc::new(Locked {
+                    storage: file,
+                    _lock: Arc::clone(lock),
+                }))
             }
             Kind::Storage(storage) => Ok(Arc::clone(storage)),
         }
@@ -205,23 +212,93 @@ impl DataFile {
     #[must_use]
     pub fn into_storage(self) -> Arc<dyn Storage> {
         match self.kind {
-            Kind::File(file) => Arc::new(file),
+            Kind::File { file, lock } => Arc::new(Locked {
+                storage: file,
+                _lock: lock,
+            }),
             Kind::Storage(storage) => storage,
         }
     }
 
-    /// Returns the file or block device, or `None` for [`DataFile::of_storage`].
-    #[must_use]
-    pub fn into_file(self) -> Option<File> {
+    /// Returns what `make` makes of the file or block device, or `None` for [`DataFile::of_storage`].
+    ///
+    /// # Errors
+    /// That of `make`.
+    pub fn into_storage_by<S: Storage + 'static, E>(
+        self,
+        make: impl FnOnce(File) -> Result<S, E>,
+    ) -> Result<Option<Arc<dyn Storage>>, E> {
         match self.kind {
-            Kind::File(file) => Some(file),
-            Kind::Storage(_) => None,
+            Kind::File { file, lock } => {
+                let storage = make(file)?;
+                let _lock = lock;
+                Ok(Some(Arc::new(Locked { storage, _lock })))
+            }
+            Kind::Storage(_) => Ok(None),
+        }
+    }
+
+    /// The descriptors that this, or the storage that it becomes, holds, for
+    /// [`OfProcess::holding`](crate::OfProcess::holding).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        match &self.kind {
+            Kind::File { file, lock } => vec![file.as_raw_fd(), lock.descriptor()],
+            Kind::Storage(_) => Vec::new(),
         }
     }
 
     fn unreadable(&self, source: io::Error) -> DataFileError {
         let path = self.path.clone();
         DataFileError::Read { path, source }
+    }
+}
+
+/// A storage whose data are locked as long as it exists.
+struct Locked<S> {
+    storage: S,
+    _lock: Arc<DataLock>,
+}
+
+impl<S: Storage> Storage for Locked<S> {
+    fn alignment(&self) -> usize {
+        self.storage.alignment()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.storage.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.storage.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.storage.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.storage.sync()
+    }
+
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
+        self.storage.read_batch(reads);
+    }
+
+    fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
+        self.storage.write_batch(writes);
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.storage.discard(offset, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.storage.allocate(offset, len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.storage.will_need(offset, len)
     }
 }
 

@@ -11,7 +11,10 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{self, Read, Seek},
-    os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
     thread,
@@ -29,7 +32,7 @@ use crate::{
     block_device::FileIdentity,
     display::{io_words, name_or},
     error_class::FileErrorClass,
-    locks::{Access, lock_data, unlock_data},
+    locks::{Access, DataLock},
     standard_streams,
 };
 
@@ -56,7 +59,7 @@ pub enum Role {
 pub struct Input {
     path: PathBuf,
     kind: Kind,
-    locked: bool,
+    lock: Option<Arc<DataLock>>,
 }
 
 enum Kind {
@@ -149,10 +152,13 @@ impl Input {
         if role == Role::Change && !seekable {
             return Err(InputError::Unchangeable { path: path_of() });
         }
-        let locked = seekable && role == Role::Data;
-        if locked && !lock_data(&file, Access::Read).map_err(failed)? {
-            return Err(InputError::Locked { path: path_of() });
-        }
+        let lock = if seekable && role == Role::Data {
+            let lock = DataLock::acquire(&file, Access::Read).map_err(failed)?;
+            let lock = lock.ok_or_else(|| InputError::Locked { path: path_of() })?;
+            Some(Arc::new(lock))
+        } else {
+            None
+        };
         let kind = if seekable {
             base = base.min(end);
             let place = AnnouncedLength {
@@ -172,7 +178,7 @@ impl Input {
         Ok(Self {
             path: path_of(),
             kind,
-            locked,
+            lock,
         })
     }
 
@@ -194,7 +200,7 @@ impl Input {
                 len,
                 position: 0,
             },
-            locked: false,
+            lock: None,
         })
     }
 
@@ -208,7 +214,7 @@ impl Input {
                 stream: Box::new(stream),
                 position: 0,
             },
-            locked: false,
+            lock: None,
         }
     }
 
@@ -247,6 +253,20 @@ impl Input {
             Kind::File { file, .. } => Some(file),
             Kind::Storage { .. } | Kind::Stream { .. } => None,
         }
+    }
+
+    /// Keeps `lock` until the input is dropped.
+    pub(crate) fn keep(self, lock: Arc<DataLock>) -> Self {
+        let lock = Some(lock);
+        Self { lock, ..self }
+    }
+
+    /// The descriptors that the input holds, for [`OfProcess::holding`](crate::OfProcess::holding).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let file = self.file().map(AsRawFd::as_raw_fd);
+        let lock = self.lock.as_ref().map(|lock| lock.descriptor());
+        file.into_iter().chain(lock).collect()
     }
 
     /// The input as read-only storage. `None` for streams.
@@ -391,14 +411,6 @@ impl Storage for Input {
 
     fn sync(&self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl Drop for Input {
-    fn drop(&mut self) {
-        if let (true, Some(file)) = (self.locked, self.file()) {
-            unlock_data(file);
-        }
     }
 }
 

@@ -5,7 +5,10 @@
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io,
-    os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
+    os::{
+        fd::{AsRawFd, RawFd},
+        unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -103,6 +106,42 @@ pub fn lock_data(file: &File, access: Access) -> io::Result<bool> {
         }
         Err(Errno::EINVAL | Errno::ENOLCK | Errno::ENOSYS | Errno::EOPNOTSUPP) => Ok(true),
         Err(e) => Err(e.into()),
+    }
+}
+
+/// The locks of [`lock_data`], held until dropped.
+///
+/// Closing the file alone would not release them while another process has the same open file: the one
+/// that passed it on as standard input, or a forked child, in which dropping this releases nothing.
+#[derive(Debug)]
+pub struct DataLock(OfProcess<Locked>);
+
+#[derive(Debug)]
+struct Locked(File);
+
+impl DataLock {
+    /// Locks the data of `file` as [`lock_data`] does. Returns `None` where that returns `false`.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub fn acquire(file: &File, access: Access) -> io::Result<Option<Self>> {
+        let file = file.try_clone()?;
+        if !lock_data(&file, access)? {
+            return Ok(None);
+        }
+        let descriptors = |locked: &Locked| vec![locked.0.as_raw_fd()];
+        Ok(Some(Self(OfProcess::holding(Locked(file), descriptors))))
+    }
+
+    /// The descriptor by which the locks are released.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.0.0.as_raw_fd()
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        unlock_data(&self.0);
     }
 }
 
@@ -304,7 +343,11 @@ fn lock_stand_in(
         what: folder.join(name).display().to_string(),
         source,
     };
-    let lock = || lock_named(folder, name, how).map(OfProcess::new);
+    let lock = || {
+        let lock = lock_named(folder, name, how)?;
+        let descriptors = |lock: &NamedLock| vec![lock.held.as_raw_fd()];
+        Ok(OfProcess::holding(lock, descriptors))
+    };
     patiently(lock, wait, missing)
 }
 
@@ -360,6 +403,12 @@ impl ReencryptionLock {
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.held.is_some()
+    }
+
+    /// The descriptor of the locked file, for [`OfProcess::holding`].
+    #[must_use]
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.held.as_ref().map(|lock| lock.held.as_raw_fd())
     }
 
     fn within(folder: &Path, uuid: &str, access: Access) -> Result<Self, LockError> {
@@ -466,7 +515,7 @@ mod tests {
     };
 
     use nix::{
-        sys::wait::waitpid,
+        sys::wait::{WaitStatus, waitpid},
         unistd::{ForkResult, fork},
     };
 
@@ -688,6 +737,34 @@ mod tests {
         assert!(opened(&path).try_lock().is_err());
         drop(lock);
         assert!(!path.exists());
+    }
+
+    #[test]
+    #[expect(unsafe_code, reason = "a fork in a program with threads is unsafe")]
+    fn data_are_locked_by_the_process_that_locked_them() {
+        let _alone = alone();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        let is_free = || lock_data(&opened(path.path()), Access::Write).unwrap();
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        let file = opened(path.path());
+        let lock = DataLock::acquire(&file, Access::Write).unwrap().unwrap();
+        // SAFETY: the child only closes descriptors, reads from a pipe and exits.
+        let child = match unsafe { fork() }.unwrap() {
+            ForkResult::Child => {
+                drop((writer, lock));
+                let ended = nix::unistd::read(&reader, &mut [0]);
+                // SAFETY: this takes no pointer and runs no code of the parent.
+                unsafe { libc::_exit(i32::from(ended != Ok(0))) }
+            }
+            ForkResult::Parent { child } => child,
+        };
+        assert!(!is_free(), "the child released the lock of its parent");
+        // The child still has the open file.
+        drop((file, lock));
+        assert!(is_free(), "the child kept the lock of its parent");
+        drop(writer);
+        let status = waitpid(child, None).unwrap();
+        assert!(matches!(status, WaitStatus::Exited(_, 0)), "{status:?}");
     }
 
     /// A reader that releases the lock holds it exclusively for a moment.

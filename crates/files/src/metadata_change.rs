@@ -2,7 +2,7 @@
 //! Changes a volume's metadata in place.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::OpenOptions,
     io,
     os::{
         fd::AsRawFd,
@@ -20,7 +20,7 @@ use crate::{
     display::name_or,
     error_class::FileErrorClass,
     input::Input,
-    locks::{Access, Lock, LockError, MetadataLock, lock_data},
+    locks::{Access, DataLock, Lock, LockError, MetadataLock},
 };
 
 /// A volume or a detached header, locked for a change: no other program that takes the locks reads
@@ -89,13 +89,13 @@ impl<'a> MetadataChange<'a> {
     }
 
     /// Prevents other programs from mounting a block device and from using the data of a device or
-    /// file, until the returned file is dropped. Needed for changes after which the file or device
+    /// file, until the returned lock is dropped. Needed for changes after which the file or device
     /// no longer begins as the system and other programs know it. Returns `None` for a storage that
     /// is no file, which no other program knows.
     ///
     /// # Errors
     /// [`Unusable::InUse`] if something already uses the file or device.
-    pub fn exclusive(&self) -> Result<Option<File>, Unusable> {
+    pub fn exclusive(&self) -> Result<Option<DataLock>, Unusable> {
         let Some(file) = self.input.file() else {
             return Ok(None);
         };
@@ -117,12 +117,9 @@ impl<'a> MetadataChange<'a> {
             io::ErrorKind::ResourceBusy => Unusable::InUse("in use".to_owned()),
             _ => Unusable::Io(error),
         })?;
-        if lock_data(&file, Access::Write).map_err(Unusable::Io)? {
-            Ok(Some(file))
-        } else {
-            let user = "locked: it is in use elsewhere";
-            Err(Unusable::InUse(user.to_owned()))
-        }
+        let lock = DataLock::acquire(&file, Access::Write).map_err(Unusable::Io)?;
+        let in_use = || Unusable::InUse("locked: it is in use elsewhere".to_owned());
+        lock.ok_or_else(in_use).map(Some)
     }
 }
 

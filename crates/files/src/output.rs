@@ -11,8 +11,7 @@ mod sparse;
 mod whole_file;
 
 use std::{
-    fmt,
-    fs::{self, File},
+    fmt, fs,
     io::{self, Write},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
@@ -32,7 +31,7 @@ use crate::{
     error_class::FileErrorClass,
     input::Input,
     is_same_file,
-    locks::{Access, LockError, MetadataLock, lock_data},
+    locks::{Access, DataLock, LockError, MetadataLock},
     metadata_change::NotLocked,
     output::{
         device::Device,
@@ -483,7 +482,7 @@ fn check_replaceable(
     entry: &DirectoryEntry,
     found: &Found,
     options: &OutputOptions<'_>,
-) -> Result<Option<File>, OutputError> {
+) -> Result<Option<DataLock>, OutputError> {
     if !options.force {
         return Err(OutputError::Exists {
             path: path.to_owned(),
@@ -504,9 +503,9 @@ fn check_replaceable(
     let Ok(old) = entry.open(found, OFlag::O_RDONLY | OFlag::O_NONBLOCK) else {
         return Ok(None);
     };
-    match lock_data(&old, Access::Write) {
-        Ok(true) => Ok(Some(old)),
-        Ok(false) => Err(OutputError::Locked {
+    match DataLock::acquire(&old, Access::Write) {
+        Ok(Some(lock)) => Ok(Some(lock)),
+        Ok(None) => Err(OutputError::Locked {
             path: path.to_owned(),
         }),
         Err(source) => Err(OutputError::Create {

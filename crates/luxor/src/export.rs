@@ -5,13 +5,14 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     fs::File,
+    os::fd::RawFd,
     path::Path,
     sync::Arc,
 };
 
 use luxor_engine::{LoadedKey, Mode, SecretBytes};
 use luxor_files::{
-    DataFile,
+    DataFile, OfProcess,
     locks::{Access, ReencryptionLock},
     path_name,
 };
@@ -87,10 +88,27 @@ pub struct Export {
     /// The volume's name for messages.
     pub name: String,
     /// Keeps cryptsetup from re-encrypting the data.
-    pub(crate) _reencryption: Option<Arc<ReencryptionLock>>,
+    pub(crate) reencryption: Option<Arc<ReencryptionLock>>,
+    /// Those that the disk holds.
+    pub(crate) descriptors: Vec<RawFd>,
 }
 
 impl Export {
+    /// Makes it one of this process. A forked child has none of its keys. To drop it there closes the
+    /// child's descriptors, and neither writes anything nor releases a lock of the parent.
+    #[must_use]
+    pub fn of_process(self) -> OfProcess<Self> {
+        OfProcess::holding(self, Self::descriptors)
+    }
+
+    /// The descriptors that it holds, for [`OfProcess::holding`].
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let lock = self.reencryption.as_ref();
+        let lock = lock.and_then(|lock| lock.descriptor());
+        self.descriptors.iter().copied().chain(lock).collect()
+    }
+
     /// Makes the checks that need no secret. [`Export::open`] and [`Export::of_unlocked`] make them
     /// too. A caller that opens a volume now and unlocks it later learns of a failure at once.
     ///
@@ -171,7 +189,7 @@ impl Export {
         };
         let export = Self::of_plaintext(data, &plaintext, engine, &options)?;
         Ok(Self {
-            _reencryption: reencryption.map(Arc::new),
+            reencryption: reencryption.map(Arc::new),
             ..export
         })
     }
@@ -246,12 +264,12 @@ impl Export {
         engine: &Engine,
         options: &ExportOptions,
     ) -> Result<Self> {
-        let name = path_name(data.path());
+        let (name, descriptors) = (path_name(data.path()), data.descriptors());
         let failed = |error: &dyn fmt::Display| no_disk(&name, error, options);
         let storage: Arc<dyn Storage> = if options.direct {
-            let file = data.into_file();
-            let file = file.ok_or_else(|| failed(&"only a file supports direct I/O"))?;
-            Arc::new(DirectFile::new(file).map_err(|error| failed(&error))?)
+            let direct = data.into_storage_by(DirectFile::new);
+            let direct = direct.map_err(|error| failed(&error))?;
+            direct.ok_or_else(|| failed(&"only a file supports direct I/O"))?
         } else {
             data.into_storage()
         };
@@ -265,7 +283,8 @@ impl Export {
         Ok(Self {
             disk: Arc::new(disk),
             name,
-            _reencryption: None,
+            reencryption: None,
+            descriptors,
         })
     }
 }

@@ -5,7 +5,7 @@ mod payload;
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    os::fd::RawFd,
     path::{Path, PathBuf},
 };
 
@@ -13,7 +13,7 @@ use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
     Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, is_same_file,
     lock_to_read,
-    locks::{Access, Lock, LockError, ReencryptionLock},
+    locks::{Access, DataLock, Lock, LockError, ReencryptionLock},
     path_name,
 };
 use luxor_luks::{
@@ -403,6 +403,17 @@ impl Volume {
     }
 
     /// The storage of the metadata.
+    /// The descriptors that it holds, for [`OfProcess::holding`](luxor_files::OfProcess::holding).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let metadata = match &self.metadata {
+            Metadata::Seekable(input) => input.descriptors(),
+            Metadata::Stream(_) => Vec::new(),
+        };
+        let data = self.data.iter().flat_map(Input::descriptors);
+        metadata.into_iter().chain(data).collect()
+    }
+
     pub(crate) fn metadata_storage(&self) -> &dyn Storage {
         self.metadata.storage()
     }
@@ -618,7 +629,7 @@ impl LockedMetadata<'_> {
 ///
 /// # Errors
 /// Fails when it is in use.
-pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<File>> {
+pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<DataLock>> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
         Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),

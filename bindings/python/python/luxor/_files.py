@@ -27,6 +27,19 @@ class _NeverFalse:
         return True
 
 
+class _Buffered(_NeverFalse):
+    """A buffer over a `VolumeFile`, of which a forked process has a copy."""
+
+    raw: VolumeFile
+
+    def close(self) -> None:
+        # What is in the copy belongs to the other process, and so may the lock of the buffer.
+        if not self.raw.closed and self.raw.is_inherited:
+            self.raw.close()
+        else:
+            super().close()  # type: ignore[misc]
+
+
 class VolumeFile(_NeverFalse, io.RawIOBase):
     """The plaintext of a volume as an unbuffered file.
 
@@ -132,12 +145,21 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
         """Return when everything that was written is durable, like `os.fsync`."""
         self._disk.sync()
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether another process has opened the volume, of which this one is a fork.
+
+        Then only closing, the sizes and the name need no key, and work.
+        """
+        return self._disk.inherited
+
     def close(self) -> None:
         """Make what was written durable, and close the volume."""
         if self.closed:
             return
         try:
-            if self._disk.writable:
+            # A forked process has no keys, and has written nothing.
+            if self._disk.writable and not self._disk.inherited:
                 self._disk.sync()
         finally:
             super().close()
@@ -152,7 +174,7 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
             raise io.UnsupportedOperation("the volume is open for reading only")
 
 
-class VolumeReader(_NeverFalse, io.BufferedReader):
+class VolumeReader(_Buffered, io.BufferedReader):
     """A buffered `VolumeFile` that is open for reading: what `open` returns for the mode "rb"."""
 
     raw: VolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -175,7 +197,7 @@ class VolumeReader(_NeverFalse, io.BufferedReader):
         """Do nothing: nothing was written."""
 
 
-class VolumeWriter(_NeverFalse, io.BufferedRandom):
+class VolumeWriter(_Buffered, io.BufferedRandom):
     """A buffered `VolumeFile` for reading and writing: what `open` returns for the mode "r+b".
 
     A write that would not end within the volume raises `OSError`, and writes nothing.

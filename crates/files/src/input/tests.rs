@@ -7,6 +7,7 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 use super::*;
 use crate::{
     MetadataChange, lock_to_read,
+    locks::lock_data,
     testing::{Loop, alone},
 };
 

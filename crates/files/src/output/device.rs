@@ -18,7 +18,7 @@ use super::{
 use crate::{
     block_device::FileIdentity,
     contents::{may_be_luks2, recognised},
-    locks::{Access, Lock, LockError, MetadataLock, lock_data},
+    locks::{Access, DataLock, Lock, LockError, MetadataLock},
     metadata_change::NotLocked,
 };
 
@@ -33,6 +33,7 @@ const TAIL: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Device {
     file: File,
+    _lock: DataLock,
     capacity: u64,
     wiped: bool,
     disable_locks: bool,
@@ -79,12 +80,12 @@ impl Device {
                     io::ErrorKind::ResourceBusy => in_use("in use".into()),
                     _ => failed(source),
                 })?;
-        if !lock_data(&file, Access::Write).map_err(failed)? {
-            return Err(OutputError::Locked { path: path_of() });
-        }
+        let lock = DataLock::acquire(&file, Access::Write).map_err(failed)?;
+        let lock = lock.ok_or_else(|| OutputError::Locked { path: path_of() })?;
         let capacity = Storage::len(&file).map_err(failed)?;
         let device = Self {
             file,
+            _lock: lock,
             capacity,
             wiped: false,
             disable_locks: options.disable_locks,

@@ -3,7 +3,7 @@
 
 use std::{
     env,
-    fs::{self, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::Read,
     os::unix::{
         fs::{MetadataExt, OpenOptionsExt, chown, symlink},
@@ -17,6 +17,7 @@ use nix::{libc, sys::stat::Mode, unistd::mkfifo};
 use super::*;
 use crate::{
     input::Role,
+    locks::lock_data,
     testing::{Loop, alone},
 };
 

@@ -26,7 +26,7 @@ use rustix::fs::{RenameFlags, renameat_with};
 use super::{OutputError, OutputOptions, entry::DirectoryEntry};
 use crate::{
     FileIdentity,
-    locks::{Access, lock_data},
+    locks::{Access, DataLock},
     temporary::{Temporary, uninterrupted},
 };
 
@@ -39,8 +39,8 @@ pub struct WholeFile {
     name: OsString,
     temporary: Option<TemporaryName>,
     force: bool,
-    /// The file that will be replaced, locked.
-    _old: Option<File>,
+    /// Keep the file itself, and that which will be replaced, locked.
+    locks: Vec<DataLock>,
 }
 
 #[derive(Debug)]
@@ -67,12 +67,12 @@ enum Nameless {
 
 impl WholeFile {
     /// Creates the file that will become `entry`. `path` is the path as the user gave it. `old` is
-    /// kept open, and so locked, until the end.
+    /// kept until the end.
     pub fn create(
         path: &Path,
         entry: DirectoryEntry,
         options: &OutputOptions<'_>,
-        old: Option<File>,
+        old: Option<DataLock>,
     ) -> Result<Self, OutputError> {
         Self::create_as(path, entry, options, old, Nameless::IfSupported)
     }
@@ -81,7 +81,7 @@ impl WholeFile {
         path: &Path,
         entry: DirectoryEntry,
         options: &OutputOptions<'_>,
-        old: Option<File>,
+        old: Option<DataLock>,
         nameless: Nameless,
     ) -> Result<Self, OutputError> {
         let failed = |source| OutputError::Create {
@@ -103,18 +103,19 @@ impl WholeFile {
                 (file, Some(temporary))
             }
         };
-        let whole = Self {
+        let mut whole = Self {
             file,
             folder,
             name,
             temporary,
             // Never replace one of two files, even if it appears later.
             force: options.force && !options.is_one_of_two,
-            _old: old,
+            locks: old.into_iter().collect(),
         };
         // This lock cannot be held by another program: the file has no name yet, or was locked when
         // it was created.
-        lock_data(&whole.file, Access::Write).map_err(failed)?;
+        let lock = DataLock::acquire(&whole.file, Access::Write).map_err(failed)?;
+        whole.locks.extend(lock);
         Ok(whole)
     }
 
@@ -293,7 +294,8 @@ impl Folder {
             let registered = Temporary::new(path.join(name));
             let file = File::from(openat(&self.file, name, flags, mode)?);
             // Another run may have removed it as a left-over before it was locked.
-            if !lock_data(&file, Access::Write)? || file.metadata()?.nlink() == 0 {
+            let lock = DataLock::acquire(&file, Access::Write)?;
+            if lock.is_none() || file.metadata()?.nlink() == 0 {
                 return Err(Errno::EEXIST.into());
             }
             made = Some((file, registered));
@@ -363,7 +365,8 @@ impl Folder {
                 && metadata.mode() & 0o077 == 0
         };
         // Other runs remove the file only under this lock, so the name still belongs to this file.
-        if file.metadata().is_ok_and(is_ours) && matches!(lock_data(&file, Access::Write), Ok(true))
+        if file.metadata().is_ok_and(is_ours)
+            && let Ok(Some(_lock)) = DataLock::acquire(&file, Access::Write)
         {
             self.remove(name);
         }

@@ -104,7 +104,7 @@ pub fn reencrypt_in_use(
     }
     let lock = Arc::new(lock);
     let export = Export {
-        _reencryption: Some(Arc::clone(&lock)),
+        reencryption: Some(Arc::clone(&lock)),
         ..Export::of_parts(data, zones.parts(len), zones.engine(), &export)?
     };
     let disk = Arc::clone(&export.disk);
