@@ -17,9 +17,9 @@ use pyo3::{
 };
 
 use crate::{
-    buffer::Bytes,
     cipher::KeyCache,
     context::{context, new_secret, secret},
+    secret::key_bytes,
     storage::FileArg,
 };
 
@@ -166,8 +166,7 @@ impl UnlockArgs {
             let message = "volume_key cannot be used with passphrase or key_file";
             return Err(PyTypeError::new_err(message));
         }
-        let key = SecretBytes::copy_of(Bytes::readable(key.bind(py))?.as_slice());
-        Ok(Box::new(VolumeKeySecret(key)))
+        Ok(Box::new(VolumeKeySecret(key_bytes(key.bind(py))?)))
     }
 
     /// Returns the detached header, if there is one.

@@ -17,14 +17,13 @@ use luxor_engine::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::PyString,
 };
 
 use crate::{
     args::PathArg,
-    buffer::Bytes,
     error::{MissingError, VolumeWarning, exception},
     interrupt::wait_for,
+    secret::passphrase_bytes,
 };
 
 /// Makes the settings for one operation, which [`operate`] runs.
@@ -123,8 +122,8 @@ pub(crate) fn operate<T: Send + 'static>(
     Ok(done)
 }
 
-/// Returns a secret from `passphrase`, which is text (encoded as UTF-8) or bytes, or from the file
-/// `key_file`. Exactly one of them must be given. `names` are the names of these arguments.
+/// Returns a secret from `passphrase`, which is text (encoded as UTF-8), bytes or a `Secret`, or from
+/// the file `key_file`. Exactly one of them must be given. `names` are the names of these arguments.
 ///
 /// The file is read without the GIL, because it may be a pipe to which another thread of Python
 /// writes.
@@ -135,12 +134,7 @@ pub(crate) fn secret(
     names: [&str; 2],
 ) -> PyResult<SecretBytes> {
     match (passphrase.map(|passphrase| passphrase.bind(py)), key_file) {
-        (Some(passphrase), None) => match passphrase.cast::<PyString>() {
-            Ok(text) => Ok(SecretBytes::copy_of(text.to_str()?.as_bytes())),
-            Err(_) => Ok(SecretBytes::copy_of(
-                Bytes::readable(passphrase)?.as_slice(),
-            )),
-        },
+        (Some(passphrase), None) => passphrase_bytes(passphrase),
         (None, Some(path)) => {
             let file = KeyFile::whole(&path.0);
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;

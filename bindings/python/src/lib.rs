@@ -13,6 +13,7 @@ mod error;
 mod gpu;
 mod interrupt;
 mod operations;
+mod secret;
 mod storage;
 mod tensor;
 mod volume;
@@ -29,6 +30,7 @@ mod _luxor {
         cipher::{Cipher, KeyCache},
         disk::{Disk, open},
         operations::{create, decrypt, encrypt, new_header},
+        secret::Secret,
         volume::{Volume, restore_header},
         xts::{Xts, engines},
     };

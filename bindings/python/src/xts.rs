@@ -20,6 +20,7 @@ use crate::{
     context::context,
     error::{exception, key_lost_in_fork},
     gpu::Gpus,
+    secret::key_bytes,
     tensor::Tensor,
 };
 
@@ -35,7 +36,7 @@ const PIECE_TIME: Duration = Duration::from_millis(20);
 /// An XTS key, for whole data units in memory.
 ///
 /// `key` has 32 bytes (XTS-AES-128) or 64 bytes (XTS-AES-256): the data key, then the tweak key,
-/// which must differ. `engine` is a name from `luxor.engines()`; by default the best one is used.
+/// which must differ, also as a `Secret`. `engine` is a name from `luxor.engines()`; by default the best one is used.
 /// `threads` limits the threads of long calls.
 ///
 /// The methods take data units of `unit` bytes, 16 to 2**24. The first one has the number `number`,
@@ -62,12 +63,12 @@ impl Xts {
         engine: Option<&str>,
         threads: Option<Threads>,
     ) -> PyResult<Self> {
-        let key = Bytes::readable(key)?;
+        let key = key_bytes(key)?;
         let context = context(engine, threads.map(|threads| threads.0))?;
         let refused = |error: luxor::Error| exception(&error);
         Ok(Self(OfProcess::new(Loaded {
-            xts: luxor::Xts::new(key.as_slice(), &context).map_err(refused)?,
-            key: KeySpec::Xts(XtsKey::new(key.as_slice()).map_err(|e| refused(e.into()))?),
+            xts: luxor::Xts::new(key.expose(), &context).map_err(refused)?,
+            key: KeySpec::Xts(XtsKey::new(key.expose()).map_err(|e| refused(e.into()))?),
             gpus: OnceLock::new(),
         })))
     }

@@ -18,7 +18,7 @@ from ._exceptions import (
     WrongPassphrase,
 )
 from ._files import VolumeFile, VolumeReader, VolumeWriter, open
-from ._luxor import XTS, KeyCache, __version__, engines
+from ._luxor import XTS, KeyCache, Secret, __version__, engines
 from ._operations import Volume, create, decrypt, encrypt, restore_header
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "MissingError",
     "NotAVolume",
     "OutOfMemory",
+    "Secret",
     "Volume",
     "VolumeCipher",
     "VolumeFile",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ._luxor import KeyCache
     from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, FileLike, Path, Secret
+    from ._types import Buffer, FileLike, Path, Secret, VolumeKey
 
 
 class VolumeCipher:
@@ -28,7 +28,7 @@ class VolumeCipher:
         *,
         passphrase: Secret | None = None,
         key_file: Path | None = None,
-        volume_key: Buffer | None = None,
+        volume_key: VolumeKey | None = None,
         header: Path | FileLike | None = None,
         key_slot: int | None = None,
         key_cache: KeyCache | None = None,

@@ -14,7 +14,7 @@ from . import _luxor
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._types import Buffer, FileLike, OpenOptions, Path, Secret
+    from ._types import Buffer, FileLike, OpenOptions, Path, Secret, VolumeKey
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -263,7 +263,7 @@ def open(
     *,
     passphrase: Secret | None = None,
     key_file: Path | None = None,
-    volume_key: Buffer | None = None,
+    volume_key: VolumeKey | None = None,
     header: Path | FileLike | None = None,
     key_slot: int | None = None,
     key_cache: _luxor.KeyCache | None = None,

@@ -13,7 +13,7 @@ from . import _luxor
 
 if TYPE_CHECKING:
     from ._luxor import KeyCache
-    from ._types import Buffer, FileLike, Path, Progress, Secret
+    from ._types import Buffer, FileLike, Path, Progress, Secret, VolumeKey
 
 VolumeType = Literal["luks1", "luks2"]
 Pbkdf = Literal["argon2id", "argon2i", "pbkdf2"]
@@ -68,7 +68,7 @@ def decrypt(
     *,
     passphrase: Secret | None = None,
     key_file: Path | None = None,
-    volume_key: Buffer | None = None,
+    volume_key: VolumeKey | None = None,
     header: Path | FileLike | None = None,
     force: bool = False,
     sparse: bool = True,

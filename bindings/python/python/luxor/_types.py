@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     # know this one.
     from typing_extensions import Buffer as Buffer
 
+    from . import _luxor
     from ._luxor import KeyCache
 
 
@@ -31,8 +32,11 @@ Array: TypeAlias = NumpyArray | Tensor
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
-#: A passphrase: text, which is encoded as UTF-8, or bytes.
-Secret: TypeAlias = str | bytes | bytearray | memoryview
+#: A passphrase: text, which is encoded as UTF-8, bytes, or an object that hides them.
+Secret: TypeAlias = "str | bytes | bytearray | memoryview | _luxor.Secret"
+
+#: A volume key.
+VolumeKey: TypeAlias = "Buffer | _luxor.Secret"
 
 
 class Readable(Protocol):
@@ -90,7 +94,7 @@ class OpenOptions(TypedDict, total=False):
 
     passphrase: Secret | None
     key_file: Path | None
-    volume_key: Buffer | None
+    volume_key: VolumeKey | None
     header: Path | FileLike | None
     key_slot: int | None
     key_cache: KeyCache | None

@@ -2,9 +2,9 @@
 """Where the processes of a cluster get their keys from.
 
 A provider is sent to the processes in place of a key. There it is called with the metadata of a
-volume, as `Volume.dump` returns them, and returns the secret of a keyslot: text or bytes. Any
-function can be a provider, if it fetches the key and does not contain it. Then keys are neither in
-the arguments of tasks nor in logs.
+volume, as `Volume.dump` returns them, and returns the secret of a keyslot: text, bytes or a
+`luxor.Secret`. Any function can be a provider, if it fetches the key and does not contain it. Then keys
+are neither in the arguments of tasks nor in logs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ._exceptions import MissingError
-from ._luxor import KeyCache
+from . import _luxor
+from ._exceptions import DamagedError, MissingError
 
 if TYPE_CHECKING:
     from ._types import Secret
 
 #: The keys that this process has derived.
-KEY_CACHE = KeyCache()
+KEY_CACHE = _luxor.KeyCache()
 
 #: The type of the token with a wrapped secret.
 TOKEN = "luxor-wrapped-key"
@@ -40,6 +40,11 @@ def checked_provider(key: Any) -> Any:
             f"key must be a provider, such as luxor.keys.KeyFile(path), not {type(key).__name__}"
         )
     return key
+
+
+def secret_of(key: KeyProvider, metadata: dict[str, Any]) -> _luxor.Secret:
+    """Return the secret of a volume, so that no variable that a traceback shows contains it."""
+    return _luxor.Secret(key(metadata))
 
 
 class KeyService(Protocol):
@@ -91,8 +96,7 @@ class WrappedKey:
     def __call__(self, metadata: dict[str, Any], /) -> bytes:
         for token in metadata.get("tokens", {}).values():
             if token["type"] == TOKEN:
-                wrapped = base64.b64decode(token["wrapped"])
-                return self.service.decrypt(wrapped, token["context"])
+                return self.service.decrypt(*_wrapped(token))
         raise MissingError(f"the volume has no token of the type {TOKEN}")
 
     def new(self, context: dict[str, str]) -> tuple[bytes, dict[str, Any]]:
@@ -101,3 +105,16 @@ class WrappedKey:
         wrapped = base64.b64encode(self.service.encrypt(secret, context)).decode()
         token = {"type": TOKEN, "keyslots": ["0"], "context": context, "wrapped": wrapped}
         return secret, token
+
+
+def _wrapped(token: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    """Return what the token contains. Anyone who can write to the volume can change it."""
+    wrapped, context = token.get("wrapped"), token.get("context")
+    try:
+        if not isinstance(wrapped, str) or not isinstance(context, dict):
+            raise ValueError
+        if not all(isinstance(value, str) for value in context.values()):
+            raise ValueError
+        return base64.b64decode(wrapped, validate=True), context
+    except ValueError as error:
+        raise DamagedError(f"the token of the type {TOKEN} is not one that Luxor makes") from error

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import pickle
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
@@ -17,14 +18,15 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.implementations.local import LocalFileOpener
 from fsspec.spec import AbstractBufferedFile
 
-from ._operations import Volume
-from .keys import KEY_CACHE, checked_provider
+from . import _luxor, _options
 from ._cipher import VolumeCipher
+from ._operations import Volume
+from .keys import KEY_CACHE, checked_provider, secret_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from ._types import Buffer, Secret
+    from ._types import Secret, VolumeKey
     from .keys import KeyProvider
 
 T = TypeVar("T")
@@ -195,11 +197,12 @@ class LuksFileSystem(ChainedFileSystem):
     volume `fo`.
 
     The secret is `passphrase`, `key_file`, `volume_key` or `key`, a provider (see `luxor.keys`).
-    Only `key_file` and `key` can be sent to other processes. `key_slot`, `engine` and `threads` are
+    Only `key_file` and `key` can be sent to other processes: the others become a `luxor.Secret`, here
+    and in the options of every file system of fsspec around this one. `key_slot`, `engine` and `threads` are
     as in `luxor.open`.
     """
 
-    protocol = "luks"
+    protocol = _options.PROTOCOL
     root_marker = ""
     # An instance holds keys, and ends with its users.
     cachable = False
@@ -213,7 +216,7 @@ class LuksFileSystem(ChainedFileSystem):
         target_options: dict[str, Any] | None = None,
         passphrase: Secret | None = None,
         key_file: str | os.PathLike[str] | None = None,
-        volume_key: Buffer | None = None,
+        volume_key: VolumeKey | None = None,
         key: KeyProvider | None = None,
         key_slot: int | None = None,
         engine: str | None = None,
@@ -257,7 +260,6 @@ class LuksFileSystem(ChainedFileSystem):
                 "exactly one of passphrase, key_file, volume_key and key must be given, not "
                 + (" and ".join(given) or "none")
             )
-        self._is_sendable = given[0] in ("key_file", "key")
         self._options: dict[str, Any] = {
             "key_slot": key_slot,
             "engine": engine,
@@ -268,22 +270,14 @@ class LuksFileSystem(ChainedFileSystem):
         self._head_size = HEAD
         self._lock = threading.Lock()
 
-    def __reduce__(self) -> Any:
-        self._check_sendable()
-        return super().__reduce__()
-
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Describe the file system, also for `to_json`: without secrets, thus not every one."""
-        self._check_sendable()
+        for secret in self._secret.values():
+            if isinstance(secret, _luxor.Secret):
+                # Raises what says so.
+                secret.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
         described: dict[str, Any] = super().to_dict(**kwargs)
         return described
-
-    def _check_sendable(self) -> None:
-        if not self._is_sendable:
-            raise TypeError(
-                "a file system with a passphrase or volume_key cannot be sent to another process: "
-                "use key_file, or a provider as key"
-            )
 
     @property
     def fsid(self) -> str:
@@ -332,7 +326,7 @@ class LuksFileSystem(ChainedFileSystem):
         head = _Head(stored, self._head_size)
         secret = self._secret
         if self._key is not None:
-            secret = {"passphrase": self._key(Volume(head).dump())}
+            secret = {"passphrase": secret_of(self._key, Volume(head).dump())}
         cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
         with self._lock:
             self._head_size = head.needed

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Passphrases and keys that stay in their process, wherever they are nested."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import io
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tarfile
+import traceback
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import dask.bag
+import dask.base
+import fsspec
+import luxor
+import luxor.keys
+import pytest
+from conftest import CHEAP
+from luxor import _options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+#: A passphrase that occurs nowhere else.
+PASSPHRASE = "wisp-quartz-41"
+PLAIN = b"what the archive keeps\n" * 40
+#: What stands outside `luks`, and the URL's beginning.
+OUTSIDE = {
+    "zip": "zip://member::luks::",
+    "tar": "tar://member::luks::",
+    "simplecache": "simplecache::luks::",
+    "filecache": "filecache::luks::",
+    "blockcache": "blockcache::luks::",
+    "two": "simplecache::zip://member::luks::",
+    "luks": "luks::simplecache::",
+}
+
+
+@pytest.fixture
+def url(tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A volume whose plaintext is an archive of the kind that the test's name for the outside needs."""
+    archive = io.BytesIO()
+    if getattr(request, "param", "zip") == "tar":
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            entry = tarfile.TarInfo("member")
+            entry.size = len(PLAIN)
+            tar.addfile(entry, io.BytesIO(PLAIN))
+    else:
+        with zipfile.ZipFile(archive, "w") as made:
+            made.writestr("member", PLAIN)
+    path = tmp_path / "volume"
+    luxor.encrypt(io.BytesIO(archive.getvalue()), path, passphrase=PASSPHRASE, **CHEAP)
+    return f"file://{path}"
+
+
+def leaks(text: str | bytes) -> bool:
+    """Whether the passphrase is in it, also in other forms that pickles and JSON use."""
+    data = text.encode() if isinstance(text, str) else text
+    plain = PASSPHRASE.encode()
+    return any(form in data for form in (plain, base64.b64encode(plain)[:16], plain.hex().encode()))
+
+
+def sent(send: Callable[[Any], Any], value: Any) -> Any:
+    """Return what `send` makes of the value, or the exception."""
+    try:
+        return send(value)
+    except TypeError as error:
+        return error
+
+
+SENDING: list[Callable[[Any], Any]] = [
+    pickle.dumps,
+    cloudpickle.dumps,
+    lambda value: cloudpickle.dumps(lambda: value),
+    lambda value: json.dumps({"options": value.fs.storage_options}),
+    lambda value: value.fs.to_json(),
+    lambda value: value.fs.to_json(include_password=False),
+    lambda value: str(value.fs.to_dict()),
+]
+SHOWING: list[Callable[[Any], str]] = [
+    repr,
+    lambda value: repr(value.fs),
+    lambda value: repr(value.fs.storage_options) + repr(value.fs.storage_args),
+    lambda value: repr(vars(value.fs)),
+    lambda value: str(value.fs._fs_token),
+    lambda value: str(dask.base.tokenize(value.fs)),
+]
+
+
+@pytest.mark.parametrize(
+    ("url", "outside"),
+    [("tar" if name == "tar" else "zip", name) for name in OUTSIDE],
+    indirect=["url"],
+)
+@pytest.mark.parametrize("form", ["text", "bytes", "Secret"])
+def test_a_passphrase_stays_in_its_process_whatever_stands_outside(
+    url: str, outside: str, form: str
+) -> None:
+    forms: dict[str, Any] = {
+        "text": PASSPHRASE,
+        "bytes": PASSPHRASE.encode(),
+        "Secret": luxor.Secret(PASSPHRASE),
+    }
+    given = {"passphrase": forms[form]}
+    opened = fsspec.open(f"{OUTSIDE[outside]}{url}", luks=given)
+    # It works here.
+    with opened as file:
+        data = file.read()
+    assert data == PLAIN or PLAIN in data
+    assert given == {"passphrase": forms[form]}
+    for show in SHOWING:
+        assert not leaks(show(opened))
+    for send in SENDING:
+        result = sent(send, opened)
+        assert isinstance(result, TypeError), result
+        assert not leaks(str(result))
+    with pytest.raises(TypeError, match=r"use key_file, or a key provider as key"):
+        pickle.dumps(opened)
+
+
+def test_a_file_system_that_is_made_by_name_hides_it_too(url: str) -> None:
+    path = url.removeprefix("file://")
+    secret = {"passphrase": PASSPHRASE}
+    archive = fsspec.get_filesystem_class("zip")
+    made = [
+        fsspec.filesystem("zip", fo=path, target_protocol="luks", target_options=secret),
+        fsspec.filesystem("zip", fo=f"luks::{url}", target_options={"luks": secret}),
+        fsspec.filesystem("zip", fo=f"luks::{url}", target_options=secret),
+        # By position.
+        archive(path, "r", "luks", secret),
+        fsspec.filesystem("zip", fo=fsspec.open(f"luks::{url}", luks=secret).open()),
+    ]
+    assert [fs.cat("member") for fs in made] == [PLAIN] * len(made)
+    inner = fsspec.filesystem("luks", passphrase=PASSPHRASE)
+    made.append(fsspec.filesystem("dir", path=path.rpartition("/")[0], fs=inner))
+    for fs in made:
+        assert not leaks(repr(fs.storage_options) + repr(fs.storage_args) + repr(vars(fs)))
+        for send in (pickle.dumps, cloudpickle.dumps, lambda fs: fs.to_json()):
+            assert isinstance(sent(send, fs), TypeError)
+
+
+def test_the_options_of_the_caller_stay_as_they_are(url: str) -> None:
+    options: dict[str, Any] = {"passphrase": PASSPHRASE}
+    nested: dict[str, Any] = {"target_options": options, "target_protocol": "luks"}
+    fsspec.filesystem("zip", fo=url.removeprefix("file://"), **nested)
+    assert options == {"passphrase": PASSPHRASE}
+    assert nested["target_options"] is options
+
+
+def test_options_of_others_with_the_same_name_are_not_changed() -> None:
+    """The passphrase of a key of SFTP is that of paramiko."""
+    options = {"target_protocol": "sftp", "target_options": {"passphrase": PASSPHRASE}}
+    assert _options.hidden(options, "simplecache") == options
+    assert _options.hidden({"passphrase": PASSPHRASE}, "sftp") == {"passphrase": PASSPHRASE}
+
+
+def test_the_configuration_of_fsspec_is_hidden_too(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(fsspec.config.conf, "luks", {"passphrase": PASSPHRASE})
+    opened = fsspec.open(f"luks::{url}")
+    with opened as file:
+        assert PLAIN in file.read()
+    assert not leaks(repr(vars(opened.fs)))
+    assert isinstance(sent(pickle.dumps, opened), TypeError)
+
+
+def test_file_systems_with_other_passphrases_are_others(url: str) -> None:
+    """fsspec keeps file systems, and finds them by their options."""
+    with fsspec.open(f"zip://member::luks::{url}", luks={"passphrase": PASSPHRASE}) as file:
+        assert file.read() == PLAIN
+    with pytest.raises(luxor.WrongPassphrase):
+        fsspec.open(f"zip://member::luks::{url}", luks={"passphrase": "another"})
+    one, same = (luxor.Secret(secret) for secret in (PASSPHRASE, PASSPHRASE.encode()))
+    assert one == same and hash(one) == hash(same) and repr(one) == repr(same)
+    text: object = PASSPHRASE
+    assert one != luxor.Secret("another") and one != text
+
+
+def test_a_token_cannot_be_guessed_in_another_process(url: str) -> None:
+    script = (
+        "import sys, luxor\n"
+        "print(repr(luxor.Secret(sys.argv[1])), end='')\n"
+    )
+    shown = {
+        subprocess.run(
+            [sys.executable, "-B", "-c", script, PASSPHRASE],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    }
+    assert len({*shown, repr(luxor.Secret(PASSPHRASE))}) == 3
+
+
+def test_options_that_were_kept_before_luxor_was_imported_are_refused(url: str) -> None:
+    """A file system that already has its options when it imports the protocol cannot hide them."""
+    script = (
+        "import sys, fsspec\n"
+        "options = {'passphrase': sys.argv[2]}\n"
+        "try:\n"
+        "    fsspec.filesystem('zip', fo=sys.argv[1], target_protocol='luks', target_options=options)\n"
+        "except TypeError as error:\n"
+        "    print(error)\n"
+        "import luxor\n"
+        "options = {'passphrase': luxor.Secret(sys.argv[2])}\n"
+        "fs = fsspec.filesystem('zip', fo=sys.argv[1], target_protocol='luks', target_options=options)\n"
+        "print(len(fs.cat('member')))\n"
+    )
+    command = [sys.executable, "-B", "-c", script, url.removeprefix("file://"), PASSPHRASE]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    refused, length = done.stdout.splitlines()
+    assert "use luxor.Secret" in refused and not leaks(refused)
+    assert int(length) == len(PLAIN)
+
+
+def test_the_graph_of_dask_contains_no_secret(url: str) -> None:
+    lines = dask.bag.read_text(
+        f"zip://member::luks::{url}", storage_options={"luks": {"passphrase": PASSPHRASE}}
+    )
+    assert b"".join(line.encode() for line in lines.compute(scheduler="sync")) == PLAIN
+    assert not leaks(repr(dict(lines.dask)))
+    with pytest.raises(TypeError, match="key provider"):
+        cloudpickle.dumps(dict(lines.dask))
+
+
+@pytest.mark.parametrize("outside", ["zip", "two"])
+def test_a_key_provider_travels(url: str, tmp_path: Path, outside: str) -> None:
+    key = tmp_path / "key"
+    key.write_text(PASSPHRASE)
+    for options in ({"key": luxor.keys.KeyFile(key)}, {"key_file": str(key)}):
+        data = pickle.dumps(fsspec.open(f"{OUTSIDE[outside]}{url}", luks=options))
+        assert not leaks(data)
+        with pickle.loads(data) as file:
+            assert file.read() == PLAIN
+
+
+def test_volume_keys_and_secrets_of_providers_are_taken(volume: Path, tmp_path: Path) -> None:
+    passphrase = luxor.Secret("correct horse")
+    with luxor.open(volume, passphrase=passphrase) as file:
+        assert file.read(4) == bytes(4)
+    assert luxor.Volume(volume).test_key(passphrase=passphrase) == 0
+    fs = fsspec.filesystem("luks", key=lambda metadata: passphrase)
+    assert fs.cat_file(str(volume), 0, 4) == bytes(4)
+    key = os.urandom(64)
+    assert luxor.XTS(luxor.Secret(key)).encrypt(bytes(512)) == luxor.XTS(key).encrypt(bytes(512))
+    with pytest.raises(luxor.WrongPassphrase):
+        luxor.open(volume, volume_key=luxor.Secret(key))
+    with pytest.raises(TypeError):
+        luxor.Secret(5)  # type: ignore[arg-type]
+
+
+def test_copies_in_one_process_are_the_same_secret() -> None:
+    secret = luxor.Secret(PASSPHRASE)
+    assert copy.copy(secret) is secret
+    assert copy.deepcopy({"luks": [secret]})["luks"][0] is secret
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_no_protocol_of_pickle_takes_a_secret(protocol: int) -> None:
+    with pytest.raises(TypeError, match="key provider"):
+        pickle.dumps({"deep": [luxor.Secret(PASSPHRASE)]}, protocol)
+
+
+@pytest.mark.parametrize("secret", ["passphrase", "key"])
+def test_a_traceback_with_variables_does_not_show_it(url: str, secret: str) -> None:
+    """Programs that report errors record the variables of each function."""
+    wrong = f"{PASSPHRASE} is wrong"
+
+    class Provider:
+        def __call__(self, metadata: dict[str, Any], /) -> str:
+            return wrong
+
+    options: dict[str, Any] = {"passphrase": wrong} if secret == "passphrase" else {"key": Provider()}
+    fs = fsspec.filesystem("luks", **options)
+    with pytest.raises(luxor.WrongPassphrase) as raised:
+        fs.cat_file(url)
+    shown = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
+    # Without this function, which has the passphrase itself.
+    frames = [frame for frame in shown.stack if frame.filename != __file__]
+    assert len(frames) > 2
+    assert not leaks("".join(str(frame.locals) for frame in frames))
+
+
+def test_a_cache_inside_luks_keeps_ciphertext(url: str, tmp_path: Path) -> None:
+    for kind in ("simplecache", "filecache"):
+        folder = tmp_path / kind
+        options: dict[str, Any] = {"luks": {"passphrase": PASSPHRASE}}
+        options[kind] = {"cache_storage": str(folder)}
+        with fsspec.open(f"luks::{kind}::{url}", **options) as file:
+            assert PLAIN in file.read()
+        kept = [path.read_bytes() for path in folder.iterdir() if path.is_file()]
+        assert kept and not any(PLAIN[:20] in data for data in kept)
