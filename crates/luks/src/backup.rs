@@ -14,6 +14,7 @@ use crate::{
         binary_header::{self, CopyKind},
         copy::CopyError,
         header::{ReadError, Warning},
+        unlock::UnlockError,
     },
     volume::{VolumeHeader, VolumeReadError, create::LuksVersion},
 };
@@ -138,6 +139,9 @@ impl HeaderBackup {
             misfits.push(Misfit::NoKeyslot);
         }
         misfits.extend(requirements("the backup", &self.header));
+        if let Some(error) = contradiction(&self.header) {
+            misfits.push(Misfit::Contradiction { error });
+        }
         misfits
     }
 
@@ -336,6 +340,16 @@ fn requirements(owner: &'static str, header: &VolumeHeader) -> Option<Misfit> {
     }
 }
 
+/// Returns how the header contradicts itself about the length of a key.
+fn contradiction(header: &VolumeHeader) -> Option<String> {
+    match header.check_openable() {
+        Err(error @ (UnlockError::KeyLens { .. } | UnlockError::KeyLenOfCipher { .. })) => {
+            Some(error.to_string())
+        }
+        _ => None,
+    }
+}
+
 /// Returns how the backup's header differs from the `present` one.
 fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
     let mut misfits = Vec::new();
@@ -416,6 +430,12 @@ pub enum Misfit {
     /// The two copies in the backup differ, and only one of them was checked.
     #[error("the two copies of the header in the backup differ")]
     CopiesDiffer,
+    /// The backup states several lengths for one key, or one that its cipher does not have.
+    #[error("{error} (in the backup)")]
+    Contradiction {
+        /// The contradiction, in words.
+        error: String,
+    },
     /// The backup or the volume has requirements, which only the present header describes correctly.
     #[error(
         "{owner} requires {}, which this version does not support",
@@ -534,6 +554,7 @@ impl Misfit {
         match self {
             Self::DamagedCopy { .. }
             | Self::CopiesDiffer
+            | Self::Contradiction { .. }
             | Self::Requirements { .. }
             | Self::Reencrypting { .. }
             | Self::Unsupported { .. }

@@ -17,7 +17,7 @@ use crate::{
     luks1_error::Luks1Error,
     luks2::{
         config::ActivationFlag,
-        digest::Digest,
+        digest::{Digest, KeyLen},
         foreign::Foreign,
         header::{Luks2Header, ReadError, Warning},
         keyslot::Keyslot,
@@ -89,8 +89,9 @@ impl VolumeHeader {
     /// as [`Unlocked::into_keys`] does. No keyslot is opened.
     ///
     /// # Errors
-    /// [`UnlockError::WrongVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during a
-    /// re-encryption, and other errors if this version cannot read the data with any key.
+    /// [`UnlockError::WrongVolumeKey`], [`UnlockError::VolumeKeyLen`] or
+    /// [`UnlockError::AmbiguousVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during
+    /// a re-encryption, and other errors if this version cannot read the data with any key.
     pub fn confirm_volume_key(
         &self,
         key: &SecretBytes,
@@ -127,21 +128,29 @@ impl VolumeHeader {
     pub fn has_same_data(&self, other: &Self) -> bool {
         let (ours, theirs) = match (self, other) {
             (Self::Luks1(ours), Self::Luks1(theirs)) => {
-                let key = |header: &Luks1Header| header.describe().digest.value.clone();
-                return ours.segment() == theirs.segment() && key(ours) == key(theirs);
+                let (a, b) = (ours.describe(), theirs.describe());
+                return a.segment == b.segment
+                    && a.key_len == b.key_len
+                    && a.digest.is_of_same_key(b.digest);
             }
             (Self::Luks2(ours), Self::Luks2(theirs)) => (ours.metadata(), theirs.metadata()),
             _ => return false,
         };
-        let keys = |metadata: &Metadata| -> Vec<_> {
-            let digests = metadata.digests.iter();
-            let of_data = digests.filter(|(_, digest)| !digest.segments.is_empty());
-            of_data
-                .map(|(&number, digest)| (number, digest.segments.clone(), digest.value.clone()))
+        let of_data = |metadata: &'_ Metadata| -> Vec<_> {
+            let digests = metadata.digests.clone().into_iter();
+            digests
+                .filter(|(_, digest)| !digest.segments.is_empty())
                 .collect()
         };
+        let (our_keys, their_keys) = (of_data(ours), of_data(theirs));
+        let are_keys_same = our_keys.len() == their_keys.len()
+            && our_keys.iter().zip(&their_keys).all(|(ours, theirs)| {
+                ours.0 == theirs.0
+                    && ours.1.segments == theirs.1.segments
+                    && ours.1.is_of_same_key(&theirs.1)
+            });
         ours.segments == theirs.segments
-            && keys(ours) == keys(theirs)
+            && are_keys_same
             && ours.reencrypt == theirs.reencrypt
             && ours.config.requirements == theirs.config.requirements
             && ours.file_length() == theirs.file_length()
@@ -419,17 +428,16 @@ impl VolumeHeader {
         }
     }
 
-    /// The length of the volume key in bytes. `None` if a LUKS2 volume has no keyslot for it.
+    /// The length of the volume key in bytes. `None` if a LUKS2 volume has no keyslot for it, or
+    /// if its keyslots state different lengths.
     #[must_use]
     pub fn key_len(&self) -> Option<u32> {
         match self {
             Self::Luks1(header) => Some(header.describe().key_len),
-            Self::Luks2(header) => {
-                let metadata = header.metadata();
-                let (_, digest) = metadata.data_digest()?;
-                let mut keyslots = digest.keyslots.iter();
-                keyslots.find_map(|number| Some(metadata.keyslots.get(number)?.key_len))
-            }
+            Self::Luks2(header) => match header.metadata().data_digest()?.1.key_len {
+                KeyLen::Stated(len) => Some(len),
+                KeyLen::Unstated | KeyLen::Contradictory { .. } => None,
+            },
         }
     }
 

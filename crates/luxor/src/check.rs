@@ -144,6 +144,9 @@ fn state(header: &VolumeHeader) -> State {
         Err(UnlockError::Reencryption(error)) if !error.is_unsupported() => {
             State::Damaged(error.into())
         }
+        Err(error @ (UnlockError::KeyLens { .. } | UnlockError::KeyLenOfCipher { .. })) => {
+            State::Damaged(error)
+        }
         Err(error) => State::Unreadable(error),
     }
 }

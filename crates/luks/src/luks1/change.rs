@@ -62,10 +62,9 @@ impl Luks1Header {
             digest,
             volume_key: key,
         } = key.into();
-        let key_len = self.key_len as usize;
-        if key.expose().len() != key_len || self.digest.verify(key.expose()) != Some(true) {
-            return Err(NewKeyslotError::OtherVolume);
-        }
+        self.digest
+            .confirm(key.expose())
+            .map_err(|_| NewKeyslotError::OtherVolume)?;
         let area = (self.segment.encryption, self.key_len);
         let new = NewKeyslot::make(key, secret, pbkdf, self.hash, area, backend)?;
         Ok(NewKeyslot {

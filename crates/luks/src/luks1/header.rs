@@ -19,7 +19,7 @@ use crate::{
     header_digest::HeaderDigest,
     luks1_error::Luks1Error,
     luks2::{
-        digest::Digest,
+        digest::{Digest, KeyLen},
         keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentError, SegmentSize},
         unlock::{self, NeededKey, UnlockError, UnlockOptions, Unlocked},
@@ -91,6 +91,7 @@ impl Luks1Header {
                 iterations: phdr.mk_digest_iter,
                 salt: phdr.mk_digest_salt.into(),
                 value: phdr.mk_digest.into(),
+                key_len: KeyLen::Stated(phdr.key_bytes),
             },
             keyslots,
             metadata_len,
@@ -128,8 +129,8 @@ impl Luks1Header {
     /// as [`Unlocked::into_keys`] does. No keyslot is opened.
     ///
     /// # Errors
-    /// [`UnlockError::WrongVolumeKey`] if it is another key, and other errors if the digest costs too
-    /// much or has an unknown hash.
+    /// [`UnlockError::WrongVolumeKey`] or [`UnlockError::VolumeKeyLen`] if it is another key, and
+    /// other errors if the digest costs too much or has an unknown hash.
     pub fn confirm_volume_key(
         &self,
         key: &SecretBytes,

@@ -1,5 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Digests, which identify the right volume key (LUKS2 specification, section 3.4).
+//!
+//! A digest alone does not identify a key. HMAC (RFC 2104, section 2) fills a key up with zeros to
+//! the hash's block, and hashes a longer one first, so PBKDF2-HMAC gives one result for a key, for
+//! the same key with zeros behind it, and for the hash of a longer key. [`Digest::confirm`]
+//! therefore compares the length too, with that which the metadata state.
+
+use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::SecretBytes;
@@ -25,10 +32,71 @@ pub struct Digest {
     pub salt: Vec<u8>,
     /// The expected result, 20 to 64 bytes. (A volume that was converted from LUKS1 has 20.)
     pub value: Vec<u8>,
+    /// The length of the key.
+    pub(crate) key_len: KeyLen,
 }
 
+/// The length in bytes of a digest's key, as the metadata state it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyLen {
+    /// The LUKS1 header or all keyslots of a LUKS2 digest state this length.
+    Stated(u32),
+    /// The LUKS2 digest has no keyslot.
+    Unstated,
+    /// Two keyslots of the LUKS2 digest state different lengths. Each is given by its number and the
+    /// length that it states.
+    Contradictory {
+        first: (u32, u32),
+        second: (u32, u32),
+    },
+}
+
+impl KeyLen {
+    /// The length that the keyslots with these numbers state. `stated` has the length that each
+    /// keyslot states.
+    fn of_keyslots(numbers: &[u32], stated: &BTreeMap<u32, u32>) -> Self {
+        let mut lens = numbers
+            .iter()
+            .filter_map(|&number| Some((number, *stated.get(&number)?)));
+        let Some(first) = lens.next() else {
+            return Self::Unstated;
+        };
+        match lens.find(|(_, len)| *len != first.1) {
+            Some(second) => Self::Contradictory { first, second },
+            None => Self::Stated(first.1),
+        }
+    }
+}
+
+/// Why a key is not the one of a digest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyMismatch {
+    /// This version does not support the digest's hash.
+    Hash,
+    /// It is another key.
+    Value,
+    /// The metadata state this length.
+    Len { stated: u32 },
+    /// The metadata state no length, and the key ends with zeros, so that a shorter key has the same
+    /// digest.
+    Ambiguous,
+    /// The metadata state two lengths, as in [`KeyLen::Contradictory`].
+    Contradictory {
+        first: (u32, u32),
+        second: (u32, u32),
+    },
+}
+
+/// The lengths of two keys of one cipher differ by at least this number of bytes (AES-128 and
+/// AES-192). The last bytes of a random key are not all zeros, except with a probability of 2⁻⁶⁴.
+const LEN_STEP: usize = 8;
+
 impl Digest {
-    pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
+    /// `key_lens` has the length of the key that each keyslot states.
+    pub(crate) fn parse(
+        object: &Object<'_>,
+        key_lens: &BTreeMap<u32, u32>,
+    ) -> Result<Self, MetadataError> {
         let kind = object.required("type")?.name()?;
         if kind != "pbkdf2" {
             return Err(MetadataError::Unsupported {
@@ -36,8 +104,10 @@ impl Digest {
                 what: format!("it is of type {}", brief(kind)),
             });
         }
+        let keyslots = object.required("keyslots")?.references()?;
         Ok(Self {
-            keyslots: object.required("keyslots")?.references()?,
+            key_len: KeyLen::of_keyslots(&keyslots, key_lens),
+            keyslots,
             segments: object.required("segments")?.references()?,
             hash: object.required("hash")?.text()?.into(),
             iterations: object.required("iterations")?.number(1..=u32::MAX)?,
@@ -64,12 +134,42 @@ impl Digest {
         }
     }
 
-    /// Returns whether `key` is the key of this digest, in constant time. `None` if this version
-    /// does not support the hash.
-    pub(crate) fn verify(&self, key: &[u8]) -> Option<bool> {
+    /// Checks that `key` is the key of this digest: that it has the length that the metadata state,
+    /// and that its PBKDF2 is the digest's value, in constant time.
+    pub(crate) fn confirm(&self, key: &[u8]) -> Result<(), KeyMismatch> {
+        match self.key_len {
+            KeyLen::Contradictory { first, second } => {
+                return Err(KeyMismatch::Contradictory { first, second });
+            }
+            KeyLen::Stated(stated) if key.len() as u64 != u64::from(stated) => {
+                return Err(KeyMismatch::Len { stated });
+            }
+            KeyLen::Stated(_) => {}
+            KeyLen::Unstated => {
+                let end = &key[key.len().saturating_sub(LEN_STEP)..];
+                if end.ct_eq(&[0; LEN_STEP][..end.len()]).into() {
+                    return Err(KeyMismatch::Ambiguous);
+                }
+            }
+        }
+        match self.is_value_of(key) {
+            Some(true) => Ok(()),
+            Some(false) => Err(KeyMismatch::Value),
+            None => Err(KeyMismatch::Hash),
+        }
+    }
+
+    /// Returns whether this is the digest over the state of a re-encryption, in constant time. `None`
+    /// if this version does not support the hash.
+    pub(crate) fn covers(&self, state: &SecretBytes) -> Option<bool> {
+        self.is_value_of(state.expose())
+    }
+
+    /// Returns whether the digest's value is PBKDF2 of `secret`, whatever its length.
+    fn is_value_of(&self, secret: &[u8]) -> Option<bool> {
         let hash = HashAlgorithm::by_name(&self.hash)?;
         let mut value = SecretBytes::zeroed(self.value.len());
-        hash.pbkdf2(key, &self.salt, self.iterations, value.expose_mut());
+        hash.pbkdf2(secret, &self.salt, self.iterations, value.expose_mut());
         Some(value.expose().ct_eq(&self.value).into())
     }
 }
@@ -120,5 +220,68 @@ impl NewDigest {
             "salt": BASE64_STANDARD.encode(&self.salt),
             "digest": BASE64_STANDARD.encode(&self.value),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A digest of `key` with 1000 iterations, made by another program: Python's
+    /// `hashlib.pbkdf2_hmac`, with 32 bytes of 7 as the salt.
+    fn digest(hash: &str, value: &str, key_len: KeyLen) -> Digest {
+        let byte = |i| u8::from_str_radix(&value[i..i + 2], 16).unwrap();
+        Digest {
+            keyslots: vec![0],
+            segments: vec![0],
+            hash: hash.into(),
+            iterations: 1000,
+            salt: vec![7; 32],
+            value: (0..value.len()).step_by(2).map(byte).collect(),
+            key_len,
+        }
+    }
+
+    const KEY_LEN: u8 = 96;
+
+    /// A key of 96 bytes, as authenticated data have it, is longer than the block of SHA-256.
+    #[test]
+    fn the_hash_of_a_long_key_is_another_key() {
+        let key: Vec<u8> = (1..=KEY_LEN).collect();
+        let mut hash = [0; 64];
+        HashAlgorithm::Sha256.digest_into(&[&key], &mut hash);
+        let value = "32f63621f8dba10babd3a9483d723774f41bd71e1e6155c44b316331129e2561";
+        let stated = digest("sha256", value, KeyLen::Stated(96));
+        assert_eq!(stated.confirm(&key), Ok(()));
+        for wrong in [&hash[..32], &hash] {
+            // The digest's value alone confirms it.
+            assert_eq!(stated.is_value_of(wrong), Some(true));
+            assert_eq!(stated.confirm(wrong), Err(KeyMismatch::Len { stated: 96 }));
+        }
+        let unstated = digest("sha256", value, KeyLen::Unstated);
+        assert_eq!(unstated.confirm(&key), Ok(()));
+        assert_eq!(unstated.confirm(&hash), Err(KeyMismatch::Ambiguous));
+        let (first, second) = ((0, 96), (1, 32));
+        let both = digest("sha256", value, KeyLen::Contradictory { first, second });
+        assert_eq!(
+            both.confirm(&key),
+            Err(KeyMismatch::Contradictory { first, second })
+        );
+        let unknown = digest("rot13", value, KeyLen::Stated(96));
+        assert_eq!(unknown.confirm(&key), Err(KeyMismatch::Hash));
+        let other = key.iter().rev().copied().collect::<Vec<_>>();
+        assert_eq!(stated.confirm(&other), Err(KeyMismatch::Value));
+    }
+
+    #[test]
+    fn keyslots_state_one_length_or_none() {
+        let stated = BTreeMap::from([(0, 32), (1, 32), (2, 64), (5, 32)]);
+        let of = |numbers: &[u32]| KeyLen::of_keyslots(numbers, &stated);
+        assert_eq!(of(&[]), KeyLen::Unstated);
+        assert_eq!(of(&[7]), KeyLen::Unstated);
+        assert_eq!(of(&[2]), KeyLen::Stated(64));
+        assert_eq!(of(&[0, 1, 5, 7]), KeyLen::Stated(32));
+        let (first, second) = ((5, 32), (2, 64));
+        assert_eq!(of(&[7, 5, 0, 2]), KeyLen::Contradictory { first, second });
     }
 }

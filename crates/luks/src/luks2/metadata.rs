@@ -134,8 +134,15 @@ impl Metadata {
         for (&number, object) in &keyslots {
             metadata.parse_keyslot(number, object)?;
         }
+        let key_lens = keyslots
+            .iter()
+            .filter_map(|(&number, object)| {
+                let len = object.optional("key_size")?.number(1..=u32::MAX);
+                Some((number, len.ok()?))
+            })
+            .collect();
         for (&number, object) in &digests {
-            match Digest::parse(object) {
+            match Digest::parse(object, &key_lens) {
                 Ok(digest) => drop(metadata.digests.insert(number, digest)),
                 Err(error) => {
                     let kind = object.required("type")?.name()?;

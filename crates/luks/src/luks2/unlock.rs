@@ -53,8 +53,9 @@ impl Luks2Header {
     /// as [`Unlocked::into_keys`] does. No keyslot is opened.
     ///
     /// # Errors
-    /// [`UnlockError::WrongVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during a
-    /// re-encryption, and other errors if this version cannot read the data with any key.
+    /// [`UnlockError::WrongVolumeKey`], [`UnlockError::VolumeKeyLen`] or
+    /// [`UnlockError::AmbiguousVolumeKey`] if it is another key, [`UnlockError::SeveralKeys`] during
+    /// a re-encryption, and other errors if this version cannot read the data with any key.
     pub fn confirm_volume_key(
         &self,
         key: &SecretBytes,
@@ -127,12 +128,15 @@ impl Luks2Header {
 
     /// Checks that the volume can be opened, given a correct secret: it has no requirement that
     /// this version does not support, no part of the data is of an unknown kind or half
-    /// re-encrypted, and unencrypted parts are due to a re-encryption.
+    /// re-encrypted, unencrypted parts are due to a re-encryption, and the keyslots state one length
+    /// for each key.
     ///
     /// # Errors
     /// [`UnlockError`]: the volume cannot be opened with any secret.
     pub fn check_openable(&self) -> Result<(), UnlockError> {
-        self.openable().map(drop)
+        let reencryption = self.openable()?;
+        let needed = needed_keys(self.metadata(), reencryption.as_ref())?;
+        needed.iter().try_for_each(NeededKey::check_len)
     }
 
     fn openable(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
@@ -210,7 +214,7 @@ fn verify(
         .filter_map(|(number, _)| keys.iter().find(|key| key.digest == number))
         .map(|key| key.volume_key.expose())
         .collect();
-    match digest.verify(reencryption.bytes(&covered).expose()) {
+    match digest.covers(&reencryption.bytes(&covered)) {
         Some(true) => Ok(()),
         _ => Err(ReencryptionError::Digest { digest: number }.into()),
     }

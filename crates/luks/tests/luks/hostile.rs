@@ -4,6 +4,7 @@
 
 mod copies;
 mod costs;
+mod key_lengths;
 mod rules;
 mod support;
 

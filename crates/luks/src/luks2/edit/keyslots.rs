@@ -53,9 +53,9 @@ impl Luks2Header {
             .digests
             .get(&number)
             .ok_or(NewKeyslotError::OtherVolume)?;
-        if digest.verify(key.expose()) != Some(true) {
-            return Err(NewKeyslotError::OtherVolume);
-        }
+        digest
+            .confirm(key.expose())
+            .map_err(|_| NewKeyslotError::OtherVolume)?;
         let new = NewKeyslot::make(key, secret, pbkdf, HASH, area_encryption(key), backend)?;
         Ok(NewKeyslot {
             digest: KeyDigest::Present(number, digest.value.clone()),

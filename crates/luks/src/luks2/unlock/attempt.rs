@@ -15,7 +15,7 @@ use crate::{
     af::af_merge,
     area::crypt_area,
     luks2::{
-        digest::Digest,
+        digest::{Digest, KeyLen, KeyMismatch},
         foreign::Foreign,
         keyslot::{Keyslot, Priority},
     },
@@ -151,6 +151,45 @@ pub(crate) struct NeededKey<'a> {
     pub encryption: Encryption,
 }
 
+impl NeededKey<'_> {
+    /// Checks that the metadata state one length for the key, and that its encryption has keys of
+    /// that length.
+    pub(super) fn check_len(&self) -> Result<(), UnlockError> {
+        let digest = self.number;
+        match self.digest.key_len {
+            KeyLen::Contradictory { first, second } => Err(UnlockError::KeyLens {
+                digest,
+                first,
+                second,
+            }),
+            KeyLen::Stated(stated) if !aes_key_lens(self.encryption).contains(&stated) => {
+                let encryption = self.encryption;
+                Err(UnlockError::KeyLenOfCipher {
+                    digest,
+                    stated,
+                    encryption,
+                })
+            }
+            KeyLen::Stated(_) | KeyLen::Unstated => Ok(()),
+        }
+    }
+
+    /// The lengths that the key can have.
+    fn lens(&self) -> Vec<u32> {
+        match self.digest.key_len {
+            KeyLen::Stated(stated) => vec![stated],
+            _ => self.encryption.key_lens().into(),
+        }
+    }
+}
+
+/// The lengths in bytes of a key for AES-128, AES-192 and AES-256. AES-192 is not supported, but not
+/// wrong.
+pub(super) fn aes_key_lens(encryption: Encryption) -> [u32; 3] {
+    let [short, long] = encryption.key_lens();
+    [short, u32::midpoint(short, long), long]
+}
+
 /// Checks that the digest's hash is supported and its cost allowed.
 pub(super) fn check_digest(
     number: u32,
@@ -202,7 +241,7 @@ pub(crate) fn unlock(
 /// of that digest, as [`Unlocked::into_keys`] does.
 ///
 /// # Errors
-/// [`UnlockError::WrongVolumeKey`] if it is another key.
+/// [`UnlockError::WrongVolumeKey`] or [`UnlockError::VolumeKeyLen`] if it is another key.
 pub(crate) fn confirm_volume_key(
     needed: &NeededKey<'_>,
     key: &SecretBytes,
@@ -210,12 +249,18 @@ pub(crate) fn confirm_volume_key(
 ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
     let (number, digest) = (needed.number, needed.digest);
     check_digest(number, digest, options)?;
-    let key = VolumeKey::new(key.clone(), needed.encryption, options.allow_weak_key);
+    needed.check_len()?;
+    let (found, expected) = (key.len(), needed.lens());
     // A key of another length is not worth deriving anything from.
+    if expected.iter().all(|&len| found as u64 != u64::from(len)) {
+        return Err(UnlockError::VolumeKeyLen { found, expected });
+    }
+    let key = VolumeKey::new(key.clone(), needed.encryption, options.allow_weak_key);
     let key = key.map_err(|_| UnlockError::WrongVolumeKey)?;
-    match digest.verify(key.expose()) {
-        Some(true) => Ok(BTreeMap::from([(number, key)])),
-        _ => Err(UnlockError::WrongVolumeKey),
+    match digest.confirm(key.expose()) {
+        Ok(()) => Ok(BTreeMap::from([(number, key)])),
+        Err(KeyMismatch::Ambiguous) => Err(UnlockError::AmbiguousVolumeKey { found }),
+        Err(_) => Err(UnlockError::WrongVolumeKey),
     }
 }
 
@@ -254,6 +299,7 @@ impl<'a> UnlockAttempt<'a> {
         {
             return Err(UnlockError::Unbound { keyslot });
         }
+        needed.iter().try_for_each(NeededKey::check_len)?;
         let mut keys: Vec<OpenedKey> = Vec::new();
         for key in needed {
             match (self.open(key), keys.first()) {
@@ -384,7 +430,7 @@ impl<'a> UnlockAttempt<'a> {
         let key_len = len(keyslot.key_len.into());
         let split = key_len * len(keyslot.stripes.into());
         let key = af_merge(&area.expose()[..split], key_len, hash);
-        Ok((digest.verify(key.expose()) == Some(true)).then_some(key))
+        Ok(digest.confirm(key.expose()).is_ok().then_some(key))
     }
 }
 

@@ -4,8 +4,9 @@
 use std::{fmt, io};
 
 use luxor_engine::KeyError;
-use luxor_volume::{CostError, DeriveError, HashAlgorithm, brief, brief_list};
+use luxor_volume::{CostError, DeriveError, Encryption, HashAlgorithm, brief, brief_list};
 
+use super::attempt::aes_key_lens;
 use crate::{
     area::AreaError,
     luks2::{reencrypt::ReencryptionError, segment::SegmentError},
@@ -114,6 +115,55 @@ pub enum UnlockError {
     /// The volume key that was given is not that of the volume.
     #[error("this is not the volume key of the volume")]
     WrongVolumeKey,
+    /// The volume key that was given has another length than that of the volume.
+    #[error(
+        "this is not the volume key of the volume: it has {found} bytes, not {}",
+        any_of(expected)
+    )]
+    VolumeKeyLen {
+        /// The length in bytes of the key that was given.
+        found: usize,
+        /// The lengths in bytes that the volume's key can have.
+        expected: Vec<u32>,
+    },
+    /// The volume key that was given may be a shorter key with zeros behind it.
+    #[error(
+        "no keyslot states the length of the volume key, and this one of {found} bytes ends with \
+         zeros: a shorter key has the same digest"
+    )]
+    AmbiguousVolumeKey {
+        /// The length in bytes of the key that was given.
+        found: usize,
+    },
+    /// Two keyslots state different lengths for one key.
+    #[error(
+        "the keyslots of digest {digest} disagree about the length of their key: keyslot {} states \
+         {} bytes, and keyslot {} states {}",
+        first.0, first.1, second.0, second.1
+    )]
+    KeyLens {
+        /// The digest.
+        digest: u32,
+        /// A keyslot, and the length in bytes that it states.
+        first: (u32, u32),
+        /// Another keyslot, and the length in bytes that it states.
+        second: (u32, u32),
+    },
+    /// The keyslots state a length that the encryption of the data does not have.
+    #[error(
+        "the keyslots of digest {digest} state a key of {stated} bytes, but the data are encrypted \
+         with {}, which has keys of {} bytes",
+        encryption.name(),
+        any_of(&aes_key_lens(*encryption))
+    )]
+    KeyLenOfCipher {
+        /// The digest.
+        digest: u32,
+        /// The length in bytes that the keyslots state.
+        stated: u32,
+        /// The encryption of the data.
+        encryption: Encryption,
+    },
     /// A volume key was given, and the volume has several.
     #[error(
         "the volume has several keys while a re-encryption is under way, so a single volume key \
@@ -214,7 +264,10 @@ impl UnlockError {
     #[must_use]
     pub fn is_wrong_secret(&self) -> bool {
         match self {
-            Self::WrongSecret { .. } | Self::WrongVolumeKey => true,
+            Self::WrongSecret { .. }
+            | Self::WrongVolumeKey
+            | Self::VolumeKeyLen { .. }
+            | Self::AmbiguousVolumeKey { .. } => true,
             Self::OtherKey { error, .. } => error.is_wrong_secret(),
             _ => false,
         }
@@ -231,6 +284,18 @@ impl UnlockError {
             Self::OtherKey { error, .. } => error.is_out_of_memory(),
             _ => false,
         }
+    }
+}
+
+/// Lists lengths: `32, 48 or 64`.
+fn any_of(lens: &[u32]) -> String {
+    let Some((last, others)) = lens.split_last() else {
+        return String::new();
+    };
+    let others: Vec<_> = others.iter().map(u32::to_string).collect();
+    match others.as_slice() {
+        [] => last.to_string(),
+        others => format!("{} or {last}", others.join(", ")),
     }
 }
 

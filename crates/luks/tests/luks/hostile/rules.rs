@@ -285,7 +285,12 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("keyslots/0/key_size", json!(24)),
-            "keyslot 0: its key has 24 bytes",
+            "the keyslots of digest 0 state a key of 24 bytes, but the data are encrypted with \
+             aes-xts-plain64, which has keys of 32, 48 or 64 bytes",
+        ),
+        (
+            one("keyslots/0/key_size", json!(48)),
+            "keyslot 0: its key has 48 bytes",
         ),
         (
             one("keyslots/0/af/stripes", json!(4)),
