@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::support::{
-    FAST, Folder, Luxor, answered, bytes, luxor, terminal, tool, without_terminal,
+    FAST, Folder, Luxor, answered, bytes, luxor, terminal, tool, with_metadata, without_terminal,
 };
 
 /// A folder with two keys, and a volume of each version.
@@ -161,30 +161,18 @@ fn a_backup_for_differently_encrypted_data_needs_force() {
             "cannot be compared",
         ),
     ] {
-        folder.write("backup", with_text(&folder, &before, from, to));
+        folder.write("backup", with_text(&before, from, to));
         run(&folder, "header restore --batch-mode luks2 backup").fails(1, words);
         assert!(fs::read(folder.join("luks2")).unwrap() == before, "{to}");
     }
 }
 
 /// Replaces a text in both copies of the LUKS2 metadata.
-fn with_text(folder: &Folder, volume: &[u8], from: &str, to: &str) -> Vec<u8> {
-    let mut bytes = volume.to_vec();
-    for copy in bytes.chunks_mut(16 << 10).take(2) {
-        let text = copy[4096..].split(|&byte| byte == 0).next().unwrap();
-        let text = str::from_utf8(text).unwrap();
+fn with_text(volume: &[u8], from: &str, to: &str) -> Vec<u8> {
+    with_metadata(volume, |text| {
         assert!(text.contains(from), "{text}");
-        let text = text.replace(from, to);
-        copy[4096..].fill(0);
-        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
-        copy[448..512].fill(0);
-        folder.write("copy", &copy);
-        let sum = tool("sha256sum", [folder.join("copy")]).text()[..64].to_owned();
-        for (place, digits) in copy[448..480].iter_mut().zip(sum.as_bytes().chunks(2)) {
-            *place = u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
-        }
-    }
-    bytes
+        text.replace(from, to)
+    })
 }
 
 /// A digest covers only one of the two copies. The other copy must not bring in another header.

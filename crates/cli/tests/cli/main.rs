@@ -7,6 +7,7 @@ mod documents;
 mod format;
 mod header;
 mod header_sizes;
+mod key_lengths;
 mod keys;
 mod layout;
 mod locks;

@@ -279,6 +279,25 @@ pub fn bytes(len: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
+/// Changes the text of the LUKS2 metadata in both copies of a header of the usual length.
+pub fn with_metadata(volume: &[u8], change: impl Fn(&str) -> String) -> Vec<u8> {
+    let folder = Folder::new();
+    let mut bytes = volume.to_vec();
+    for copy in bytes.chunks_mut(16 << 10).take(2) {
+        let text = copy[4096..].split(|&byte| byte == 0).next().unwrap();
+        let text = change(str::from_utf8(text).unwrap());
+        copy[4096..].fill(0);
+        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[448..512].fill(0);
+        folder.write("copy", &copy);
+        let sum = tool("sha256sum", [folder.join("copy")]).text()[..64].to_owned();
+        for (place, digits) in copy[448..480].iter_mut().zip(sum.as_bytes().chunks(2)) {
+            *place = u8::from_str_radix(str::from_utf8(digits).unwrap(), 16).unwrap();
+        }
+    }
+    bytes
+}
+
 /// Bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
