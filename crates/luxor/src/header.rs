@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backs up, restores and repairs headers.
 
-use std::{io::Write, path::Path};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use luxor_files::{
     Escaped, Input, Needed, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
     recognised,
 };
 use luxor_luks::{
-    BackupError, HeaderBackup, HeaderRepair, Misfit, Overwrite, Repaired, RestoreError,
-    VolumeHeader,
+    BackupError, HashAlgorithm, HeaderBackup, HeaderDigest, HeaderRepair, Misfit, Overwrite,
+    Repaired, RestoreError, VolumeHeader,
 };
 use luxor_sector::Storage;
 
@@ -149,9 +152,9 @@ impl<'a> HeaderRestore<'a> {
         let mut misfits = self.replaced.misfits.iter();
         let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
         let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
-        // The path may name another file by now.
+        // While the user was asked, another program may have added a key.
         let replaced = Replaced::look(&self.backup, self.target, change.storage())?;
-        if (replaced.len, replaced.warning(self.target)) != (self.replaced.len, self.warning()) {
+        if !replaced.is_same(&self.replaced, self.target) {
             let message = format!("{name} has changed since it was checked; nothing was written");
             return Err(Error::failure(message).hint("Run the command again."));
         }
@@ -211,6 +214,11 @@ fn is_no_header(misfit: &Misfit) -> bool {
 /// The contents of the target that a backup will replace.
 struct Replaced {
     len: u64,
+    /// A hash of the bytes that the backup replaces ([`chained_hash`]). They include all keyslots of a volume that
+    /// the backup fits.
+    contents: [u8; 64],
+    /// The digest of the header, which may also lie elsewhere.
+    header: Option<HeaderDigest>,
     misfits: Vec<Misfit>,
     /// What will be lost, in words.
     present: Vec<String>,
@@ -229,9 +237,21 @@ impl Replaced {
         };
         Ok(Self {
             len,
+            contents: chained_hash(storage, len.min(backup.header().metadata_len()))
+                .map_err(|error| Error::io(format!("cannot read {}", path_name(target)), &error))?,
+            header: found.as_ref().ok().map(VolumeHeader::digest),
             misfits: backup.misfits(found.as_ref()),
             present,
         })
+    }
+
+    /// Whether the target has the same contents as when it was examined before, as far as the backup
+    /// replaces them. The path may name another file by now.
+    fn is_same(&self, before: &Self, target: &Path) -> bool {
+        self.len == before.len
+            && self.contents == before.contents
+            && self.header == before.header
+            && self.warning(target) == before.warning(target)
     }
 
     /// Whether the target is empty, so that nothing can be lost.
@@ -275,6 +295,22 @@ impl Replaced {
         }
         text
     }
+}
+
+/// Returns a hash of the first `len` bytes of `storage`: the SHA-256 of the hash of the pieces before
+/// and of the last piece.
+fn chained_hash(storage: &dyn Storage, len: u64) -> io::Result<[u8; 64]> {
+    const PIECE: usize = 1 << 20;
+    let mut piece = vec![0; PIECE];
+    let mut hash = [0; 64];
+    for offset in (0..len).step_by(PIECE) {
+        let there = usize::try_from(len - offset).map_or(PIECE, |left| left.min(PIECE));
+        let piece = &mut piece[..there];
+        storage.read_exact_at(piece, offset)?;
+        let before = hash;
+        HashAlgorithm::Sha256.digest_into(&[&before, piece], &mut hash);
+    }
+    Ok(hash)
 }
 
 /// Describes a volume by the version, UUID and label in its header.

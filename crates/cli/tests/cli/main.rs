@@ -15,6 +15,7 @@ mod luks1;
 mod meanwhile;
 mod mount;
 mod outputs;
+mod prompts;
 mod raw;
 mod reencrypt;
 mod reencrypt_in_place;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What another program changes while a question waits for its answer must not be lost.
+
+use std::{fs, iter};
+
+use crate::support::{FAST, Folder, Luxor, answered, bytes, luxor};
+
+fn run(folder: &Folder, line: &str) -> Luxor {
+    luxor(line).current_dir(folder.path())
+}
+
+/// A folder with a volume of this type that the file `key` opens, and its `backup`.
+fn prepared(kind: &str) -> Folder {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("other", b"battery staple");
+    folder.write("third", b"third");
+    folder.write("plain", bytes(4096, 1));
+    run(
+        &folder,
+        "encrypt --sector-size 512 --key-file key plain volume",
+    )
+    .args(["--type", kind])
+    .args(FAST)
+    .ok();
+    run(&folder, "header backup volume backup").ok();
+    folder
+}
+
+/// Commands that ask, and the answer.
+const COMMANDS: [(&str, &str); 5] = [
+    ("header restore volume backup", "YES\n"),
+    ("erase volume", "YES\n"),
+    ("convert --type TYPE volume", "YES\n"),
+    ("key remove volume", "correct horse\n"),
+    ("key remove --key-slot 0 volume", "correct horse\n"),
+];
+
+/// A key that was added meanwhile stays, and so do the others.
+#[test]
+fn a_key_that_is_added_while_a_question_waits_is_not_lost() {
+    for (kind, other) in [("luks1", "luks2"), ("luks2", "luks1")] {
+        for (command, answer) in COMMANDS {
+            let folder = prepared(kind);
+            if command.starts_with("key remove") {
+                // Not the only key.
+                run(
+                    &folder,
+                    "key add --key-file key --new-key-file third volume",
+                )
+                .args(FAST)
+                .ok();
+                if command.contains("--key-slot") {
+                    // The answer must open another keyslot.
+                    run(&folder, "key add --key-file key --new-key-file key volume")
+                        .args(FAST)
+                        .ok();
+                }
+            }
+            let command = command.replace("TYPE", other);
+            let mut after = Vec::new();
+            let answers = iter::once_with(|| {
+                run(
+                    &folder,
+                    "key add --key-file key --new-key-file other volume",
+                )
+                .args(FAST)
+                .ok();
+                after = fs::read(folder.join("volume")).unwrap();
+                answer
+            });
+            let line = format!("\"$luxor\" {command}");
+            let (code, screen) = answered(&line, answers, folder.path());
+            assert_eq!(code, 1, "{kind} {command}: {screen}");
+            assert!(screen.contains("changed"), "{kind} {command}: {screen}");
+            let now = fs::read(folder.join("volume")).unwrap();
+            assert!(now == after, "{kind} {command}: {screen}");
+            for key in ["key", "other"] {
+                run(&folder, "key test volume --key-file").arg(key).ok();
+            }
+        }
+    }
+}
+
+/// A keyslot that was written over without a change of the header counts too.
+#[test]
+fn header_restore_notices_a_changed_keyslot() {
+    let folder = prepared("luks2");
+    let mut volume = fs::read(folder.join("volume")).unwrap();
+    // The last byte of keyslot 0's stripes.
+    volume[32768 + 255_999] ^= 1;
+    let answers = iter::once_with(|| {
+        folder.write("volume", &volume);
+        "YES\n"
+    });
+    let line = "\"$luxor\" header restore volume backup";
+    let (code, screen) = answered(line, answers, folder.path());
+    assert_eq!(code, 1, "{screen}");
+    assert!(
+        screen.contains("has changed since it was checked"),
+        "{screen}"
+    );
+    assert!(fs::read(folder.join("volume")).unwrap() == volume);
+}
+
+/// The backup that was checked is the one that is written.
+#[test]
+fn a_backup_that_changes_while_the_question_waits_is_not_used() {
+    let folder = prepared("luks2");
+    run(
+        &folder,
+        "key change --key-file key --new-key-file other volume",
+    )
+    .args(FAST)
+    .ok();
+    run(&folder, "encrypt --key-file third plain another")
+        .args(FAST)
+        .ok();
+    run(&folder, "header backup another stranger").ok();
+    let answers = iter::once_with(|| {
+        // The same file with other bytes, and its path with another file.
+        let stranger = fs::read(folder.join("stranger")).unwrap();
+        let backup = folder.join("backup");
+        let mut permissions = fs::metadata(&backup).unwrap().permissions();
+        std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o600);
+        fs::set_permissions(&backup, permissions).unwrap();
+        fs::write(&backup, stranger).unwrap();
+        fs::remove_file(&backup).unwrap();
+        fs::copy(folder.join("stranger"), &backup).unwrap();
+        "YES\n"
+    });
+    let line = "\"$luxor\" header restore volume backup";
+    let (code, screen) = answered(line, answers, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    run(&folder, "key test --key-file key volume").ok();
+    run(&folder, "key test --key-file third volume")
+        .run()
+        .assert_code(2);
+}
