@@ -3,17 +3,20 @@
 //! from it single arguments, or the groups that it shares with others.
 
 use std::{
+    fs,
+    os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use luxor::{Context, Secrets, VolumeKeySecret};
+use luxor::{Context, ErrorClass, Secrets, VolumeKeySecret};
 use luxor_engine::SecretBytes;
+use luxor_files::bounded;
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
 use pyo3::{
     exceptions::{PyOverflowError, PyTypeError, PyValueError},
     prelude::*,
-    types::PyDict,
+    types::{PyBytes, PyDict},
 };
 
 use crate::{
@@ -89,19 +92,67 @@ integers! {
 
 /// A path: `str`, `bytes` or `os.PathLike`. Also `-` is a path: it does not stand for standard input
 /// or output, as it does for the command.
-pub(crate) struct PathArg(pub(crate) PathBuf);
+#[derive(Clone)]
+pub(crate) struct PathArg {
+    path: PathBuf,
+    /// Whether it was given as `bytes`, which can also be the contents of a file.
+    is_bytes: bool,
+}
+
+/// The most bytes of a path, and of each name in it (`limits.h`; a path ends with a zero byte).
+const LONGEST_PATH: usize = 4095;
+const LONGEST_NAME: usize = 255;
+
+const CONTENTS: &str = "pass contents as io.BytesIO(data)";
 
 impl FromPyObject<'_, '_> for PathArg {
     type Error = PyErr;
 
     fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        let is_bytes = path.is_instance_of::<PyBytes>();
         let os = path.py().import("os")?;
         let path: PathBuf = os.call_method1("fsdecode", (path,))?.extract()?;
-        Ok(Self(if path == Path::new("-") {
+        let bytes = path.as_os_str().as_bytes();
+        let mut names = bytes.split(|&byte| byte == b'/');
+        let wrong = if bytes.contains(&0) {
+            Some("contain zero bytes".to_owned())
+        } else if bytes.len() > LONGEST_PATH {
+            Some(format!("have more than {LONGEST_PATH} bytes"))
+        } else if names.any(|name| name.len() > LONGEST_NAME) {
+            Some(format!("have names of more than {LONGEST_NAME} bytes"))
+        } else {
+            None
+        };
+        if let Some(wrong) = wrong {
+            // Whatever it is, it may be secret.
+            let message = format!("a path cannot {wrong}: {CONTENTS}");
+            return Err(PyValueError::new_err(message));
+        }
+        let path = if path == Path::new("-") {
             Path::new(".").join(path)
         } else {
             path
-        }))
+        };
+        Ok(Self { path, is_bytes })
+    }
+}
+
+impl PathArg {
+    /// The path, for an output.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The path of a file that is read. If it does not exist, and may be contents, no message repeats
+    /// it.
+    pub(crate) fn existing(&self) -> luxor::Result<&Path> {
+        match fs::symlink_metadata(&self.path) {
+            Err(_) if self.is_bytes => {
+                let message = "there is no file with the name that was passed as bytes";
+                Err(luxor::Error::new(ErrorClass::Missing, message).hint(CONTENTS))
+            }
+            _ => Ok(&self.path),
+        }
     }
 }
 
@@ -220,7 +271,7 @@ impl PbkdfArgs {
             None => default,
             Some(name) => PbkdfKind::by_name(name).ok_or_else(|| {
                 let names = PbkdfKind::ALL.map(PbkdfKind::name).join(", ");
-                PyValueError::new_err(format!("pbkdf: {name:?} is none of {names}"))
+                PyValueError::new_err(format!("pbkdf: {:?} is none of {names}", bounded(name)))
             })?,
         };
         let options = PbkdfOptions {

@@ -136,7 +136,8 @@ pub(crate) fn secret(
     match (passphrase.map(|passphrase| passphrase.bind(py)), key_file) {
         (Some(passphrase), None) => passphrase_bytes(passphrase),
         (None, Some(path)) => {
-            let file = KeyFile::whole(&path.0);
+            let path = path.existing().map_err(|error| exception(&error))?;
+            let file = KeyFile::whole(path);
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
             read.map_err(|error| match &error {
                 KeyFileError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {

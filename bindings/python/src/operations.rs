@@ -11,7 +11,7 @@ use std::{
 
 use luxor::{Context, Engine, Events, NewFiles, Progress, Volume};
 use luxor_engine::{KeySize, Mode, SecretBytes};
-use luxor_files::Role;
+use luxor_files::{Role, bounded};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions, UnlockOptions};
 use luxor_sector::SectorSize;
 use pyo3::{
@@ -134,7 +134,7 @@ impl NewVolumeArgs {
             other => {
                 return Err(wrong(
                     "type",
-                    &format!("{other:?} is neither luks1 nor luks2"),
+                    &format!("{:?} is neither luks1 nor luks2", bounded(other)),
                 ));
             }
         };
@@ -209,7 +209,7 @@ pub(crate) fn encrypt(
         let secret = || Ok(secret);
         match &target {
             FileArg::Path(path) => {
-                let files = new_files(path, &files);
+                let files = new_files(path.path(), &files);
                 luxor::encrypt(&mut input, &files, &options, secret, context)
             }
             FileArg::Object(_) => {
@@ -240,7 +240,7 @@ fn source_and_target(
 fn new_files<'a>(volume: &'a Path, args: &'a NewFilesArgs) -> NewFiles<'a> {
     NewFiles {
         volume,
-        header: args.header.as_ref().map(|header| &*header.0),
+        header: args.header.as_ref().map(PathArg::path),
         force: args.force,
         needed: &[],
     }
@@ -291,7 +291,7 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
         context,
     } = NewVolume::of(args)?;
     let made = operate(py, context, &mut |_| Ok(()), move |context| {
-        let files = new_files(&path.0, &files);
+        let files = new_files(path.path(), &files);
         luxor::format(&files, size, &options, || Ok(secret), context)
     })?;
     outcome(py, made)

@@ -26,7 +26,7 @@ use crate::{
 /// A path, or an object that stands for a file.
 #[derive(Clone)]
 pub(crate) enum FileArg {
-    Path(PathBuf),
+    Path(PathArg),
     Object(Object),
 }
 
@@ -47,7 +47,7 @@ impl FileArg {
             || object.is_instance_of::<PyBytes>()
             || object.hasattr("__fspath__")?;
         if is_path {
-            return Ok(Self::Path(object.extract::<PathArg>()?.0));
+            return Ok(Self::Path(object.extract()?));
         }
         Ok(Self::Object(Object::of(object, from_position)?))
     }
@@ -76,7 +76,10 @@ impl FileArg {
 
     fn identity(&self, py: Python<'_>) -> PyResult<Option<FileIdentity>> {
         match self {
-            Self::Path(path) => Ok(fs::metadata(path).ok().as_ref().and_then(FileIdentity::of)),
+            Self::Path(path) => Ok(fs::metadata(path.path())
+                .ok()
+                .as_ref()
+                .and_then(FileIdentity::of)),
             Self::Object(object) => {
                 let file = file_below(&object.shared.object(py)?)?;
                 Ok(file.map(|(_, identity)| identity))
@@ -90,6 +93,7 @@ impl FileArg {
             shared,
             name,
             is_seekable: true,
+            ..
         }) = self
         else {
             return Ok(());
@@ -112,7 +116,7 @@ impl FileArg {
     /// Opens it as an input.
     pub(crate) fn input(&self, role: Role) -> luxor::Result<Input> {
         match self {
-            Self::Path(path) => Ok(Input::open(path, role)?),
+            Self::Path(path) => Ok(Input::open(path.existing()?, role)?),
             Self::Object(object) => object.input(),
         }
     }
@@ -120,7 +124,12 @@ impl FileArg {
     /// Opens it as the storage of a disk.
     pub(crate) fn data_file(&self, options: &ExportOptions) -> luxor::Result<DataFile> {
         match self {
-            Self::Path(path) => Ok(DataFile::open(path, options.access())?),
+            Self::Path(path) => Ok(DataFile::open(path.existing()?, options.access())?),
+            Self::Object(object) if object.appends && !options.read_only => {
+                let name = path_name(&object.name);
+                let message = format!("{name} appends all that is written to it");
+                Err(luxor::Error::failure(message).hint("Open it in the mode r+b."))
+            }
             Self::Object(object) => match object.storage() {
                 Some(storage) => Ok(DataFile::of_storage(storage, &object.name)),
                 None => {
@@ -146,7 +155,7 @@ impl FileArg {
             ..OutputOptions::default()
         };
         match self {
-            Self::Path(path) => create_output(path, &options, context),
+            Self::Path(path) => create_output(path.path(), &options, context),
             Self::Object(object) => Ok(object.output()),
         }
     }
@@ -158,6 +167,8 @@ pub(crate) struct Object {
     shared: Arc<Shared>,
     name: PathBuf,
     is_seekable: bool,
+    /// Whether every write goes to its end, whatever its position.
+    appends: bool,
 }
 
 struct Shared {
@@ -181,31 +192,27 @@ impl Object {
             );
             return Err(PyTypeError::new_err(message));
         }
-        let is_seekable = if has_read_at {
-            true
-        } else if object.hasattr("seekable")? {
-            object.call_method0("seekable")?.is_truthy()?
+        let py = object.py();
+        let position = if has_read_at {
+            Some(0)
         } else {
-            object.hasattr("seek")?
+            position(object)?
         };
-        let base = if from_position && is_seekable && object.hasattr("tell")? {
-            object.call_method0("tell")?.extract()?
-        } else {
-            0
-        };
-        let name = match object.getattr("name") {
-            Ok(name) if name.is_instance_of::<PyString>() => name.extract()?,
+        let name = unless_it_fails(py, object.getattr("name"))?;
+        let name = match name {
+            Some(name) if name.is_instance_of::<PyString>() => name.extract()?,
             _ => format!("<{}>", object.get_type().name()?).into(),
         };
         Ok(Self {
             shared: Arc::new(Shared {
                 object: Mutex::new(Some(object.clone().unbind())),
-                base,
+                base: position.filter(|_| from_position).unwrap_or(0),
                 has_read_at,
                 position: Mutex::default(),
             }),
             name,
-            is_seekable,
+            is_seekable: position.is_some(),
+            appends: appends(object)?,
         })
     }
 
@@ -236,7 +243,7 @@ impl Object {
 
     /// The object as an output: as storage, or as a stream if it cannot seek.
     fn output(&self) -> Output {
-        match self.storage() {
+        match self.storage().filter(|_| !self.appends) {
             Some(storage) => Output::of_storage(storage, &self.name),
             None => Output::of_stream(Stream(Arc::clone(&self.shared)), &self.name),
         }
@@ -287,6 +294,32 @@ impl Shared {
     }
 }
 
+/// Returns the position of `object`, or `None` if it cannot seek. That it can is true only if it can go
+/// to its end and back: a member of a compressed file that is written says so and cannot.
+fn position(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let py = object.py();
+    let tell = || object.call_method0("tell")?.extract::<u64>();
+    let is_seekable = || {
+        if object.hasattr("seekable")? {
+            object.call_method0("seekable")?.is_truthy()
+        } else {
+            object.hasattr("seek")
+        }
+    };
+    let position = is_seekable().and_then(|is_seekable| is_seekable.then(tell).transpose());
+    let Some(position) = unless_it_fails(py, position)?.flatten() else {
+        return Ok(None);
+    };
+    let end = unless_it_fails(py, end(object))?;
+    if let Err(exception) = object.call_method1("seek", (position,))
+        && tell()? != position
+    {
+        // What lies between would be left out.
+        return Err(exception);
+    }
+    Ok(end.map(|_| position))
+}
+
 /// Returns the length of `object`. Its position may be another one afterwards.
 fn end(object: &Bound<'_, PyAny>) -> PyResult<u64> {
     if object.hasattr("seek")? {
@@ -294,6 +327,27 @@ fn end(object: &Bound<'_, PyAny>) -> PyResult<u64> {
         object.call_method0("tell")?.extract()
     } else {
         Ok(object.len()? as u64)
+    }
+}
+
+/// Returns whether `object` is above a file in which every write goes to the end (`O_APPEND`).
+fn appends(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let Some((descriptor, _)) = file_below(object)? else {
+        return Ok(false);
+    };
+    let fcntl = object.py().import("fcntl")?;
+    let flags = fcntl.call_method1("fcntl", (descriptor, fcntl.getattr("F_GETFL")?))?;
+    let append: i32 = object.py().import("os")?.getattr("O_APPEND")?.extract()?;
+    Ok(flags.extract::<i32>()? & append != 0)
+}
+
+/// Returns what a method of an object has returned, or `None` if it has failed. What ends the program
+/// is no failure.
+fn unless_it_fails<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(exception) if ends_program(py, &exception) => Err(exception),
+        Err(_) => Ok(None),
     }
 }
 
@@ -393,10 +447,9 @@ fn flush(object: &Bound<'_, PyAny>) -> PyResult<()> {
 /// bytes on, if there is one.
 fn file_below(object: &Bound<'_, PyAny>) -> PyResult<Option<(i32, FileIdentity)>> {
     let descriptor = object.call_method0("fileno");
-    let descriptor = match descriptor.and_then(|number| number.extract::<i32>()) {
-        Err(exception) if ends_program(object.py(), &exception) => return Err(exception),
-        Err(_) => return Ok(None),
-        Ok(descriptor) => descriptor,
+    let descriptor = descriptor.and_then(|number| number.extract::<i32>());
+    let Some(descriptor) = unless_it_fails(object.py(), descriptor)? else {
+        return Ok(None);
     };
     let metadata = fs::metadata(format!("/proc/self/fd/{descriptor}"));
     let identity = metadata.ok().as_ref().and_then(FileIdentity::of);

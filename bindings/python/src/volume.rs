@@ -206,7 +206,13 @@ impl Volume {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
         let volume = self.0.clone();
         let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
-            back_up_header(&volume.input(Role::Metadata)?, &file.0, force, &[], context)
+            back_up_header(
+                &volume.input(Role::Metadata)?,
+                file.path(),
+                force,
+                &[],
+                context,
+            )
         })?;
         outcome(py, result)
     }
@@ -220,8 +226,8 @@ pub(crate) fn restore_header(args: &Bound<'_, PyDict>) -> PyResult<()> {
     let target: PathArg = argument(args, "target")?;
     let force: bool = argument(args, "force")?;
     let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
-        let backup = Input::open(&backup.0, Role::Metadata)?;
-        HeaderRestore::plan(&backup, &target.0, force, context)?.write(context)
+        let backup = Input::open(backup.existing()?, Role::Metadata)?;
+        HeaderRestore::plan(&backup, target.path(), force, context)?.write(context)
     })?;
     outcome(py, result)
 }

@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+import bz2
 import fcntl
+import gzip
 import io
 import json
+import lzma
 import os
 import signal
 import stat
+import tarfile
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -203,6 +208,164 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     with pytest.raises(luxor.Error):
         luxor.encrypt(path, path, passphrase="x", force=True, **CHEAP)
     assert path.read_bytes() == b"kept"
+
+
+@pytest.mark.parametrize("contents", [b"account 12-345 " * 20, b"a\0b", b"a/" * 4096, bytes(1 << 20)])
+def test_contents_are_not_taken_for_a_name(volume: Path, contents: bytes) -> None:
+    """And no message repeats them, whatever they were passed for."""
+    calls: list[Callable[[Any], object]] = [
+        lambda given: luxor.encrypt(given, "new", passphrase="x", **CHEAP),
+        lambda given: luxor.encrypt(volume, given, passphrase="x", **CHEAP),
+        lambda given: luxor.encrypt(volume, "new", passphrase="x", header=given, **CHEAP),
+        lambda given: luxor.decrypt(given, "new", passphrase="x"),
+        lambda given: luxor.open(given, passphrase="x"),
+        lambda given: luxor.open(volume, passphrase="x", header=given),
+        lambda given: luxor.open(volume, key_file=given),
+        lambda given: luxor.create(given, 4096, passphrase="x", **CHEAP),
+        lambda given: luxor.Volume(given),
+        lambda given: luxor.Volume(volume).back_up_header(given),
+        lambda given: luxor.restore_header(given, volume),
+        lambda given: luxor.VolumeCipher(given, passphrase="x"),
+    ]
+    for call in calls:
+        for given in (contents, os.fsdecode(contents)):
+            with pytest.raises(ValueError, match=r"io\.BytesIO") as raised:
+                call(given)
+            text = "".join(traceback.format_exception_only(raised.value))
+            assert len(text) < 200 and "account" not in text
+    assert not Path("new").exists()
+
+
+def test_short_contents_are_not_repeated(volume: Path) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: luxor.encrypt(b"account 12-345", "new", passphrase="x", **CHEAP),
+        lambda: luxor.open(b"account 12-345", passphrase="x"),
+        lambda: luxor.open(volume, key_file=b"account 12-345"),
+        lambda: luxor.Volume(b"account 12-345"),
+    ]
+    for call in calls:
+        with pytest.raises(luxor.MissingError) as raised:
+            call()
+        text = "".join(traceback.format_exception(raised.value)[-2:])
+        assert "account" not in str(raised.value) and "io.BytesIO" in text
+    with pytest.raises(luxor.MissingError, match="account 12-345"):
+        luxor.open("account 12-345", passphrase="x")
+
+
+def test_names_in_messages_are_bounded(volume: Path) -> None:
+    long = "x" * 100_000
+    memory = io.BytesIO(b"LUKS")
+    memory.name = long  # type: ignore[attr-defined]
+    deep = "/".join(["a" * 200] * 20)
+    calls: list[Callable[[], object]] = [
+        lambda: luxor.open(memory, passphrase="x"),
+        lambda: luxor.open(deep, passphrase="x"),
+        lambda: luxor.open(volume, passphrase="x", engine=long),
+        lambda: luxor.encrypt(volume, "new", passphrase="x", pbkdf=cast(Any, long)),
+        lambda: luxor.encrypt(volume, "new", passphrase="x", type=cast(Any, long)),
+        lambda: luxor.encrypt(volume, "new", passphrase="x", uuid=long),
+        lambda: luxor.encrypt(volume, "new", passphrase="x", label=long),
+        lambda: luxor.open(volume, cast(Any, long), passphrase="x"),
+        lambda: luxor.XTS(bytes(range(64)), engine=long),
+    ]
+    for number, call in enumerate(calls):
+        with pytest.raises((luxor.Error, ValueError)) as raised:
+            call()
+        assert len(str(raised.value)) < 1000, number
+
+
+class Lying(io.BytesIO):
+    """Bytes that say that they can seek, and cannot in the way `lie`."""
+
+    lie = ""
+
+    def seekable(self) -> bool:
+        if self.lie == "seekable":
+            raise AttributeError("no seekable")
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        if self.lie == "end" and whence == 2 or self.lie == "seek":
+            raise ValueError("Seek from end not supported")
+        return super().seek(offset, whence)
+
+    def tell(self) -> int:
+        if self.lie == "tell":
+            raise OSError("no position")
+        return super().tell()
+
+
+@pytest.mark.parametrize("lie", ["seekable", "end", "seek", "tell"])
+def test_an_object_that_only_says_that_it_can_seek_is_a_stream(volume: Path, lie: str) -> None:
+    plain = os.urandom(300_001)
+    for source_lies, target_lies in ((True, False), (False, True), (True, True)):
+        source, target, again = Lying(b"before" + plain), Lying(), Lying()
+        source.seek(6)
+        source.lie, target.lie = lie * source_lies, lie * target_lies
+        luxor.encrypt(source, target, passphrase="x", **CHEAP)
+        stored = Lying(target.getvalue())
+        stored.lie, again.lie = lie * source_lies, lie * target_lies
+        luxor.decrypt(stored, again, passphrase="x")
+        assert again.getvalue() == plain
+    stored.lie = lie
+    with pytest.raises(luxor.Error, match="cannot seek"):
+        luxor.open(stored, passphrase="x")
+
+
+def test_a_stream_that_cannot_come_back_is_refused() -> None:
+    """It would be encrypted as an empty file."""
+
+    class Forward(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            if whence == 0:
+                raise OSError("only forward")
+            return super().seek(offset, whence)
+
+    with pytest.raises(OSError, match="only forward"):
+        luxor.encrypt(Forward(b"lost"), io.BytesIO(), passphrase="x", **CHEAP)
+
+
+def test_compressed_files_and_members_of_streams(tmp_path: Path) -> None:
+    plain = os.urandom(200_000) + bytes(100_000)
+    for module in (gzip, bz2, lzma):
+        with cast(Any, module).open(tmp_path / "compressed", "wb") as target:
+            luxor.encrypt(io.BytesIO(plain), target, passphrase="x", **CHEAP)
+        with cast(Any, module).open(tmp_path / "compressed", "rb") as source:
+            again = io.BytesIO()
+            luxor.decrypt(source, again, passphrase="x")
+            assert again.getvalue() == plain
+    stored = io.BytesIO()
+    luxor.encrypt(io.BytesIO(plain), stored, passphrase="x", **CHEAP)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, data in (("plain", plain), ("volume", stored.getvalue())):
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    archive.seek(0)
+    with tarfile.open(fileobj=archive, mode="r|") as tar:
+        for member in tar:
+            file, target = cast(Any, tar.extractfile(member)), io.BytesIO()
+            if member.name == "plain":
+                luxor.encrypt(file, target, passphrase="x", **CHEAP)
+                with luxor.open(target, passphrase="x") as opened:
+                    assert opened.read() == plain
+            else:
+                luxor.decrypt(file, target, passphrase="x")
+                assert target.getvalue() == plain
+
+
+def test_what_is_appended_is_written_in_order(tmp_path: Path) -> None:
+    """A header that is written last would land at the end."""
+    path, plain = tmp_path / "volume", os.urandom(100_000)
+    with open(path, "ab") as target:
+        luxor.encrypt(io.BytesIO(plain), target, passphrase="x", **CHEAP)
+    with luxor.open(path, passphrase="x") as file:
+        assert file.read() == plain
+    with open(path, "a+b") as target, pytest.raises(luxor.Error, match="appends"):
+        luxor.open(target, "r+b", passphrase="x")
+    with open(path, "a+b") as source, luxor.open(source, passphrase="x") as file:
+        assert file.read() == plain
 
 
 def test_a_target_with_bytes_after_its_position_is_refused(volume: Path) -> None:

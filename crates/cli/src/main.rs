@@ -25,6 +25,7 @@ mod stats;
 mod volume;
 
 use std::{
+    borrow::Cow,
     env,
     io::{self, IsTerminal},
     process::ExitCode,
@@ -32,7 +33,7 @@ use std::{
 
 use clap::error::ErrorKind;
 use luxor_engine::SecretBytes;
-use luxor_files::standard_streams;
+use luxor_files::{bounded, standard_streams};
 
 use crate::{
     args::{Cli, Command},
@@ -133,6 +134,16 @@ fn usage(error: &clap::Error) -> ExitCode {
             let mut text = error.render().ansi().to_string();
             for (standard, plain) in NUMBERS {
                 text = text.replace(standard, plain);
+            }
+            for argument in env::args_os() {
+                // Perhaps the contents of a file instead of its name.
+                let argument = argument.to_string_lossy();
+                let value = argument
+                    .split_once('=')
+                    .map_or(&*argument, |(_, value)| value);
+                if let Cow::Owned(short) = bounded(value) {
+                    text = text.replace(value, &short);
+                }
             }
             match text.trim_end().split_once(' ') {
                 // Clap's messages begin with this word, in colour.

@@ -110,7 +110,8 @@ impl Registry {
     pub fn get(&self, name: &str) -> Result<Arc<dyn Backend>, SelectError> {
         let Some((name, probe)) = self.entries.iter().find(|(known, _)| *known == name) else {
             return Err(SelectError::Unknown {
-                name: name.into(),
+                // As much as shows what was meant.
+                name: name.chars().take(64).collect(),
                 known: self.names().collect::<Vec<_>>().join(", "),
             });
         };

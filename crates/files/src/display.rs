@@ -2,6 +2,7 @@
 //! Prepares paths and the system's errors for display on a terminal.
 
 use std::{
+    borrow::Cow,
     fmt::{self, Write},
     io,
     path::Path,
@@ -17,14 +18,31 @@ pub fn io_words(error: &io::Error) -> String {
     }
 }
 
+/// The most characters of a text in a message. The beginning and the end of a longer one are shown.
+const LONGEST: usize = 500;
+
 /// Returns a path for display. It is quoted and escaped if it is not plain text, so that a name
-/// cannot send control sequences to a terminal.
+/// cannot send control sequences to a terminal, and [`bounded`].
 #[must_use]
 pub fn path_name(path: &Path) -> String {
     match path.to_str() {
-        Some(text) if !text.is_empty() && text.chars().all(is_shown) => text.to_owned(),
-        _ => format!("{path:?}"),
+        Some(text) if !text.is_empty() && text.chars().all(is_shown) => bounded(text).into_owned(),
+        _ => bounded(&format!("{path:?}")).into_owned(),
     }
+}
+
+/// Returns a text without its middle if it is longer than a message should be: contents of a file that
+/// were passed as its name, for example.
+#[must_use]
+pub fn bounded(text: &str) -> Cow<'_, str> {
+    let half = LONGEST / 2;
+    let mut places = text.char_indices();
+    let (Some((head, _)), true) = (places.nth(half), places.nth(half - 1).is_some()) else {
+        return text.into();
+    };
+    let tail = text.char_indices().nth_back(half - 1);
+    let tail = tail.map_or("", |(tail, _)| &text[tail..]);
+    format!("{}…{tail}", &text[..head]).into()
 }
 
 /// Displays text from a volume or a file with control characters escaped. An empty text is
@@ -88,6 +106,25 @@ mod tests {
         ] {
             assert!(!is_shown(c), "{c:?}");
         }
+    }
+
+    #[test]
+    fn long_names_are_shown_without_their_middle() {
+        let name_of = |c: &str, count| path_name(Path::new(&format!("a{}z", c.repeat(count - 2))));
+        for c in ["x", "é", "𝄞"] {
+            assert_eq!(name_of(c, LONGEST).chars().count(), LONGEST);
+            assert!(!name_of(c, LONGEST).contains('…'));
+            for count in [LONGEST + 1, LONGEST + 2, 1 << 20] {
+                let half = c.repeat(LONGEST / 2 - 1);
+                assert_eq!(name_of(c, count), format!("a{half}…{half}z"), "{count}");
+            }
+        }
+        let name = name_of("\u{1b}", 300);
+        assert!(
+            name.starts_with(r#""a\u{1b}"#) && name.ends_with(r#"\u{1b}z""#),
+            "{name}"
+        );
+        assert_eq!(name.chars().count(), LONGEST + 1);
     }
 
     #[test]

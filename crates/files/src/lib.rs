@@ -57,7 +57,7 @@ pub mod testing;
 pub use block_device::FileIdentity;
 pub use contents::{begins_with_luks1, recognised};
 pub use data_file::{DataFile, DataFileError};
-pub use display::{Escaped, io_words, path_name};
+pub use display::{Escaped, bounded, io_words, path_name};
 pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};

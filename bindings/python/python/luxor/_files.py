@@ -285,7 +285,7 @@ def open(
     subclasses of `Error`.
     """
     if mode not in ("rb", "r+b", "rb+"):
-        raise ValueError(f"invalid mode: {mode!r} (should be 'rb' or 'r+b')")
+        raise ValueError(f"invalid mode: {mode[:20]!r} (should be 'rb' or 'r+b')")
     raw = VolumeFile(_luxor.open(file, mode != "rb", locals()))
     if mode == "rb":
         return VolumeReader(raw, BUFFER)

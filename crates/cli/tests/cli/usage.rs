@@ -208,6 +208,40 @@ fn an_absent_engine_is_named() {
     assert_eq!(folder.names(), ["input", "key"]);
 }
 
+/// The contents of a file may have been passed in place of its name.
+#[test]
+fn messages_shorten_long_arguments() {
+    let long = "x".repeat(100_000);
+    let option = format!("--{long}");
+    let value = format!("--threads={long}");
+    for args in [
+        vec!["dump", &long],
+        vec!["decrypt", &long, "output"],
+        vec!["decrypt", "a", "b", &long],
+        vec!["decrypt", "a", "b", &option],
+        vec!["decrypt", "a", "b", &value],
+        vec!["decrypt", "a", "b", "--threads", &long],
+        vec!["decrypt", "a", "b", "--engine", &long],
+        vec!["serve", &long, "--socket", &long],
+        vec!["raw", "encrypt", "--mode", &long, "a", "b"],
+    ] {
+        let (command, args) = args.split_first().expect("there is a command");
+        let outcome = luxor(command).args(args).run();
+        let len = outcome.stderr.len();
+        let is_short = outcome.stderr.contains("xxx…xxx") && len < 2000;
+        assert!(
+            is_short || outcome.stderr.contains("no engine"),
+            "{command}: {len} bytes"
+        );
+    }
+    let text = luxor(&long).run().stderr;
+    assert!(
+        text.contains("xxx…xxx") && text.len() < 2000,
+        "{}",
+        text.len()
+    );
+}
+
 /// The reason for a missing engine is printed, whatever other engines there are.
 #[test]
 fn absent_devices_are_listed_with_the_reason() {
