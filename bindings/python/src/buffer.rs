@@ -16,6 +16,8 @@ use pyo3::{
     types::PyBytes,
 };
 
+use crate::memory::shared;
+
 /// What is asked of an object: elements of any type, all in one piece.
 const CONTIGUOUS: c_int = ffi::PyBUF_FORMAT | ffi::PyBUF_ND;
 
@@ -32,8 +34,7 @@ pub(crate) struct Bytes<'py> {
 }
 
 impl<'py> Bytes<'py> {
-    /// Borrows the memory of `object` for reading. A tensor of torch has no buffer protocol, but its
-    /// method `numpy` returns an array over the same memory.
+    /// Borrows the memory of `object` for reading: by the buffer protocol, or as [`shared`] finds it.
     pub(crate) fn readable(object: &Bound<'py, PyAny>) -> PyResult<Self> {
         let error = match Self::get(object) {
             Ok(bytes) => return Ok(bytes),
@@ -44,8 +45,11 @@ impl<'py> Bytes<'py> {
                 let message = "the buffer is not contiguous: copy it first";
                 Err(PyBufferError::new_err(message))
             }
-            Err(_) if object.hasattr("numpy")? => Self::get(&object.call_method0("numpy")?),
-            _ => Err(error),
+            Ok(_) => Err(error),
+            Err(_) => match shared(object)? {
+                Some(memory) => Self::readable(&memory),
+                None => Err(error),
+            },
         }
     }
 

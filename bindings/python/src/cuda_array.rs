@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrays that other modules hand over by `__cuda_array_interface__`, versions 0 to 3
-//! (<https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>).
+//! (<https://numba.readthedocs.io/en/stable/cuda/cuda_array_interface.html>), and those on the host by
+//! `__array_interface__`, which has the same keys.
 
 use pyo3::{
     exceptions::{PyBufferError, PyTypeError},
@@ -13,11 +14,11 @@ use crate::tensor::{Tensor, contiguous};
 /// The attribute.
 pub(crate) const NAME: &str = "__cuda_array_interface__";
 
-/// Borrows the memory of `object`, which has this interface.
+/// Borrows the memory of `object`, which has this `interface`.
 pub(crate) fn tensor(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyResult<Tensor> {
     let required = |name: &str| {
         let value = interface.get_item(name)?;
-        value.ok_or_else(|| PyTypeError::new_err(format!("{NAME} has no {name:?}")))
+        value.ok_or_else(|| PyTypeError::new_err(format!("the array interface has no {name:?}")))
     };
     let optional = |name: &str| {
         let value = interface.get_item(name)?;
@@ -28,8 +29,15 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -
     }
     let typestr: String = required("typestr")?.extract()?;
     // The order of bytes, the kind, and the bytes of an element.
-    let element = typestr.get(2..).and_then(|bytes| bytes.parse::<u32>().ok());
-    let element = element.filter(|_| typestr.get(1..2) != Some("t"));
+    // Dates have their unit behind that.
+    let element = typestr.get(2..).and_then(|bytes| bytes.split('[').next());
+    let element = element.and_then(|bytes| bytes.parse::<u32>().ok());
+    // The kinds: bits, characters of 4 bytes, and all others, which are counted in bytes.
+    let element = match typestr.get(1..2) {
+        Some("t") => None,
+        Some("U") => element.and_then(|characters| characters.checked_mul(4)),
+        _ => element,
+    };
     let element = element.ok_or_else(|| {
         PyBufferError::new_err(format!(
             "elements of the type {typestr:?} have no whole bytes"

@@ -17,6 +17,8 @@ use crate::tensor::{Tensor, contiguous};
 
 /// The device types of NVIDIA's GPUs: memory on one, and memory that its driver moves.
 const CUDA: [c_int; 2] = [2, 13];
+/// Those of the computer's memory: ordinary, and what the drivers of CUDA and `ROCm` have pinned.
+const HOST: [c_int; 3] = [1, 3, 11];
 
 /// The name of a capsule with [`Managed`], until someone takes the tensor over.
 const NAME: &CStr = c"dltensor";
@@ -69,20 +71,45 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Tenso
             "the tensor is not on an NVIDIA GPU, but on a device of DLPack's type {device_type}"
         )));
     }
+    let capsule = capsule_of(object, Some(stream))?;
+    // SAFETY: the interpreter is attached, and the capsule stays alive in the result.
+    unsafe { in_capsule(&capsule) }
+}
+
+/// Borrows the memory of `object`, which must be the computer's. The outer result is an exception of
+/// the object.
+pub(crate) fn host_tensor(object: &Bound<'_, PyAny>) -> PyResult<PyResult<Tensor>> {
+    let device = object.call_method0("__dlpack_device__")?;
+    let (device_type, _): (c_int, c_int) = device.extract()?;
+    if !HOST.contains(&device_type) {
+        return Ok(Err(PyValueError::new_err(
+            "the tensor is not in the memory of the computer",
+        )));
+    }
+    let capsule = capsule_of(object, None)?;
+    // SAFETY: as in `tensor`.
+    Ok(unsafe { in_capsule(&capsule) })
+}
+
+/// Returns the capsule with the tensor.
+fn capsule_of<'py>(
+    object: &Bound<'py, PyAny>,
+    stream: Option<usize>,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     let arguments = PyDict::new(py);
-    arguments.set_item("stream", stream)?;
+    if let Some(stream) = stream {
+        arguments.set_item("stream", stream)?;
+    }
     arguments.set_item("max_version", VERSION)?;
-    let capsule = match object.call_method("__dlpack__", (), Some(&arguments)) {
+    match object.call_method("__dlpack__", (), Some(&arguments)) {
         // Older modules do not know the argument.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => {
             arguments.del_item("max_version")?;
             object.call_method("__dlpack__", (), Some(&arguments))
         }
         capsule => capsule,
-    }?;
-    // SAFETY: the interpreter is attached, and the capsule stays alive in the result.
-    unsafe { in_capsule(&capsule) }
+    }
 }
 
 /// # Safety

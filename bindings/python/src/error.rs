@@ -141,3 +141,13 @@ fn caused_by(py: Python<'_>, exception: PyErr, raised: Option<&PyErr>) -> PyErr 
 pub(crate) fn ends_program(py: Python<'_>, exception: &PyErr) -> bool {
     !exception.is_instance_of::<PyException>(py)
 }
+
+/// Returns what a method of an object has returned, or `None` if it has failed. What ends the program
+/// is no failure.
+pub(crate) fn unless_it_fails<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(exception) if ends_program(py, &exception) => Err(exception),
+        Err(_) => Ok(None),
+    }
+}

@@ -12,6 +12,7 @@ mod dlpack;
 mod error;
 mod gpu;
 mod interrupt;
+mod memory;
 mod operations;
 mod secret;
 mod storage;
@@ -29,6 +30,7 @@ mod _luxor {
     use crate::{
         cipher::{Cipher, KeyCache},
         disk::{Disk, open},
+        memory::view_of,
         operations::{create, decrypt, encrypt, new_header},
         secret::Secret,
         volume::{Volume, restore_header},

@@ -20,7 +20,7 @@ use pyo3::{
 use crate::{
     args::PathArg,
     buffer::Bytes,
-    error::{Raised, ends_program},
+    error::{Raised, ends_program, unless_it_fails},
 };
 
 /// A path, or an object that stands for a file.
@@ -339,16 +339,6 @@ fn appends(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     let flags = fcntl.call_method1("fcntl", (descriptor, fcntl.getattr("F_GETFL")?))?;
     let append: i32 = object.py().import("os")?.getattr("O_APPEND")?.extract()?;
     Ok(flags.extract::<i32>()? & append != 0)
-}
-
-/// Returns what a method of an object has returned, or `None` if it has failed. What ends the program
-/// is no failure.
-fn unless_it_fails<T>(py: Python<'_>, result: PyResult<T>) -> PyResult<Option<T>> {
-    match result {
-        Ok(value) => Ok(Some(value)),
-        Err(exception) if ends_program(py, &exception) => Err(exception),
-        Err(_) => Ok(None),
-    }
 }
 
 /// Fills `buf` with what `read` returns for the number of missing and of filled bytes. Returns the

@@ -255,7 +255,7 @@ def test_short_contents_are_not_repeated(volume: Path) -> None:
 def test_names_in_messages_are_bounded(volume: Path) -> None:
     long = "x" * 100_000
     memory = io.BytesIO(b"LUKS")
-    memory.name = long  # type: ignore[attr-defined]
+    memory.name = long
     deep = "/".join(["a" * 200] * 20)
     calls: list[Callable[[], object]] = [
         lambda: luxor.open(memory, passphrase="x"),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ._luxor import KeyCache
     from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, FileLike, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, Path, Secret, VolumeKey
 
 
 class VolumeCipher:
@@ -55,7 +55,7 @@ class VolumeCipher:
         """
         return self._cipher.stored(size, offset)
 
-    def encrypt(self, data: Buffer, offset: int) -> bytes:
+    def encrypt(self, data: Data, offset: int) -> bytes:
         """Encrypt the plaintext from `offset` on: whole sectors, or up to the end of the plaintext.
 
         There zeros fill the last sector.

@@ -14,7 +14,7 @@ from . import _luxor
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._types import Buffer, FileLike, OpenOptions, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, OpenOptions, Path, Secret, VolumeKey
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -78,13 +78,13 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
         """Fill `buffer` from byte `offset` on, up to the end. Return the number of bytes."""
         return self._disk.read_into(buffer, offset)
 
-    def write_at(self, data: Buffer, offset: int) -> int:
+    def write_at(self, data: Data, offset: int) -> int:
         """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length.
 
         If they would not end within the volume, this raises `OSError` and writes nothing.
         """
         self._check_writable()
-        view = memoryview(data)
+        view = _luxor.view_of(data)
         if view.nbytes and offset + view.nbytes > self._disk.size:
             raise _end(self._disk.size)
         self._disk.write_at(view, offset)
@@ -111,9 +111,9 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
         self._at += len(data)
         return data
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Data) -> int:
         self._check_writable()
-        view = memoryview(data).cast("B")
+        view = _luxor.view_of(data)
         room = self._disk.size - self._at
         if view.nbytes and room <= 0:
             raise _end(self._disk.size)
@@ -189,7 +189,7 @@ class VolumeReader(_Buffered, io.BufferedReader):
         """
         return self.raw.read_at(size, offset)
 
-    def write_at(self, data: Buffer, offset: int) -> int:
+    def write_at(self, data: Data, offset: int) -> int:
         """Raise `io.UnsupportedOperation`, as `write` does."""
         return self.raw.write_at(data, offset)
 
@@ -216,17 +216,18 @@ class VolumeWriter(_Buffered, io.BufferedRandom):
         self.flush()
         return self.raw.read_at(size, offset)
 
-    def write_at(self, data: Buffer, offset: int) -> int:
+    def write_at(self, data: Data, offset: int) -> int:
         """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
         # Also discards what the buffer has read.
         self.flush()
         return self.raw.write_at(data, offset)
 
-    def write(self, data: Buffer) -> int:
+    def write(self, data: Data) -> int:
         # Otherwise the bytes that do not fit would stay in the buffer, and every later call fail.
-        if self.tell() + memoryview(data).nbytes > len(self):
+        view = _luxor.view_of(data)
+        if self.tell() + view.nbytes > len(self):
             raise _end(len(self))
-        return super().write(data)
+        return super().write(view)
 
     def sync(self) -> None:
         """Return when everything that was written is durable, like `os.fsync`."""

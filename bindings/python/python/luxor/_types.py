@@ -22,13 +22,22 @@ class NumpyArray(Protocol):
     def __array_interface__(self) -> dict[str, Any]: ...
 
 
+class HostTensor(Protocol):
+    """A tensor in the computer's memory that is handed over by DLPack."""
+
+    def __dlpack_device__(self) -> tuple[int, int]: ...
+
+
 class Tensor(Protocol):
     """A tensor of torch on the CPU, which is no buffer, but has an array over the same memory."""
 
     def numpy(self) -> Any: ...
 
 
-Array: TypeAlias = NumpyArray | Tensor
+Array: TypeAlias = NumpyArray | Tensor | HostTensor
+
+#: What is encrypted: the bytes of a buffer or an array.
+Data: TypeAlias = "Buffer | Array"
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
