@@ -239,7 +239,7 @@ impl Installed {
         let folder = folder()?;
         write_file(&key_file(&folder), PASSPHRASE)?;
         // The tests know this key.
-        let volume_key: [u8; 64] = std::array::from_fn(|i| u8::try_from(i).unwrap_or_default());
+        let volume_key: [u8; 32] = std::array::from_fn(|i| u8::try_from(i).unwrap_or_default());
         write_file(&folder.join(VOLUME_KEY_FILE), volume_key)?;
         let programs = programs(&folder)?;
         let mut jobs = vec![header_in_cpp()];
@@ -382,7 +382,7 @@ fn with_volume(volume: &Path, kind: &str, compile: Command, run: Command) -> Job
         cryptsetup
     };
     let pbkdf = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
-    let options = format!("luksFormat --batch-mode --type {kind} --key-size 512 {pbkdf}");
+    let options = format!("luksFormat --batch-mode --type {kind} --key-size 256 {pbkdf}");
     let mut format = cryptsetup(&options);
     let volume_key = volume.with_file_name(VOLUME_KEY_FILE);
     format.arg("--volume-key-file").arg(volume_key);

@@ -40,21 +40,24 @@ static void a_wrong_secret_can_be_corrected(void) {
   luxor_volume_close(volume);
 }
 
-/* The volume was made with a volume key of the bytes 0 to 63. */
+/* The volume was made with a volume key of the bytes 0 to 31. */
 static void a_volume_key_needs_no_keyslot(void) {
   luxor_volume *volume = open_volume(LUXOR_READ_ONLY);
   luxor_error *error;
-  unsigned char key[64];
+  unsigned char key[32], longer[64] = {0};
   uint64_t size;
   for (size_t i = 0; i < sizeof key; i++)
-    key[i] = (unsigned char)i;
-  EXPECT(LUXOR_NO_KEY, "not the volume key",
-         luxor_volume_unlock_with_volume_key(volume, key, 32, &error));
+    longer[i] = key[i] = (unsigned char)i;
+  EXPECT(LUXOR_NO_KEY, "16 bytes, not 32",
+         luxor_volume_unlock_with_volume_key(volume, key, 16, &error));
+  /* The digest in the header cannot tell a key from the same key with zeros behind it. */
+  EXPECT(LUXOR_NO_KEY, "64 bytes, not 32",
+         luxor_volume_unlock_with_volume_key(volume, longer, sizeof longer, &error));
   key[0] ^= 1;
   EXPECT(LUXOR_NO_KEY, "not the volume key",
          luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
   EXPECT(LUXOR_INVALID_ARGUMENT, "key is NULL",
-         luxor_volume_unlock_with_volume_key(volume, NULL, 64, &error));
+         luxor_volume_unlock_with_volume_key(volume, NULL, 32, &error));
   key[0] ^= 1;
   SUCCEEDS(luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
   SUCCEEDS(luxor_volume_size(volume, &size, &error));

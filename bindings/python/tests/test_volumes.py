@@ -302,6 +302,30 @@ def test_a_volume_key_opens_without_a_keyslot(
         luxor.open(path, volume_key=key, passphrase="x")
 
 
+@pytest.mark.parametrize("version", ["luks1", "luks2"])
+def test_a_volume_key_with_zeros_behind_it_is_refused(
+    tmp_path: Path, version: Any, cryptsetup: Callable[..., str]
+) -> None:
+    path, key_file = tmp_path / "volume", tmp_path / "key"
+    plain = io.BytesIO(b"data" * 128)
+    luxor.encrypt(plain, path, passphrase=PASSPHRASE, type=version, key_size=256, **CHEAP)
+    cryptsetup("luksDump", "--dump-volume-key", "--volume-key-file", key_file, path)
+    key = key_file.read_bytes()
+    assert len(key) == 32
+    for length in (0, 16, 31, 33, 48, 64, 96):
+        wrong = key[:length] + bytes(max(length - 32, 0))
+        for use in (
+            lambda: luxor.open(path, volume_key=wrong),
+            lambda: luxor.decrypt(path, tmp_path / "plain", volume_key=wrong),
+            lambda: luxor.VolumeCipher(path, volume_key=wrong),
+        ):
+            with pytest.raises(luxor.WrongPassphrase, match=f"it has {length} bytes, not 32"):
+                use()
+    assert not (tmp_path / "plain").exists()
+    with luxor.open(path, volume_key=key) as file:
+        assert file.read() == b"data" * 128
+
+
 def test_damage_of_one_copy_is_a_warning(volume: Path) -> None:
     with open(volume, "r+b") as file:
         file.write(b"damaged")

@@ -20,6 +20,7 @@ mod raw;
 mod reencrypt;
 mod reencrypt_in_place;
 mod reencrypt_limits;
+mod reencrypt_many;
 mod reencrypt_part;
 mod resize;
 mod roundtrip;

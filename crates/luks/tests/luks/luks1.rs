@@ -228,7 +228,7 @@ fn each_rule_has_its_error() {
     for name in [b"md5\0".as_slice(), b"SHA256\0", b"\0"] {
         assert!(matches!(error(72, name), Luks1Error::Hash { .. }));
     }
-    for len in [0, 16, 31, 33, 48, 128, u32::MAX] {
+    for len in [0, 16, 31, 33, 48, 128, 1_073_742, u32::MAX] {
         match number(108, len) {
             Luks1Error::KeyLen { found, .. } => assert_eq!(found, len),
             error => panic!("{len}: {error}"),
@@ -252,7 +252,8 @@ fn each_rule_has_its_error() {
                 error => panic!("{keyslot}: {error}"),
             }
         }
-        for stripes in [0, 1, 3999, 4001, u32::MAX] {
+        // The length of all stripes of a key of 32 bytes would be 0 in 32 bits.
+        for stripes in [0, 1, 3999, 4001, 1 << 27, u32::MAX] {
             match number(at + 44, stripes) {
                 Luks1Error::Stripes { keyslot: k, found } => {
                     assert_eq!((k, found), (keyslot, stripes));

@@ -292,6 +292,19 @@ fn each_rule_is_named_with_its_place() {
             one("keyslots/0/key_size", json!(48)),
             "keyslot 0: its key has 48 bytes",
         ),
+        // The length of the stripes would be 704 bytes or 0, if it were computed in 32 bits.
+        (
+            one("keyslots/0/key_size", json!(1_073_742)),
+            "keyslot 0: key_size must be a whole number from 1 to 512",
+        ),
+        (
+            one("keyslots/0/area/key_size", json!(1_073_742)),
+            "keyslot 0: area.key_size must be a whole number from 1 to 512",
+        ),
+        (
+            one("keyslots/0/af/stripes", json!(67_108_864)),
+            "keyslot 0: af.stripes must be a whole number from 4000",
+        ),
         (
             one("keyslots/0/af/stripes", json!(4)),
             "keyslot 0: af.stripes must be a whole number from 4000",
