@@ -66,6 +66,9 @@ pub struct ReencryptOptions {
     /// they stay as they are, and have no key any more ([`data_beyond`]). The metadata have it as soon as
     /// there is a zone.
     pub device_size: Option<u64>,
+    /// The most bytes after `device_size` that may be lost, as the user was told them. `None`: any
+    /// number.
+    pub most_lost: Option<u64>,
     /// Whether to begin, or to continue what has begun.
     pub part: ReencryptPart,
     /// What is to be done, and what may be continued. `None`: a new key, or whatever has begun. To

@@ -43,6 +43,7 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         protection: protection(args)?,
         zone: args.hotzone_size,
         device_size: args.device_size,
+        most_lost: confirm_loss(args, context)?,
         mode: match (args.encrypt, args.decrypt) {
             (true, _) => Some(ReencryptMode::Encrypt),
             (_, true) => Some(ReencryptMode::Decrypt),
@@ -56,7 +57,6 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         },
         unlock: limited(Vec::new(), &args.limits),
     };
-    confirm_loss(args, context)?;
     let volume = path_name(&args.volume);
     let cancel = Arc::clone(&context.library.cancel);
     let _signals = StopOnSignal::new(move || cancel.store(true, Ordering::Relaxed));
@@ -108,15 +108,15 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Asks before the data after those of `--device-size` are lost.
-fn confirm_loss(args: &ReencryptArgs, context: &Context) -> Result<()> {
+/// Asks before the data after those of `--device-size` are lost. Returns how many bytes these are.
+fn confirm_loss(args: &ReencryptArgs, context: &Context) -> Result<Option<u64>> {
     let Some(size) = args.device_size else {
-        return Ok(());
+        return Ok(None);
     };
     let header = context.options.header.as_deref();
     let lost = luxor::data_beyond(&args.volume, header, size, &context.library)?;
     if lost == 0 {
-        return Ok(());
+        return Ok(Some(0));
     }
     let what = if args.encrypt {
         "not be encrypted, and not be in the volume"
@@ -129,9 +129,10 @@ fn confirm_loss(args: &ReencryptArgs, context: &Context) -> Result<()> {
     );
     if args.batch_mode {
         context.library.events.warning(&warning);
-        return Ok(());
+    } else {
+        confirm(&format!("{warning}."), "--batch-mode")?;
     }
-    confirm(&format!("{warning}."), "--batch-mode")
+    Ok(Some(lost))
 }
 
 /// What protects a zone, if the options say so and permit it.

@@ -137,3 +137,28 @@ fn a_backup_that_changes_while_the_question_waits_is_not_used() {
         .run()
         .assert_code(2);
 }
+
+/// The question names how many bytes will be lost.
+#[test]
+fn data_that_are_added_while_the_question_waits_are_not_lost() {
+    let folder = prepared("luks2");
+    run(&folder, "format --size 1M --key-file key empty")
+        .args(FAST)
+        .ok();
+    let path = folder.join("empty");
+    let mut after = Vec::new();
+    let answers = iter::once_with(|| {
+        after = fs::read(&path).unwrap();
+        after.extend(bytes(64 << 10, 2));
+        folder.write("empty", &after);
+        "YES\n"
+    });
+    let line = "\"$luxor\" reencrypt --device-size 512K --key-file key --pbkdf pbkdf2 \
+                --pbkdf-force-iterations 1000 empty";
+    let (code, screen) = answered(line, answers, folder.path());
+    assert!(screen.contains("which are 524288 bytes"), "{screen}");
+    assert_eq!(code, 1, "{screen}");
+    let words = "589824 bytes of data come after the first 524288 now, and 524288 were to be lost";
+    assert!(screen.contains(words), "{screen}");
+    assert!(fs::read(&path).unwrap() == after);
+}

@@ -53,13 +53,7 @@ pub(super) fn begin(
         return Err(refused(zones::too_short(unit_len)));
     }
     let is_possible = |file_length| {
-        let part = check_part(
-            options.device_size,
-            data_len,
-            unit,
-            segment.size,
-            file_length,
-        );
+        let part = check_part(options, data_len, unit, segment.size, file_length);
         part.map(drop).map_err(refused)
     };
     is_possible(volume.header.file_length())?;

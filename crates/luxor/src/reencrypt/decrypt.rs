@@ -127,13 +127,7 @@ fn check(
         checked.map_err(|error| refused(error.to_string()))?;
     }
     check_zone(options, sector).map_err(refused)?;
-    let part = check_part(
-        options.device_size,
-        data_len,
-        sector_size,
-        segment.size,
-        file_length,
-    );
+    let part = check_part(options, data_len, sector_size, segment.size, file_length);
     Ok((data_len, part.map_err(refused)?))
 }
 

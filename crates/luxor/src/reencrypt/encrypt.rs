@@ -61,13 +61,7 @@ pub fn encrypt_in_place(
         )));
     }
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
-    let part = check_part(
-        options.device_size,
-        data_len,
-        sector_size,
-        SegmentSize::Dynamic,
-        None,
-    );
+    let part = check_part(options, data_len, sector_size, SegmentSize::Dynamic, None);
     let part = part.map_err(refused)?;
     warn_of_key_scope(&name, part.unwrap_or(data_len), context);
     let engine = Engine::select(context, Mode::Xts)?;

@@ -7,6 +7,7 @@ use luxor_files::{DataFile, is_same_file, locks::Access, path_name};
 use luxor_luks::{DataEnd, ReencryptionState, SegmentSize};
 use luxor_sector::SectorSize;
 
+use super::ReencryptOptions;
 use crate::{Context, Error, Result, Volume};
 
 /// Returns how many bytes of the data come after the first `size` bytes, and are lost when only these are
@@ -21,6 +22,10 @@ pub fn data_beyond(
     size: u64,
     context: &Context,
 ) -> Result<u64> {
+    let only = ReencryptOptions {
+        device_size: Some(size),
+        ..ReencryptOptions::default()
+    };
     let data = DataFile::open(volume, Access::Read)?;
     let header = header.filter(|header| header.exists() && !is_same_file(volume, header));
     let metadata = match header {
@@ -33,7 +38,7 @@ pub fn data_beyond(
     // A header that is half written is neither.
     if !matches!(Volume::version(input()?, context), Ok(Some(_))) {
         let checked = check_part(
-            Some(size),
+            &only,
             storage_len,
             SectorSize::B512,
             SegmentSize::Dynamic,
@@ -58,7 +63,7 @@ pub fn data_beyond(
         return Ok(0);
     };
     let checked = check_part(
-        Some(size),
+        &only,
         len,
         segment.geometry.sector_size,
         segment.size,
@@ -67,15 +72,16 @@ pub fn data_beyond(
     Ok(checked.map_err(failed)?.map_or(0, |part| len - part))
 }
 
-/// Checks that the first `part` of the data can be changed alone. Returns its length, or `None` for all.
-/// The data have `data_len` bytes, sectors of `unit`, `size` in the metadata, and a file of `file_length`.
+/// Checks that the first part of the data can be changed alone, and that no more is lost than the
+/// options permit. Returns the length of the part, or `None` for all. The data have `data_len` bytes, sectors of `unit`, `size` in the metadata, and a file of `file_length`.
 pub(super) fn check_part(
-    part: Option<u64>,
+    options: &ReencryptOptions,
     data_len: u64,
     unit: SectorSize,
     size: SegmentSize,
     file_length: Option<u64>,
 ) -> std::result::Result<Option<u64>, String> {
+    let part = options.device_size;
     let Some(part) = part.filter(|part| *part != data_len) else {
         return Ok(None);
     };
@@ -88,6 +94,12 @@ pub(super) fn check_part(
         format!("is less than the {length} bytes of the file in it")
     } else if size != SegmentSize::Dynamic {
         "is not possible, because the metadata have the length of its data".to_owned()
+    } else if let Some(most) = options.most_lost.filter(|most| data_len - part > *most) {
+        // The data became longer while the user was asked.
+        let lost = data_len - part;
+        return Err(format!(
+            "{lost} bytes of data come after the first {part} now, and {most} were to be lost"
+        ));
     } else {
         return Ok(Some(part));
     };
