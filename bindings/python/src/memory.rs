@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of arrays that have no buffer protocol, or not for the type of their elements: NumPy's
+//! The memory of arrays that have no buffer protocol, or not for the type of their elements: `NumPy`'s
 //! arrays of bfloat16, float8 and dates, and tensors.
 
 use std::{ffi::c_int, ptr};
@@ -26,7 +26,7 @@ impl Memory {
     /// # Safety
     /// `view` is NULL or has room for a view. The interpreter calls this only so.
     unsafe fn __getbuffer__(
-        slf: Bound<'_, Self>,
+        slf: &Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
@@ -102,7 +102,7 @@ fn memory(py: Python<'_>, tensor: Tensor) -> PyResult<Bound<'_, PyAny>> {
 }
 
 /// Returns a tensor of torch as a tensor of bytes over the same memory, without what forbids the
-/// conversion: that gradients are wanted, or a type that NumPy lacks. `None` if it is already one, or
+/// conversion: that gradients are wanted, or a type that `NumPy` lacks. `None` if it is already one, or
 /// another object.
 fn as_bytes_of_torch<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
