@@ -2,11 +2,11 @@
 //! The plaintext of a volume at any byte, on which `luxor.VolumeFile` is built.
 
 use std::{
-    iter,
+    io, iter,
     sync::{Arc, PoisonError, RwLock},
 };
 
-use luxor::{Export, ExportOptions, Volume};
+use luxor::{Export, ExportOptions, Volume, VolumeWriter};
 use luxor_files::{OfProcess, Role};
 use pyo3::{
     exceptions::PyValueError,
@@ -17,13 +17,14 @@ use pyo3::{
 use crate::{
     args::{EngineArgs, Offset, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
-    context::operate,
+    context::{context, operate},
     error::{disk_exception, key_lost_in_fork, outcome},
     storage::{FileArg, Object},
 };
 
-/// Long transfers look for signals after this many bytes.
+/// Long transfers look for signals after this many bytes, and new zeros after these.
 const PIECE: usize = 16 << 20;
+const ZEROS: u64 = 64 << 20;
 
 /// An open volume.
 #[pyclass(frozen, module = "luxor._luxor")]
@@ -33,16 +34,73 @@ pub(crate) struct Disk {
     /// The lock is held only while the thread is attached to the interpreter, which does not fork
     /// meanwhile. So a forked child never finds it held by a thread of its parent.
     opened: RwLock<Option<Arc<Opened>>>,
-    size: u64,
     sector_size: usize,
     writable: bool,
     name: String,
 }
 
 struct Opened {
-    export: OfProcess<Export>,
+    plain: Plain,
     /// The objects that hold the volume.
     objects: Vec<Object>,
+}
+
+/// The plaintext of a volume.
+enum Plain {
+    Existing(OfProcess<Export>),
+    New(Box<OfProcess<VolumeWriter>>),
+}
+
+impl Plain {
+    fn is_here(&self) -> bool {
+        match self {
+            Self::Existing(export) => export.here().is_some(),
+            Self::New(writer) => writer.here().is_some(),
+        }
+    }
+
+    fn give_up(&self) {
+        match self {
+            Self::Existing(export) => export.give_up(),
+            Self::New(writer) => writer.give_up(),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::Existing(export) => export.disk.len(),
+            Self::New(writer) => writer.len(),
+        }
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::Existing(export) => export.disk.read(buf, offset),
+            Self::New(writer) => writer.read(buf, offset),
+        }
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::Existing(export) => export.disk.write(buf, offset),
+            Self::New(writer) => writer.write(buf, offset),
+        }
+    }
+
+    /// Makes what was written durable. A new volume is nowhere before it is finished.
+    fn flush(&self) -> io::Result<()> {
+        match self {
+            Self::Existing(export) => export.disk.flush(),
+            Self::New(_) => Ok(()),
+        }
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        match self {
+            Self::Existing(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::New(writer) => writer.set_len(len),
+        }
+    }
 }
 
 /// Opens the volume in `file`.
@@ -74,15 +132,29 @@ pub(crate) fn open(
     let export = outcome(py, opened)?;
     let disk = &export.disk;
     Ok(Disk {
-        size: disk.len(),
         sector_size: disk.sector_size(),
         writable: !disk.is_read_only(),
         name: export.name.clone(),
         opened: RwLock::new(Some(Arc::new(Opened {
-            export: export.of_process(),
+            plain: Plain::Existing(export.of_process()),
             objects,
         }))),
     })
+}
+
+impl Disk {
+    /// A new volume, which the objects hold.
+    pub(crate) fn of_new(writer: VolumeWriter, objects: Vec<Object>) -> Self {
+        Self {
+            sector_size: writer.sector_size(),
+            writable: true,
+            name: writer.name(),
+            opened: RwLock::new(Some(Arc::new(Opened {
+                plain: Plain::New(Box::new(writer.of_process())),
+                objects,
+            }))),
+        }
+    }
 }
 
 #[pymethods]
@@ -90,13 +162,14 @@ impl Disk {
     /// Fills `buffer` with the bytes from `offset` on, up to the end. Returns their number.
     fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: Offset) -> PyResult<usize> {
         let py = buffer.py();
-        let export = &self.usable()?.export;
+        let opened = self.usable()?;
+        let plain = &opened.plain;
         let buffer = Bytes::writable(buffer)?;
         let Offset(offset) = offset;
-        let len = len_within(export, buffer.len(), offset);
+        let len = len_within(plain, buffer.len(), offset);
         // SAFETY: `buffer` is writable, and this is the only slice of it.
         let bytes = unsafe { buffer.as_mut_slice() };
-        read(py, export, &mut bytes[..len], offset)?;
+        read(py, plain, &mut bytes[..len], offset)?;
         Ok(len)
     }
 
@@ -108,19 +181,21 @@ impl Disk {
         offset: Offset,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (Size(size), Offset(offset)) = (size, offset);
-        let export = &self.usable()?.export;
-        let len = len_within(export, size, offset);
-        new_bytes(py, len, |bytes| read(py, export, bytes, offset))
+        let opened = self.usable()?;
+        let plain = &opened.plain;
+        let len = len_within(plain, size, offset);
+        new_bytes(py, len, |bytes| read(py, plain, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.
     fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<()> {
         let Offset(offset) = offset;
-        let export = &self.usable()?.export;
+        let opened = self.usable()?;
+        let plain = &opened.plain;
         let data = Bytes::readable(data)?;
         for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
             let at = offset.saturating_add((number * PIECE) as u64);
-            let written = py.detach(|| export.disk.write(piece, at));
+            let written = py.detach(|| plain.write(piece, at));
             written.map_err(|error| disk_exception(py, &error))?;
             py.check_signals()?;
         }
@@ -129,9 +204,46 @@ impl Disk {
 
     /// Returns when everything that was written is durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let export = &self.usable()?.export;
-        py.detach(|| export.disk.flush())
+        let opened = self.usable()?;
+        let plain = &opened.plain;
+        py.detach(|| plain.flush())
             .map_err(|error| disk_exception(py, &error))
+    }
+
+    /// Makes a new volume shorter, or longer by zeros.
+    fn truncate(&self, py: Python<'_>, size: Offset) -> PyResult<()> {
+        let Offset(size) = size;
+        let opened = self.usable()?;
+        loop {
+            // Zeros are written in pieces, between which Ctrl-C ends this.
+            let now = size.min(opened.plain.len().saturating_add(ZEROS));
+            let done = py.detach(|| opened.plain.set_len(now));
+            done.map_err(|error| disk_exception(py, &error))?;
+            py.check_signals()?;
+            if now == size {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets a new volume appear, and closes it.
+    fn finish(&self, py: Python<'_>) -> PyResult<()> {
+        self.usable()?;
+        let opened = self.opened.write();
+        let opened = opened.unwrap_or_else(PoisonError::into_inner).take();
+        let writer = match opened.and_then(Arc::into_inner).map(|opened| opened.plain) {
+            Some(Plain::New(writer)) => writer.into_inner(),
+            _ => None,
+        };
+        let Some(writer) = writer else {
+            let message = "the volume is in use by another thread, and is discarded";
+            return Err(PyValueError::new_err(message));
+        };
+        let context = context(None, None)?;
+        let finished = operate(py, context, &mut |_| Ok(()), move |context| {
+            writer.finish(context)
+        })?;
+        outcome(py, finished)
     }
 
     /// Closes the volume. Later calls fail, except another `close`. A forked child closes its
@@ -141,16 +253,16 @@ impl Disk {
         // The lock is not held while this is dropped, which may run code of Python.
         let opened = opened.unwrap_or_else(PoisonError::into_inner).take();
         if let Some(opened) = opened
-            && opened.export.here().is_none()
+            && !opened.plain.is_here()
         {
-            opened.export.give_up();
+            opened.plain.give_up();
             opened.objects.iter().for_each(Object::give_up);
         }
     }
 
     #[getter]
     fn size(&self) -> PyResult<u64> {
-        self.open().map(|_| self.size)
+        self.open().map(|opened| opened.plain.len())
     }
 
     #[getter]
@@ -171,7 +283,7 @@ impl Disk {
     /// Whether it belongs to the process of which this one is a fork. Then it can only be closed.
     #[getter]
     fn inherited(&self) -> PyResult<bool> {
-        Ok(self.open()?.export.here().is_none())
+        Ok(!self.open()?.plain.is_here())
     }
 }
 
@@ -185,7 +297,7 @@ impl Disk {
     /// Returns the volume for a transfer, which needs its keys.
     fn usable(&self) -> PyResult<Arc<Opened>> {
         let opened = self.open()?;
-        if opened.export.here().is_none() {
+        if !opened.plain.is_here() {
             return Err(key_lost_in_fork());
         }
         Ok(opened)
@@ -193,10 +305,10 @@ impl Disk {
 }
 
 /// Fills `bytes` with those from `offset` on, which must be within the volume.
-fn read(py: Python<'_>, export: &Export, bytes: &mut [u8], offset: u64) -> PyResult<()> {
+fn read(py: Python<'_>, plain: &Plain, bytes: &mut [u8], offset: u64) -> PyResult<()> {
     for (number, piece) in bytes.chunks_mut(PIECE).enumerate() {
         let at = offset + (number * PIECE) as u64;
-        let read = py.detach(|| export.disk.read(piece, at));
+        let read = py.detach(|| plain.read(piece, at));
         read.map_err(|error| disk_exception(py, &error))?;
         py.check_signals()?;
     }
@@ -204,7 +316,7 @@ fn read(py: Python<'_>, export: &Export, bytes: &mut [u8], offset: u64) -> PyRes
 }
 
 /// Returns how many of `len` bytes from `offset` on are within the volume.
-fn len_within(export: &Export, len: usize, offset: u64) -> usize {
-    let left = export.disk.len().saturating_sub(offset);
+fn len_within(plain: &Plain, len: usize, offset: u64) -> usize {
+    let left = plain.len().saturating_sub(offset);
     usize::try_from(left).map_or(len, |left| left.min(len))
 }

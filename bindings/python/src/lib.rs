@@ -31,7 +31,7 @@ mod _luxor {
         cipher::{Cipher, KeyCache},
         disk::{Disk, open},
         memory::view_of,
-        operations::{create, decrypt, encrypt, new_header},
+        operations::{create, decrypt, encrypt, new_header, open_new},
         secret::Secret,
         volume::{Volume, restore_header},
         xts::{Xts, engines},

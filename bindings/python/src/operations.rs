@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use luxor::{Context, Engine, Events, NewFiles, Progress, Volume};
+use luxor::{Context, Engine, Events, NewFiles, Progress, Volume, VolumeWriter};
 use luxor_engine::{KeySize, Mode, SecretBytes};
 use luxor_files::{Role, bounded};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions, UnlockOptions};
@@ -24,6 +24,7 @@ use crate::{
     args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
     cipher::KeyCache,
     context::operate,
+    disk::Disk,
     error::outcome,
     storage::FileArg,
 };
@@ -218,6 +219,34 @@ pub(crate) fn encrypt(
             }
         }
     })
+}
+
+/// Begins a new volume in `target`, which the caller fills.
+#[pyfunction]
+pub(crate) fn open_new(target: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Disk> {
+    let py = target.py();
+    let files: NewFilesArgs = args.extract()?;
+    let NewVolume {
+        options,
+        secret,
+        context,
+    } = NewVolume::of(args)?;
+    let target = FileArg::from_position(target)?;
+    target.check_ends(py)?;
+    let objects = target.object().into_iter().cloned().collect();
+    let begun = operate(py, context, &mut |_| Ok(()), move |context| {
+        let secret = || Ok(secret);
+        match &target {
+            FileArg::Path(path) => {
+                let files = new_files(path.path(), &files);
+                VolumeWriter::create(&files, &options, secret, context)
+            }
+            FileArg::Object(object) => {
+                VolumeWriter::create_in(object.output(), &options, secret, context)
+            }
+        }
+    })?;
+    Ok(Disk::of_new(outcome(py, begun)?, objects))
 }
 
 /// Returns both files of a copy, which begins at the positions of objects. Refuses those to which

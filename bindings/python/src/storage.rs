@@ -242,7 +242,7 @@ impl Object {
     }
 
     /// The object as an output: as storage, or as a stream if it cannot seek.
-    fn output(&self) -> Output {
+    pub(crate) fn output(&self) -> Output {
         match self.storage().filter(|_| !self.appends) {
             Some(storage) => Output::of_storage(storage, &self.name),
             None => Output::of_stream(Stream(Arc::clone(&self.shared)), &self.name),

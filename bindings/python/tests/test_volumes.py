@@ -86,7 +86,7 @@ def test_the_mode_determines_the_type(volume: Path) -> None:
         assert type(assert_type(writer, luxor.VolumeWriter)) is luxor.VolumeWriter
     mode = "".join(["r", "b"])
     with luxor.open(volume, mode, passphrase=PASSPHRASE) as file:
-        assert_type(file, luxor.VolumeReader | luxor.VolumeWriter)
+        assert_type(file, luxor.VolumeReader | luxor.VolumeWriter | luxor.VolumeCreator)
         assert type(file) is luxor.VolumeReader
 
 

@@ -82,6 +82,16 @@ impl<T> OfProcess<T> {
         self.is_here().then(|| &**self)
     }
 
+    /// Returns the value, or `None` where [`OfProcess::here`] does.
+    #[must_use]
+    pub fn into_inner(mut self) -> Option<T> {
+        if self.is_here() {
+            self.value.take()
+        } else {
+            None
+        }
+    }
+
     /// In a forked child closes the descriptors that the value holds, as dropping it does there. The
     /// child needs this where other owners of the value were threads of the parent, which never drop
     /// it. Has no effect in the process that made the value.

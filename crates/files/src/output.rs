@@ -13,7 +13,10 @@ mod whole_file;
 use std::{
     fmt, fs,
     io::{self, Write},
-    os::unix::fs::{FileTypeExt, MetadataExt},
+    os::{
+        fd::RawFd,
+        unix::fs::{FileTypeExt, MetadataExt},
+    },
     path::{Path, PathBuf},
     sync::{Arc, atomic::AtomicBool},
     thread,
@@ -256,6 +259,27 @@ impl Output {
             Kind::Device { device, .. } => Some(device.file()),
             Kind::Storage { storage, .. } => Some(&**storage),
             Kind::Stream(_) => None,
+        }
+    }
+
+    /// Makes a regular file that has been written shorter.
+    ///
+    /// # Errors
+    /// The system's errors. [`io::ErrorKind::Unsupported`] if it is no regular file.
+    pub fn shorten(&self, len: u64) -> io::Result<()> {
+        match &self.kind {
+            Kind::File { file, .. } => file.file().set_len(len),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
+    /// The descriptors that a regular file holds, for
+    /// [`OfProcess::holding`](crate::OfProcess::holding).
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        match &self.kind {
+            Kind::File { file, .. } => file.descriptors(),
+            _ => Vec::new(),
         }
     }
 

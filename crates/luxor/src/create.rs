@@ -331,7 +331,7 @@ pub(crate) fn new_detached_header(
 }
 
 impl<'a> NewFiles<'a> {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.header == Some(self.volume) {
             let name = path_name(self.volume);
             let message = format!("{name}: the volume and its header must be different files");
@@ -343,7 +343,7 @@ impl<'a> NewFiles<'a> {
     }
 
     /// Opens the output for the volume, or only for its data if the header is detached.
-    fn create_data(
+    pub(crate) fn create_data(
         &self,
         options: &NewVolumeOptions,
         input: Option<&Input>,
@@ -417,7 +417,11 @@ fn trailer_key(volume: &NewVolume) -> TrailerKey {
 
 /// Writes the metadata at their offsets, or as a stream if `output` is not seekable. On a block
 /// device this holds the metadata locks. `total` is the length that the output will have.
-fn write_header(volume: &NewVolume, output: &mut Output, total: Option<u64>) -> Result<()> {
+pub(crate) fn write_header(
+    volume: &NewVolume,
+    output: &mut Output,
+    total: Option<u64>,
+) -> Result<()> {
     let _lock = output.lock_metadata()?;
     let written = match output.as_storage() {
         Some(storage) => volume.write_to(storage),
@@ -465,7 +469,7 @@ fn room(volume: &Path) -> Result<u64> {
 
 /// The error for options that are refused, where the input is called `input` and the volume
 /// `output`.
-fn refused(error: NewVolumeError, input: &str, output: &str) -> Error {
+pub(crate) fn refused(error: NewVolumeError, input: &str, output: &str) -> Error {
     match error {
         NewVolumeError::NotInLuks1(source) => does_not_fit(source, input, output),
         error => error.into(),
@@ -473,7 +477,7 @@ fn refused(error: NewVolumeError, input: &str, output: &str) -> Error {
 }
 
 /// The error for an input called `input` that does not fit into a LUKS1 volume called `output`.
-fn does_not_fit(source: NotInLuks1, input: &str, output: &str) -> Error {
+pub(crate) fn does_not_fit(source: NotInLuks1, input: &str, output: &str) -> Error {
     let message = match source {
         NotInLuks1::Length { len } => format!("{input} has {len} bytes: {source}"),
         NotInLuks1::End { end, capacity } => format!(

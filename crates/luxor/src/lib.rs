@@ -96,6 +96,7 @@ mod secrets;
 mod trailer;
 mod volume;
 mod volume_error;
+mod volume_writer;
 mod xts;
 
 pub use check::Findings;
@@ -123,4 +124,5 @@ pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume::Volume;
 pub use volume_error::VolumeError;
+pub use volume_writer::VolumeWriter;
 pub use xts::Xts;

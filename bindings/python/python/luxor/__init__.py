@@ -17,7 +17,7 @@ from ._exceptions import (
     VolumeWarning,
     WrongPassphrase,
 )
-from ._files import VolumeFile, VolumeReader, VolumeWriter, open
+from ._files import VolumeCreator, VolumeFile, VolumeReader, VolumeWriter, open
 from ._luxor import XTS, KeyCache, Secret, __version__, engines
 from ._operations import Volume, create, decrypt, encrypt, restore_header
 
@@ -35,6 +35,7 @@ __all__ = [
     "Secret",
     "Volume",
     "VolumeCipher",
+    "VolumeCreator",
     "VolumeFile",
     "VolumeReader",
     "VolumeWarning",

@@ -6,15 +6,17 @@ from __future__ import annotations
 import errno
 import io
 import os
+import warnings
 import weakref
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _luxor
 
 if TYPE_CHECKING:
     from typing import Unpack
 
-    from ._types import Buffer, Data, FileLike, OpenOptions, Path, Secret, VolumeKey
+    from ._operations import Pbkdf, VolumeType
+    from ._types import Buffer, Data, FileLike, NewOptions, OpenOptions, Path, Secret, VolumeKey
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -33,8 +35,10 @@ class _Buffered(_NeverFalse):
     raw: VolumeFile
 
     def close(self) -> None:
+        if self.raw.closed:
+            return
         # What is in the copy belongs to the other process, and so may the lock of the buffer.
-        if not self.raw.closed and self.raw.is_inherited:
+        if self.raw.is_inherited:
             self.raw.close()
         else:
             super().close()  # type: ignore[misc]
@@ -235,6 +239,105 @@ class VolumeWriter(_Buffered, io.BufferedRandom):
         self.raw.sync()
 
 
+class NewVolumeFile(VolumeFile):
+    """A new volume as an unbuffered file, which is as long as what is written.
+
+    It appears in `commit`. Closing it before discards it.
+    """
+
+    def write_at(self, data: Data, offset: int) -> int:
+        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
+        view = _luxor.view_of(data)
+        if view.nbytes and offset > self._disk.size:
+            self._disk.truncate(offset)
+        self._disk.write_at(view, offset)
+        return view.nbytes
+
+    def write(self, data: Data) -> int:
+        count = self.write_at(data, self._at)
+        self._at += count
+        return count
+
+    def truncate(self, size: int | None = None) -> int:
+        """Make the volume shorter, or longer by zeros. Return its new length."""
+        size = self._at if size is None else size
+        self._disk.truncate(size)
+        return size
+
+    def sync(self) -> None:
+        """Do nothing: what is written is durable once the volume has appeared."""
+        self._check_open()
+
+    def commit(self) -> None:
+        """Let the volume appear, whole and durable, and close it."""
+        try:
+            self._disk.finish()
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Discard the volume, unless `commit` has let it appear."""
+        if not self.closed:
+            io.RawIOBase.close(self)
+            self._disk.close()
+
+
+class VolumeCreator(_Buffered, io.BufferedRandom):
+    """A new volume: what `open` returns for the mode "wb". It also reads what it has written.
+
+    `close` lets it appear. If the block of `with` raises, or nothing closes it, it is discarded.
+    """
+
+    raw: NewVolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __len__(self) -> int:
+        self.flush()
+        return len(self.raw)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Return `size` bytes from byte `offset` on, or those up to the end, like `os.pread`."""
+        self.flush()
+        return self.raw.read_at(size, offset)
+
+    def write_at(self, data: Data, offset: int) -> int:
+        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
+        # Also discards what the buffer has read.
+        self.flush()
+        return self.raw.write_at(data, offset)
+
+    def write(self, data: Data) -> int:
+        return super().write(_luxor.view_of(data))
+
+    def close(self) -> None:
+        """Let the volume appear, whole and durable."""
+        if self.raw.closed or self.raw.is_inherited:
+            super().close()
+            return
+        try:
+            self.flush()
+            self.raw.commit()
+        finally:
+            self.raw.close()
+
+    def discard(self) -> None:
+        """Close the file without a volume."""
+        self.raw.close()
+
+    def __exit__(self, *exception: object) -> None:
+        if exception[0] is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        # A volume of which the end is missing must not appear.
+        if not self.closed:
+            if not self.raw.is_inherited:
+                text = f"{self.name} was not closed: the new volume is discarded"
+                warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
+            self.discard()
+
+
 def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
     file = writer()
     # A forked process has no keys, and its copies of the buffers belong to the other process.
@@ -244,6 +347,30 @@ def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
 
 def _end(size: int) -> OSError:
     return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
+
+
+def _create(
+    file: Path | FileLike,
+    *,
+    passphrase: Secret | None,
+    key_file: Path | None,
+    engine: str | None,
+    threads: int | None,
+    force: bool = False,
+    type: VolumeType = "luks2",
+    sector_size: int | None = None,
+    key_size: Literal[256, 512] = 512,
+    pbkdf: Pbkdf | None = None,
+    pbkdf_memory: int | None = None,
+    pbkdf_parallel: int | None = None,
+    pbkdf_force_iterations: int | None = None,
+    iter_time: float = 2.0,
+    label: str | None = None,
+    uuid: str | None = None,
+    luks2_metadata_size: int | None = None,
+    luks2_keyslots_size: int | None = None,
+) -> VolumeCreator:
+    return VolumeCreator(NewVolumeFile(_luxor.open_new(file, locals())), BUFFER)
 
 
 @overload
@@ -256,8 +383,12 @@ def open(
 ) -> VolumeWriter: ...
 @overload
 def open(
+    file: Path | FileLike, mode: Literal["wb", "w+b", "wb+"], **options: Unpack[NewOptions]
+) -> VolumeCreator: ...
+@overload
+def open(
     file: Path | FileLike, mode: str, **options: Unpack[OpenOptions]
-) -> VolumeReader | VolumeWriter: ...
+) -> VolumeReader | VolumeWriter | VolumeCreator: ...
 def open(
     file: Path | FileLike,
     mode: str = "rb",
@@ -270,8 +401,14 @@ def open(
     key_cache: _luxor.KeyCache | None = None,
     engine: str | None = None,
     threads: int | None = None,
-) -> VolumeReader | VolumeWriter:
+    **new: Any,
+) -> VolumeReader | VolumeWriter | VolumeCreator:
     """Open the plaintext of a volume as a binary file.
+
+    The mode "wb" makes a new volume, which is as long as what is written, also by seeking. At a path
+    it appears whole when it is closed, or not at all if the block of `with` raises; an existing file is
+    replaced only with `force`. The options are those of `encrypt`. The modes "rb" and "r+b" open an
+    existing volume, whose length stays. All that follows is about these two.
 
     `file` is a path, or an object with the methods of a seekable binary file, or one with
     `read_at(size, offset)` and `__len__`. `header` is the same for a detached header. A path is
@@ -285,8 +422,27 @@ def open(
     Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
     subclasses of `Error`.
     """
+    if mode in ("wb", "w+b", "wb+"):
+        existing = {
+            "volume_key": volume_key,
+            "header": header,
+            "key_slot": key_slot,
+            "key_cache": key_cache,
+        }
+        if wrong := [name for name, value in existing.items() if value is not None]:
+            raise TypeError(f"a new volume has no option {' or '.join(wrong)}")
+        return _create(
+            file,
+            passphrase=passphrase,
+            key_file=key_file,
+            engine=engine,
+            threads=threads,
+            **new,
+        )
     if mode not in ("rb", "r+b", "rb+"):
-        raise ValueError(f"invalid mode: {mode[:20]!r} (should be 'rb' or 'r+b')")
+        raise ValueError(f"invalid mode: {mode[:20]!r} (should be 'rb', 'r+b' or 'wb')")
+    if new:
+        raise TypeError(f"options of a new volume, of the mode 'wb': {', '.join(sorted(new))}")
     raw = VolumeFile(_luxor.open(file, mode != "rb", locals()))
     if mode == "rb":
         return VolumeReader(raw, BUFFER)

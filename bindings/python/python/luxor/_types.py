@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     # An object with the buffer protocol. Python itself has it from 3.12 on; type checkers always
@@ -107,5 +107,27 @@ class OpenOptions(TypedDict, total=False):
     header: Path | FileLike | None
     key_slot: int | None
     key_cache: KeyCache | None
+    engine: str | None
+    threads: int | None
+
+
+class NewOptions(TypedDict, total=False):
+    """The options of `open` for a new volume."""
+
+    passphrase: Secret | None
+    key_file: Path | None
+    force: bool
+    type: Literal["luks1", "luks2"]
+    sector_size: int | None
+    key_size: Literal[256, 512]
+    pbkdf: Literal["argon2id", "argon2i", "pbkdf2"] | None
+    pbkdf_memory: int | None
+    pbkdf_parallel: int | None
+    pbkdf_force_iterations: int | None
+    iter_time: float
+    label: str | None
+    uuid: str | None
+    luks2_metadata_size: int | None
+    luks2_keyslots_size: int | None
     engine: str | None
     threads: int | None

@@ -8,7 +8,7 @@ use std::{
     hash::BuildHasher,
     io,
     os::{
-        fd::AsRawFd,
+        fd::{AsRawFd, RawFd},
         unix::{ffi::OsStrExt, fs::MetadataExt},
     },
     path::Path,
@@ -117,6 +117,13 @@ impl WholeFile {
         let lock = DataLock::acquire(&whole.file, Access::Write).map_err(failed)?;
         whole.locks.extend(lock);
         Ok(whole)
+    }
+
+    /// The descriptors that it holds.
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        let files = [self.file.as_raw_fd(), self.folder.file.as_raw_fd()];
+        let locks = self.locks.iter().map(DataLock::descriptor);
+        files.into_iter().chain(locks).collect()
     }
 
     pub fn file(&self) -> &File {
