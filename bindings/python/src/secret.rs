@@ -86,7 +86,7 @@ impl Secret {
     }
 
     /// Derives the key that authenticates the manifest of the volume or file `target`.
-    fn manifest_key(&self, py: Python<'_>, target: &str, key_cache: &KeyCache) -> PyResult<Self> {
+    fn manifest_key(&self, py: Python<'_>, target: &[u8], key_cache: &KeyCache) -> PyResult<Self> {
         let salt = Sha256::new_with_prefix("luxor manifest 2\0").chain_update(target);
         let kdf = Kdf::Argon2 {
             kind: Argon2Kind::Id,

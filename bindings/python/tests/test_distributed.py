@@ -386,7 +386,7 @@ class TestUnfinished:
         (tmp_path / "plain").write_bytes(b"plain")
         names = (f"file://{tmp_path}/plain", f"file://{tmp_path}/volume")
 
-        def unlink(path: str) -> None:
+        def unlink(path: str, *, dir_fd: int) -> None:
             raise Stop
 
         with monkeypatch.context() as patched:
@@ -425,7 +425,7 @@ class TestUnfinished:
         manifest["source"] = bucket.url("other")
         name = bucket.path("volume.luxor-manifest")
         bucket.fs.pipe_file(name, json.dumps(manifest).encode())
-        with pytest.raises(luxor.Error, match="the manifest says encrypt"):
+        with pytest.raises(luxor.Error, match="was not written with this key for this target"):
             job.resume()
 
     def test_a_manifest_that_is_exchanged_is_noticed(

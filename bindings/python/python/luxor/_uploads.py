@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import os
+import re
+import stat
 import uuid
+import weakref
 import zlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fsspec.implementations.local import LocalFileSystem
 
+from ._exceptions import Error
+from ._names import parts_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 #: How a stored part is recorded: for S3 its ETag, for a file its offset and CRC-32.
 PartRecord = dict[str, str]
@@ -24,6 +29,13 @@ OBJECT_STORES = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss
 
 #: The metadata of an object that say which upload has made it.
 MARK = "luxor-upload"
+
+#: The id of an upload: the mark, and the id of S3 or the number of the inode.
+S3_ID = re.compile(r"[0-9a-f]{32}:[!-~]{1,2048}")
+FILE_ID = re.compile(r"[0-9a-f]{32}:[0-9]{1,20}")
+
+#: How often a server is asked to abort an upload, whose last parts may still arrive.
+ABORTS = 100
 
 
 class Upload(Protocol):
@@ -73,7 +85,7 @@ class S3Upload:
             mark = uuid.uuid4().hex
             begun = fs.call_s3("create_multipart_upload", **self._object, Metadata={MARK: mark})
             id = f"{mark}:{begun['UploadId']}"
-        self.id: str = id
+        self.id: str = _checked_id(id, S3_ID)
         self._mark, _, upload_id = id.partition(":")
         self._where = {**self._object, "UploadId": upload_id}
 
@@ -89,11 +101,13 @@ class S3Upload:
             for part in page.get("Parts", []):
                 number = part["PartNumber"]
                 same = parts.get(number, {}).get("ETag") == part["ETag"]
-                if same and sizes[number] == part["Size"]:
+                if same and sizes.get(number) == part["Size"]:
                     found.add(number)
             if not page.get("IsTruncated"):
                 return found
-            marker = page["NextPartNumberMarker"]
+            last, marker = marker, int(page["NextPartNumberMarker"])
+            if marker <= last:
+                raise OSError(errno.EIO, "the storage lists the same parts again")
 
     def complete(self, parts: Mapping[int, PartRecord], *, force: bool) -> None:
         listed = [{"PartNumber": number, **parts[number]} for number in sorted(parts)]
@@ -115,9 +129,46 @@ class S3Upload:
     def abort(self) -> None:
         # A part that arrives meanwhile can survive an abort.
         with contextlib.suppress(FileNotFoundError):
-            while True:
+            for _ in range(ABORTS):
                 self._fs.call_s3("abort_multipart_upload", **self._where)
                 self._fs.call_s3("list_parts", **self._where)
+            raise OSError(errno.EBUSY, "the storage keeps the parts of an upload that was aborted")
+
+
+class Folder:
+    """A folder, held by its descriptor: what is renamed or linked meanwhile changes nothing."""
+
+    def __init__(self, path: str, below: str | None = None) -> None:
+        """Open the folder `path`. Folders of the path may be links.
+
+        If `below` is a part of the path, the folders after it are made, and must not be links.
+        """
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        self.fd = os.open(path if below is None else below, flags)
+        if below is not None and path != below:
+            inside = path.removeprefix(below.rstrip("/"))
+            for name in parts_of(inside):
+                outer = self.fd
+                try:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(name, dir_fd=outer)
+                    self.fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=outer)
+                finally:
+                    os.close(outer)
+        weakref.finalize(self, os.close, self.fd)
+
+    def open(self, name: str, flags: int, mode: int = 0o600) -> int:
+        """Open a regular file. A link, a pipe or a device is refused."""
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.open(name, flags, mode, dir_fd=self.fd)
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            os.close(file)
+            raise OSError(errno.EINVAL, "this is not a regular file", name)
+        return file
+
+    def unlink(self, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self.fd)
 
 
 class FileUpload:
@@ -126,68 +177,88 @@ class FileUpload:
     The id is the end of that name, a colon, and the number of the inode.
     """
 
-    def __init__(self, path: str, id: str | None = None) -> None:
-        """Continue the upload `id`, or begin one."""
-        self._folder, name = os.path.split(path)
+    def __init__(self, path: str, id: str | None = None, below: str | None = None) -> None:
+        """Continue the upload `id`, or begin one. `below` is as in `Folder`."""
+        folder, self._name = os.path.split(path)
         self._path = path
+        self._folder = Folder(folder, below)
         if id is None:
-            end = uuid.uuid4().hex
-            temporary = os.path.join(self._folder, f".{name}.luxor-{end}")
-            file = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-            id = f"{end}:{os.fstat(file).st_ino}"
+            mark = uuid.uuid4().hex
+            file = self._folder.open(_temporary(self._name, mark), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+            id = f"{mark}:{os.fstat(file).st_ino}"
             os.close(file)
-        self.id: str = id
-        end, _, self._inode = id.partition(":")
-        self._temporary = os.path.join(self._folder, f".{name}.luxor-{end}")
+        self.id: str = _checked_id(id, FILE_ID)
+        mark, _, self._inode = id.partition(":")
+        self._temporary = _temporary(self._name, mark)
+
+    @contextlib.contextmanager
+    def _open(self, flags: int) -> Iterator[int]:
+        """Open the unfinished file, and no other one in its place."""
+        file = self._folder.open(self._temporary, flags)
+        try:
+            if str(os.fstat(file).st_ino) != self._inode:
+                raise Error(f"{self._path}: another file is in the place of the unfinished one")
+            yield file
+        finally:
+            os.close(file)
 
     def put(self, number: int, offset: int, data: bytes) -> PartRecord:
-        file = os.open(self._temporary, os.O_WRONLY)
-        try:
+        with self._open(os.O_WRONLY) as file:
             view, at = memoryview(data), offset
             while view:
                 count = os.pwrite(file, view, at)
                 view, at = view[count:], at + count
             # The part may be recorded as stored, so it must survive a power cut.
             os.fdatasync(file)
-        finally:
-            os.close(file)
         return {"offset": str(offset), "crc32": f"{zlib.crc32(data):08x}"}
 
     def stored(self, parts: Mapping[int, PartRecord], sizes: Mapping[int, int]) -> set[int]:
-        with open(self._temporary, "rb") as file:
-            found = set()
+        found = set()
+        with self._open(os.O_RDONLY) as descriptor, open(descriptor, "rb", closefd=False) as file:
+            length = os.fstat(descriptor).st_size
             for number, part in parts.items():
-                file.seek(int(part["offset"]))
-                data = file.read(sizes[number])
-                if len(data) == sizes[number] and f"{zlib.crc32(data):08x}" == part["crc32"]:
+                offset, size = int(part["offset"]), sizes.get(number, 0)
+                if not 0 <= offset <= offset + size <= length:
+                    continue
+                file.seek(offset)
+                if f"{zlib.crc32(file.read(size)):08x}" == part["crc32"]:
                     found.add(number)
-            return found
+        return found
 
     def complete(self, parts: Mapping[int, PartRecord], *, force: bool) -> None:
-        if force:
-            os.rename(self._temporary, self._path)
-        else:
-            os.link(self._temporary, self._path)
-            os.unlink(self._temporary)
-        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        folder = self._folder.fd
+        names = {"src_dir_fd": folder, "dst_dir_fd": folder}
+        with self._open(os.O_RDONLY):
+            if force:
+                os.rename(self._temporary, self._name, **names)
+            else:
+                os.link(self._temporary, self._name, **names, follow_symlinks=False)
+                os.unlink(self._temporary, dir_fd=folder)
+        os.fsync(folder)
 
     def is_complete(self) -> bool:
         try:
-            if str(os.stat(self._path).st_ino) != self._inode:
-                return False
+            found = os.stat(self._name, dir_fd=self._folder.fd, follow_symlinks=False)
         except FileNotFoundError:
+            return False
+        if str(found.st_ino) != self._inode:
             return False
         # After a crash the file can still have both names.
         self.abort()
         return True
 
     def abort(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._temporary)
+        self._folder.unlink(self._temporary)
+
+
+def _temporary(name: str, mark: str) -> str:
+    return f".{name}.luxor-{mark}"
+
+
+def _checked_id(id: str, form: re.Pattern[str]) -> str:
+    if not form.fullmatch(id):
+        raise Error("the id of the unfinished upload is not one that Luxor makes")
+    return id
 
 
 def upload(fs: Any, path: str, id: str | None = None) -> Upload:
@@ -206,20 +277,27 @@ def abort_all(fs: Any, path: str) -> None:
         listed = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
         for found in listed.get("Uploads", []):
             if found["Key"] == key:
-                S3Upload(fs, path, f":{found['UploadId']}").abort()
+                S3Upload(fs, path, f"{'0' * 32}:{found['UploadId']}").abort()
+    elif isinstance(fs, LocalFileSystem):
+        name = os.path.basename(path)
+        folder = Folder(os.path.dirname(path))
+        unfinished = re.compile(re.escape(_temporary(name, "")) + "[0-9a-f]{32}")
+        for found in filter(unfinished.fullmatch, os.listdir(folder.fd)):
+            # A folder of this name is not an upload.
+            with contextlib.suppress(IsADirectoryError):
+                folder.unlink(found)
     else:
-        folder, name = os.path.split(path)
-        for temporary in glob.glob(os.path.join(glob.escape(folder), f".{glob.escape(name)}.luxor-*")):
-            os.unlink(temporary)
+        raise _unsupported(fs, "upload in parts")
 
 
-def store(fs: Any, path: str, data: bytes, *, force: bool) -> None:
+def store(fs: Any, path: str, data: bytes, *, force: bool, below: str | None = None) -> None:
     """Make a file with these bytes, which appears whole or not at all.
 
-    Without `force` it must not exist: otherwise this raises `FileExistsError`.
+    Without `force` it must not exist: otherwise this raises `FileExistsError`. `below` is as in
+    `Folder`, if the file system is one of folders.
     """
     if isinstance(fs, LocalFileSystem):
-        file = FileUpload(path)
+        file = FileUpload(path, below=below)
         try:
             file.complete({1: file.put(1, 0, data)}, force=force)
         except BaseException:
@@ -229,6 +307,27 @@ def store(fs: Any, path: str, data: bytes, *, force: bool) -> None:
         fs.pipe_file(path, data, mode="overwrite" if force else "create")
     else:
         raise _unsupported(fs, "write of a whole file at once")
+
+
+def load(fs: Any, path: str, limit: int) -> bytes:
+    """Return the bytes of a file, which has at most `limit` of them."""
+    if isinstance(fs, LocalFileSystem):
+        folder = Folder(os.path.dirname(path))
+        with open(folder.open(os.path.basename(path), os.O_RDONLY), "rb") as file:
+            data = file.read(limit + 1)
+    else:
+        data = fs.cat_file(path, start=0, end=limit + 1)
+    if len(data) > limit:
+        raise Error(f"{path}: the file has more than {limit} bytes")
+    return data
+
+
+def remove(fs: Any, path: str) -> None:
+    """Remove a file that `store` has made, and what calls that were killed have left of it."""
+    with contextlib.suppress(FileNotFoundError):
+        fs.rm_file(path)
+    if isinstance(fs, LocalFileSystem):
+        abort_all(fs, path)
 
 
 def protocols(fs: Any) -> tuple[str, ...]:

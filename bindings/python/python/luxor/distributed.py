@@ -8,16 +8,13 @@ one: `resume` does what is missing, `abort` removes it.
 
 from __future__ import annotations
 
-import base64
 import errno
 import functools
 import hashlib
 import io
-import json
 import os
 import threading
 import time
-import zlib
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -27,29 +24,24 @@ from uuid import uuid4
 
 import fsspec
 
+from . import _luxor
 from ._cipher import VolumeCipher, new_header
 from ._exceptions import Error
+from ._manifest import MANIFEST, MAX_LENGTH, MAX_PART_SIZE, MAX_PARTS, PART_SIZE, check_parts
+from ._manifest import MIN_PART_SIZE as MIN_PART_SIZE
+from ._manifest import Manifest as Manifest
+from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
-from ._uploads import PartRecord, Upload, abort_all, store, upload
-from .keys import KEY_CACHE, WrappedKey, checked_provider
+from ._uploads import PartRecord, Upload, abort_all, load, remove, store, upload
+from .keys import KEY_CACHE, WrappedKey, checked_provider, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ._operations import Pbkdf
-    from ._types import FileLike, Secret
+    from ._types import FileLike
     from .keys import KeyProvider
-
-#: The length of a part, unless there would be too many: 16 MiB, as the header, so that all parts of a
-#: small volume are of one length.
-PART_SIZE = 16 << 20
-
-#: The least length of a part, except the last one, and the greatest number of parts (S3).
-MIN_PART_SIZE, MAX_PARTS = 5 << 20, 10_000
-
-#: The name of a manifest is that of the target with this.
-MANIFEST = ".luxor-manifest"
 
 #: The manifest is saved at most this often, in seconds.
 SAVE_EVERY = 5.0
@@ -67,6 +59,7 @@ def encrypt(
     source_options: dict[str, Any] | None = None,
     target_options: dict[str, Any] | None = None,
     manifest: str | None = None,
+    manifest_key: KeyProvider | None = None,
     part_size: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -90,6 +83,8 @@ def encrypt(
     `source_options` and `target_options` are the options of fsspec for the two file systems. They are
     sent to the workers: let these find credentials in their environment instead. `manifest` is the
     URL of the manifest, in the storage of the target, by default `target` with ".luxor-manifest".
+    `manifest_key` gives the secret that authenticates it, by default `key`: it is called with empty
+    metadata, in this process. A `WrappedKey` needs another provider here, or the work cannot be resumed.
     `part_size` is a multiple of the sector size. An existing target is replaced only with `force`.
     `progress(done, total)` is called after every part. The other arguments are as in `new_header`.
 
@@ -99,8 +94,11 @@ def encrypt(
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
+    authenticator = _authenticator(files, key, manifest_key)
     with files.open_source() as stored:
         size, identity = len(stored), stored.identity
+    # Before a header is made for a length that the storage has invented.
+    check_parts(size, part_size or MAX_PART_SIZE)
     options: dict[str, Any] = {
         "sector_size": sector_size,
         "key_size": key_size,
@@ -114,7 +112,7 @@ def encrypt(
         "like": like,
     }
     header = header_for(size, target, key, options)
-    work = Manifest.begin(files, "encrypt", identity, size, part_size, header)
+    work = _begin(files, "encrypt", identity, size, part_size, header, authenticator)
     _run(work, files, key, executor, force, progress)
 
 
@@ -127,6 +125,7 @@ def decrypt(
     source_options: dict[str, Any] | None = None,
     target_options: dict[str, Any] | None = None,
     manifest: str | None = None,
+    manifest_key: KeyProvider | None = None,
     part_size: int | None = None,
     force: bool = False,
     progress: Progress | None = None,
@@ -136,9 +135,10 @@ def decrypt(
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
     files.check_new(force)
+    authenticator = _authenticator(files, key, manifest_key)
     with files.open_plaintext(files.volumes(key)) as plaintext:
         size, identity = plaintext.size, plaintext.stored.identity
-    work = Manifest.begin(files, "decrypt", identity, size, part_size, None)
+    work = _begin(files, "decrypt", identity, size, part_size, None, authenticator)
     _run(work, files, key, executor, force, progress)
 
 
@@ -152,28 +152,31 @@ def resume(
     source_options: dict[str, Any] | None = None,
     target_options: dict[str, Any] | None = None,
     manifest: str | None = None,
+    manifest_key: KeyProvider | None = None,
     force: bool = False,
     progress: Progress | None = None,
 ) -> None:
     """Do what is missing of unfinished work. The arguments are those of the call that began it.
 
-    Parts that are recorded, and still stored as recorded, are not made again. A manifest of other
-    work is refused: anyone with write access to the storage could have changed it.
+    Parts that are recorded, and still stored as recorded, are not made again. A manifest that was not
+    written with this key for this target is refused: anyone with write access to the storage could
+    have changed it. That the storage shows an older manifest of the same work is not noticed, and does
+    no harm: its parts are made again.
     """
     checked_provider(key)
     files = _Files.of(source, target, source_options, target_options, manifest)
-    work = files.load()
+    work = files.load_authenticated(key, manifest_key)
     if (work.operation, work.source, work.target) != (operation, files.source, files.target):
         raise Error(
             f"{files.manifest_url}: the manifest says {work.operation} {work.source} to "
             f"{work.target}, not {operation} {files.source} to {files.target}"
         )
     if not work.upload_id:
-        work.begin_upload(files)
+        _begin_upload(work, files)
     try:
-        work.keep_stored(files)
+        _keep_stored(work, files)
     except FileNotFoundError as gone:
-        work.finish(files, gone)
+        _finish(work, files, gone)
         return
     if not force:
         files.check_no_target()
@@ -183,16 +186,28 @@ def resume(
 def abort(
     target: str,
     *,
+    key: KeyProvider | None = None,
     target_options: dict[str, Any] | None = None,
     manifest: str | None = None,
+    manifest_key: KeyProvider | None = None,
 ) -> None:
-    """Remove the parts of an unfinished target, and its manifest."""
+    """Remove the parts of an unfinished target, and its manifest.
+
+    With `key` the manifest must be authentic, and the parts are those of its upload. Without it nothing
+    is read: all unfinished uploads to `target` are removed, and the manifest.
+    """
     files = _Files.of(target, target, target_options, target_options, manifest)
-    work = files.load()
-    if work.upload_id:
-        work.upload(files).abort()
-    else:
+    if key is None and manifest_key is None:
+        files.check_unfinished()
         abort_all(*files.target_fs)
+    else:
+        work = files.load_authenticated(key, manifest_key)
+        if work.target != files.target:
+            raise Error(f"{files.manifest_url}: the manifest is for {work.target}")
+        if work.upload_id:
+            files.upload(work).abort()
+        else:
+            abort_all(*files.target_fs)
     files.remove_manifest()
 
 
@@ -231,13 +246,13 @@ class HeaderOnly:
 def header_for(size: int, name: str, key: KeyProvider, options: dict[str, Any]) -> HeaderOnly:
     """Make the header of the volume `name` for `size` bytes. `options` are those of `new_header`."""
     token = None
-    secret: Secret
     if isinstance(key, WrappedKey):
-        secret, token = key.new({"volume": name})
+        made, token = key.new({"volume": name})
+        secret = _luxor.Secret(made)
         # A random secret needs no slow derivation.
         options = {**options, "pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
     else:
-        secret = key({})
+        secret = secret_of(key, {})
     header, length = new_header(size, passphrase=secret, **options, key_cache=KEY_CACHE)
     volume = io.BytesIO(header)
     if token is not None:
@@ -249,7 +264,7 @@ def header_for(size: int, name: str, key: KeyProvider, options: dict[str, Any]) 
 
 def unlocked(header: HeaderOnly, key: KeyProvider) -> VolumeCipher:
     """Unlock a volume of which only the header is there."""
-    secret = key(Volume(header).dump())
+    secret = secret_of(key, Volume(header).dump())
     return VolumeCipher(header, passphrase=secret, key_cache=KEY_CACHE)
 
 
@@ -351,157 +366,133 @@ class _Files:
         with volumes._open(path, cache_type="none") as file:
             yield file
 
-    def load(self) -> Manifest:
+    def check_unfinished(self) -> None:
+        fs, path = self.manifest_fs
+        fs.invalidate_cache()
+        if not fs.exists(path):
+            raise self._no_manifest()
+
+    def _no_manifest(self) -> FileNotFoundError:
+        message = "there is no unfinished work with this manifest"
+        return FileNotFoundError(errno.ENOENT, message, self.manifest_url)
+
+    def _load(self) -> bytes:
         fs, path = self.manifest_fs
         fs.invalidate_cache()
         try:
-            return Manifest.from_json(fs.cat_file(path))
+            return load(fs, path, MAX_LENGTH)
         except FileNotFoundError as error:
-            message = "there is no unfinished work with this manifest"
-            raise FileNotFoundError(errno.ENOENT, message, self.manifest_url) from error
+            raise self._no_manifest() from error
+
+    def load_authenticated(
+        self, key: KeyProvider | None, manifest_key: KeyProvider | None
+    ) -> Manifest:
+        """Return the manifest, if the caller's secret has authenticated it."""
+        data = self._load()
+        secret = manifest_secret(key, manifest_key)
+        if isinstance(secret, Exception):
+            message = "there is no secret that authenticates the manifest"
+            raise Error(f"{self.manifest_url}: {message}: {secret}") from secret
+        return Manifest.authenticated(
+            data, manifest_key_of(secret, self.target), self.manifest_url
+        )
+
+    def load_with_digest(self, digest: str) -> Manifest:
+        """Return the manifest of which the caller has sent the digest."""
+        return Manifest.with_digest(self._load(), digest, self.manifest_url)
 
     def save(self, work: Manifest, *, new: bool = False) -> None:
         fs, path = self.manifest_fs
         try:
-            store(fs, path, work.to_json().encode(), force=not new)
+            store(fs, path, work.to_bytes(), force=not new)
         except FileExistsError as error:
             raise self._unfinished() from error
 
+    def upload(self, work: Manifest) -> Upload:
+        fs, path = self.target_fs
+        return upload(fs, path, work.upload_id)
+
     def remove_manifest(self) -> None:
-        fs, path = self.manifest_fs
-        with suppress(FileNotFoundError):
-            fs.rm_file(path)
+        remove(*self.manifest_fs)
 
 
-@dataclass
-class Manifest:
-    """What a job does, and which of its parts are stored."""
+def _authenticator(
+    files: _Files, key: KeyProvider, manifest_key: KeyProvider | None
+) -> _luxor.Secret | None:
+    """Return the key that authenticates the manifest, or None if there is no secret for it."""
+    secret = manifest_secret(key, manifest_key)
+    return None if isinstance(secret, Exception) else manifest_key_of(secret, files.target)
 
-    operation: Literal["encrypt", "decrypt"]
-    source: str
-    #: The source's length and ETag, or what its storage has instead: another file has another one.
-    identity: str
-    target: str
-    #: The length of the plaintext and of the target.
-    size: int
-    length: int
-    part_size: int
-    #: The length of the header, and its metadata and keyslots. Noise fills the rest.
-    header_length: int
-    header: bytes
-    #: Empty until the upload is begun.
-    upload_id: str
-    parts: dict[int, PartRecord]
 
-    @classmethod
-    def begin(
-        cls,
-        files: _Files,
-        operation: Literal["encrypt", "decrypt"],
-        identity: str,
-        size: int,
-        part_size: int,
-        header: HeaderOnly | None,
-    ) -> Manifest:
-        """Begin the upload, and save the manifest."""
-        length = size if header is None else header.length
-        parts = MAX_PARTS - 1
-        if part_size == 0:
-            part_size = max(PART_SIZE, -(-length // parts >> 20) + 1 << 20)
-        if length > parts * part_size:
-            raise ValueError(
-                f"part_size: {length} bytes in parts of {part_size} are more than {parts} parts"
-            )
-        work = cls(
-            operation,
-            files.source,
-            identity,
-            files.target,
-            size,
-            length,
-            part_size,
-            0 if header is None else header.data_offset,
-            b"" if header is None else header.keyslots,
-            "",
-            {},
-        )
-        # Before the upload: otherwise a crash between the two leaves an upload that nothing knows.
-        files.save(work, new=True)
-        work.begin_upload(files)
-        return work
+def _begin(
+    files: _Files,
+    operation: Literal["encrypt", "decrypt"],
+    identity: str,
+    size: int,
+    part_size: int,
+    header: HeaderOnly | None,
+    authenticator: _luxor.Secret | None,
+) -> Manifest:
+    """Begin the upload, and save the manifest."""
+    length = size if header is None else header.length
+    if part_size == 0:
+        part_size = max(PART_SIZE, -(-length // (MAX_PARTS - 1) >> 20) + 1 << 20)
+    check_parts(length, part_size)
+    work = Manifest(
+        operation,
+        files.source,
+        identity,
+        files.target,
+        size,
+        length,
+        part_size,
+        0 if header is None else header.data_offset,
+        b"" if header is None else header.keyslots,
+        "",
+        {},
+        authenticator,
+    )
+    # Before the upload: otherwise a crash between the two leaves an upload that nothing knows.
+    files.save(work, new=True)
+    _begin_upload(work, files)
+    return work
 
-    def begin_upload(self, files: _Files) -> None:
-        """Begin the upload, and record it."""
-        fs, path = files.target_fs
-        abort_all(fs, path)
-        self.upload_id = upload(fs, path).id
-        files.save(self)
 
-    def digest(self) -> str:
-        """Return a hash of everything but the records of parts."""
-        fixed = {**vars(self), "parts": None, "header": self.header.hex()}
-        return hashlib.sha256(json.dumps(fixed).encode()).hexdigest()
+def _begin_upload(work: Manifest, files: _Files) -> None:
+    """Begin the upload, and record it."""
+    fs, path = files.target_fs
+    abort_all(fs, path)
+    work.upload_id = upload(fs, path).id
+    files.save(work)
 
-    def to_json(self) -> str:
-        return json.dumps(
-            {
-                "schema": 1,
-                **vars(self),
-                "header": base64.b64encode(zlib.compress(self.header)).decode(),
-            }
-        )
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Manifest:
-        values = json.loads(text)
-        if values.pop("schema") != 1:
-            raise ValueError("the manifest is of another version of Luxor")
-        values["header"] = zlib.decompress(base64.b64decode(values["header"]))
-        values["parts"] = {int(number): part for number, part in values["parts"].items()}
-        return cls(**values)
+def _keep_stored(work: Manifest, files: _Files) -> None:
+    """Forget the parts that are not stored as recorded."""
+    data = work.length - work.header_length
+    sizes = {1: work.header_length} if work.header else {}
+    sizes |= {
+        number: min(work.part_size, data - offset) for number, (offset, _) in work.plan().items()
+    }
+    stored = files.upload(work).stored(work.parts, sizes)
+    work.parts = {number: part for number, part in work.parts.items() if number in stored}
 
-    def upload(self, files: _Files) -> Upload:
-        fs, path = files.target_fs
-        return upload(fs, path, self.upload_id)
 
-    def plan(self) -> dict[int, tuple[int, int]]:
-        """Return the parts of the data by number: their offset in the plaintext, and their length.
+def _header_of(work: Manifest) -> HeaderOnly:
+    return HeaderOnly(work.header, work.header_length, work.length, work.target)
 
-        Part 1 is the header, if there is one.
-        """
-        first = 2 if self.header else 1
-        offsets = range(0, max(self.size, 1), self.part_size)
-        return {
-            number: (offset, min(self.part_size, self.size - offset))
-            for number, offset in enumerate(offsets, first)
-        }
 
-    def keep_stored(self, files: _Files) -> None:
-        """Forget the parts that are not stored as recorded."""
-        data = self.length - self.header_length
-        sizes = {1: self.header_length} if self.header else {}
-        sizes |= {
-            number: min(self.part_size, data - offset)
-            for number, (offset, _) in self.plan().items()
-        }
-        stored = self.upload(files).stored(self.parts, sizes)
-        self.parts = {number: part for number, part in self.parts.items() if number in stored}
-
-    def header_only(self) -> HeaderOnly:
-        return HeaderOnly(self.header, self.header_length, self.length, self.target)
-
-    def finish(self, files: _Files, error: OSError) -> None:
-        """Remove the manifest if the target is the result. Otherwise raise `error` in words."""
-        if self.upload(files).is_complete():
-            files.remove_manifest()
-        elif isinstance(error, FileExistsError):
-            raise FileExistsError(errno.EEXIST, "the target exists now", self.target) from error
-        else:
-            raise Error(
-                f"{files.manifest_url}: the upload to {self.target} no longer exists, and the "
-                "target is not its result",
-                "Remove the manifest with luxor.distributed.abort, and begin again.",
-            ) from error
+def _finish(work: Manifest, files: _Files, error: OSError) -> None:
+    """Remove the manifest if the target is the result. Otherwise raise `error` in words."""
+    if files.upload(work).is_complete():
+        files.remove_manifest()
+    elif isinstance(error, FileExistsError):
+        raise FileExistsError(errno.EEXIST, "the target exists now", work.target) from error
+    else:
+        raise Error(
+            f"{files.manifest_url}: the upload to {work.target} no longer exists, and the "
+            "target is not its result",
+            "Remove the manifest with luxor.distributed.abort, and begin again.",
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -533,15 +524,13 @@ class _Worker:
     def __init__(self, job: _Job) -> None:
         self._job = job
         self._files = job.files
-        self._manifest = self._files.load()
-        if self._manifest.digest() != job.digest:
-            raise Error(f"{self._files.manifest_url}: the manifest has changed")
-        self._upload = self._manifest.upload(self._files)
+        self._manifest = self._files.load_with_digest(job.digest)
+        self._upload = self._files.upload(self._manifest)
         self._plan = self._manifest.plan()
 
     @functools.cached_property
     def _cipher(self) -> VolumeCipher:
-        return unlocked(self._manifest.header_only(), self._job.key)
+        return unlocked(_header_of(self._manifest), self._job.key)
 
     @functools.cached_property
     def _volumes(self) -> LuksFileSystem:
@@ -556,7 +545,7 @@ class _Worker:
                 check_identity(file.stored, work.identity, work.source)
                 data = file.read_at(size, offset)
         elif size == 0:
-            data = work.header_only().sector()
+            data = _header_of(work).sector()
         else:
             with self._files.open_source() as stored:
                 check_identity(stored, work.identity, work.source)
@@ -591,6 +580,7 @@ def _run(
     own = ThreadPoolExecutor(os.cpu_count()) if executor is None else None
     futures: list[Future[tuple[int, PartRecord]]] = []
     try:
+        files.check_source(work.identity)
         for number in plan:
             if number not in work.parts:
                 futures.append((executor or own).submit(_make_part, job, number))  # type: ignore[union-attr]
@@ -614,16 +604,16 @@ def _run(
         is_stale = isinstance(error, OSError) and error.errno == errno.ESTALE
         error.add_note(
             f"{len(work.parts)} of {len(plan)} parts of {work.target} are stored. "
-            + ("" if is_stale else "luxor.distributed.resume does the rest, ")
+            + ("" if is_stale or work.key is None else "luxor.distributed.resume does the rest, ")
             + "luxor.distributed.abort removes them."
         )
         raise
     finally:
         if own is not None:
             own.shutdown(cancel_futures=True)
-    unfinished = work.upload(files)
+    unfinished = files.upload(work)
     if work.header and 1 not in work.parts:
-        work.parts[1] = unfinished.put(1, 0, work.header_only().whole())
+        work.parts[1] = unfinished.put(1, 0, _header_of(work).whole())
     files.save(work)
     # It was the same before every part and is the same now: no part is from another file.
     files.check_source(work.identity)
@@ -633,7 +623,7 @@ def _run(
         unfinished.complete(work.parts, force=force)
     except (FileExistsError, FileNotFoundError) as error:
         # The answer to a request that succeeded can be lost, and the request be repeated.
-        work.finish(files, error)
+        _finish(work, files, error)
         return
     fs, path = files.target_fs
     fs.invalidate_cache()
