@@ -283,3 +283,98 @@ def test_there_must_be_volumes(bucket: Bucket, key: KeyFile) -> None:
         luxor.ray.read(bucket.url("*.luks"), key=key, storage_options=bucket.options)
 
 
+class TestNames:
+    """Names of rows become names in the folder, and no others."""
+
+    def refused(self, folder: Path, key: KeyFile, files: Any, **options: Any) -> None:
+        """The call is refused before any work: not even the folder is made."""
+        asked: list[object] = []
+
+        def provider(metadata: dict[str, Any]) -> bytes:
+            asked.append(metadata)
+            return key(metadata)
+
+        with pytest.raises(ValueError, match="would be|is no name for a file|two rows have"):
+            luxor.ray.encrypt(files, f"file://{folder}/volumes", key=provider, **options, **CHEAP)
+        assert not asked
+        assert not (folder / "volumes").exists()
+
+    @pytest.mark.parametrize("force", [False, True])
+    @pytest.mark.parametrize(
+        "paths",
+        [
+            ["a/x", "a/x"],
+            ["/a/x", "a/x"],
+            ["s3://a/x", "gs://a/x"],
+            ["a/../../x", "a/y"],
+            ["..", "a"],
+            ["a//x", "a/y"],
+            ["a/./x"],
+            ["//etc/x"],
+            ["a/"],
+            [""],
+            ["a/x\0y"],
+            ["a/x", "a/x.luks/y"],
+        ],
+    )
+    def test_names_that_lead_elsewhere_or_collide_are_refused(
+        self, tmp_path: Path, key: KeyFile, paths: list[str], force: bool
+    ) -> None:
+        rows = [{"path": path, "bytes": bytes([i])} for i, path in enumerate(paths)]
+        self.refused(tmp_path, key, ray.data.from_items(rows), force=force)
+        self.refused(tmp_path, key, ray.data.from_items(rows), skip_existing=not force)
+
+    def test_files_that_are_read_twice_are_refused(self, tmp_path: Path, key: KeyFile) -> None:
+        plain = tmp_path / "plain"
+        plain.mkdir()
+        (plain / "x").write_bytes(b"x")
+        files = ray.data.read_binary_files([str(plain), str(plain / "x")], include_paths=True)
+        self.refused(tmp_path, key, files)
+        one = ray.data.read_binary_files(str(plain), include_paths=True)
+        self.refused(tmp_path, key, one.union(one))
+        self.refused(tmp_path, key, one.map(lambda row: {**row, "path": "../x"}))
+
+    def test_a_suffix_is_part_of_the_name(self, tmp_path: Path, key: KeyFile) -> None:
+        self.refused(tmp_path, key, ray.data.from_items([{"path": "a", "bytes": b""}]), suffix="/../b")
+
+    def test_rows_without_a_folder_in_common_keep_their_folders(
+        self, tmp_path: Path, key: KeyFile
+    ) -> None:
+        paths = ["a/x", "b/x", "s3://c/d/x"]
+        files = ray.data.from_items([{"path": path, "bytes": path.encode()} for path in paths])
+        small: dict[str, Any] = {"luks2_keyslots_size": 512 << 10, **CHEAP}
+        rows = luxor.ray.encrypt(files, f"file://{tmp_path}/volumes", key=key, **small).take_all()
+        made = {row["path"]: row["volume"] for row in rows}
+        assert made == {
+            path: f"{tmp_path}/volumes/{path.removeprefix('s3://')}.luks" for path in paths
+        }
+        for path, volume in made.items():
+            with luxor.open(volume, key_file=key.path) as file:
+                assert file.read() == path.encode()
+
+    def test_a_planted_link_is_not_followed(self, tmp_path: Path, key: KeyFile) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (tmp_path / "volumes").mkdir()
+        (tmp_path / "volumes/b").symlink_to(elsewhere)
+        rows = [{"path": path, "bytes": b""} for path in ("a/x", "b/x")]
+        with pytest.raises(Exception, match="Not a directory|symbolic links"):
+            luxor.ray.encrypt(
+                ray.data.from_items(rows), f"file://{tmp_path}/volumes", key=key, force=True, **CHEAP
+            )
+        assert list(elsewhere.iterdir()) == []
+
+    def test_a_name_that_the_storage_takes_for_another_is_refused(
+        self, bucket: Bucket, key: KeyFile
+    ) -> None:
+        """s3fs leaves out what follows, and with it the suffix."""
+        rows = [{"path": "a?versionId=1", "bytes": b""}, {"path": "b", "bytes": b""}]
+        with pytest.raises(ValueError, match="for another name"):
+            luxor.ray.encrypt(
+                ray.data.from_items(rows),
+                bucket.url("volumes"),
+                key=key,
+                storage_options=bucket.options,
+                **CHEAP,
+            )
+        assert bucket.fs.find(bucket.name) == []

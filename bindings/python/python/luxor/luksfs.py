@@ -10,6 +10,7 @@ import pickle
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from glob import has_magic
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +21,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from . import _luxor, _options
 from ._cipher import VolumeCipher
+from ._names import parts_of
 from ._operations import Volume
 from .keys import KEY_CACHE, checked_provider, secret_of
 
@@ -391,6 +393,21 @@ class LuksFileSystem(ChainedFileSystem):
 
     def ukey(self, path: str) -> str:
         return str(self.fs.ukey(self._target(path)))
+
+    def get(
+        self,
+        rpath: str | list[str],
+        lpath: str | list[str],
+        recursive: bool = False,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Copy the plaintext of volumes to local files, under the names that the storage lists."""
+        if isinstance(rpath, str) and isinstance(lpath, str) and (recursive or has_magic(rpath)):
+            for path in self.expand_path(rpath, recursive=recursive, maxdepth=kwargs.get("maxdepth")):
+                # Anyone who can write to the storage chooses the names.
+                parts_of(path.rstrip("/"))
+        return super().get(rpath, lpath, recursive, *args, **kwargs)
 
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any

@@ -22,9 +22,11 @@ from ray.data import ReadTask
 from ray.data.block import BlockMetadata
 
 from ._exceptions import Error
+from ._manifest import MANIFEST
+from ._names import Names, check_exact
 from ._operations import Volume
 from ._uploads import protocols, store
-from .distributed import MANIFEST, check_identity, encrypted, header_for
+from .distributed import check_identity, encrypted, header_for
 from .keys import WrappedKey, checked_provider
 from .luksfs import LuksFile, LuksFileSystem, StoredFile, at_once
 
@@ -268,7 +270,10 @@ def encrypt(
 
     The rows of `files` have the columns `path` and `bytes`, as those of
     `ray.data.read_binary_files(…, include_paths=True)`. A volume has the name of its file within the
-    folder that contains all of them, with `suffix`. An existing volume is replaced only with `force`.
+    deepest folder that contains all of them, with `suffix`. Before anything is encrypted, this raises
+    `ValueError` if two volumes would have one name, or if a part of a path is empty, "." or "..". The
+    paths are known if `files` only reads files; any other dataset is executed once more for its paths.
+    An existing volume is replaced only with `force`.
     `storage_options` are those of `folder`, and are sent to the workers. A volume appears whole or not
     at all. If a task is repeated, the volumes that it has made are kept. `skip_existing` keeps all
     that exist, whatever is in them, so that it continues a call that was interrupted.
@@ -290,25 +295,28 @@ def encrypt(
         "luks2_keyslots_size": luks2_keyslots_size,
     }
     checked_provider(key)
+    fs, target = fsspec.url_to_fs(folder, **(storage_options or {}))
+    paths = _paths(files)
+    names = Names(paths, suffix)
+
+    def volume_of(path: str) -> str:
+        return f"{target.rstrip('/')}/{names.of(path)}"
+
+    for path in paths:
+        check_exact(fs, volume_of(path))
     if not isinstance(key, WrappedKey):
         options["like"] = header_for(0, "", key, options)
-    _, target = fsspec.url_to_fs(folder, **(storage_options or {}))
-    root = _common_folder(files.input_files())
     run = uuid.uuid4()
 
     def volume(row: dict[str, Any]) -> dict[str, Any]:
         # Every worker opens the file system for itself.
         fs, _ = fsspec.url_to_fs(folder, **(storage_options or {}))
-        if not {"path", "bytes"} <= row.keys():
-            raise ValueError("the rows need the columns path and bytes: use include_paths=True")
-        inside = row["path"].startswith(f"{root}/")
-        name = row["path"][len(root) + 1 :] if inside else posixpath.basename(row["path"])
-        path = f"{target.rstrip('/')}/{name}{suffix}"
+        path = volume_of(_path_of(row))
         made = {"path": row["path"], "volume": path, "size": len(row["bytes"])}
         # The UUID says that a volume is the result of this call for this file.
         own = str(uuid.uuid5(run, row["path"]))
         if isinstance(fs, LocalFileSystem):
-            fs.makedirs(posixpath.dirname(path), exist_ok=True)
+            fs.makedirs(target, exist_ok=True)
         fs.invalidate_cache()
         if skip_existing and fs.exists(path):
             return made
@@ -317,7 +325,7 @@ def encrypt(
         try:
             if not force and fs.exists(path):
                 raise exists
-            store(fs, path, encrypted(header, row["bytes"], key), force=force)
+            store(fs, path, encrypted(header, row["bytes"], key), force=force, below=target)
         except Exception as error:
             # A server that refuses to replace an object may close the connection at once, which
             # botocore reports in its own way, and the answer to a request that succeeded can be lost.
@@ -327,14 +335,28 @@ def encrypt(
                 raise exists if is_there and not force else error
         return made
 
+    rows = files.map(volume).take_all()
+    if sorted(row["path"] for row in rows) != sorted(paths):
+        raise Error("the dataset had other paths when it was executed again: check the volumes")
     # Ray would make lost rows of a materialized dataset again, and with them their volumes.
-    return ray.data.from_items(files.map(volume).take_all())
+    return ray.data.from_items(rows)
 
 
-def _common_folder(paths: list[str]) -> str:
-    """Return the deepest folder that contains all of these files, or nothing if there are none."""
-    folders = [posixpath.dirname(path) for path in paths]
-    return posixpath.commonpath(folders) if folders and all(folders) else ""
+def _path_of(row: dict[str, Any]) -> str:
+    if not {"path", "bytes"} <= row.keys():
+        raise ValueError("the rows need the columns path and bytes: use include_paths=True")
+    path: str = row["path"]
+    return path
+
+
+def _paths(files: ray.data.Dataset) -> list[str]:
+    """Return the path of every row."""
+    plan = getattr(files, "_logical_plan", None)
+    source: Any = getattr(getattr(plan, "dag", None), "datasource", None)
+    if type(source).__name__ == "BinaryDatasource":
+        # One row for each file, and nothing else has been done with them.
+        return list(source._paths())
+    return [row["path"] for row in files.map(lambda row: {"path": _path_of(row)}).take_all()]
 
 
 def _has_uuid(fs: Any, path: str, own: str) -> bool:
