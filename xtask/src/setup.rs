@@ -55,7 +55,14 @@ impl Need {
                 &["setpriv", "setsid", "unshare"],
                 Packages::same("util-linux"),
             ),
-            Self::programs(&["flock", "wipefs"], Packages::same("util-linux")),
+            Self::programs(
+                &["addpart", "delpart", "flock", "wipefs"],
+                Packages::same("util-linux"),
+            ),
+            Self::programs(
+                &["fdisk", "sfdisk"],
+                Packages::same("util-linux").debian("fdisk"),
+            ),
             Self::programs(
                 &["qemu-img", "qemu-io", "qemu-nbd"],
                 Packages::same("qemu-img").debian("qemu-utils"),

@@ -20,7 +20,8 @@
 //! | the same in a bare mode, without a volume | [`RawCipher`] |
 //! | change the encryption of data where they are | [`rewrite::Rewrite`] |
 //! | copy a file or a stream and change its bytes in any other way | [`copy::Copier`] |
-//! | recognise what a storage already contains | [`signatures`] |
+//! | recognise what a storage already contains | [`signatures`], [`PartitionTable`] |
+//! | use a part of a storage alone | [`Window`] |
 //! | test power cuts and failing disks | the module `faulty`, with the cargo feature of that name |
 //!
 //! ```
@@ -57,11 +58,13 @@ pub mod faulty;
 mod geometry;
 mod layout;
 mod memory;
+mod partitions;
 pub mod pipeline;
 mod raw_cipher;
 pub mod rewrite;
 mod signature;
 mod storage;
+mod window;
 
 pub use buffers::Buffers;
 pub use direct::{DirectError, DirectFile};
@@ -71,6 +74,8 @@ pub use disk_stream::DiskStream;
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use layout::{Layout, Part, StoredRange};
 pub use memory::MemoryStorage;
+pub use partitions::{Partition, PartitionTable, PartitionTableError, PartitionTableKind};
 pub use raw_cipher::{RawCipher, RawError};
 pub use signature::{KnownMagic, MagicPlace, SIGNATURES, Signature, foreign_signature, signatures};
 pub use storage::{ReadAt, Storage, WriteAt};
+pub use window::Window;

@@ -23,6 +23,7 @@ use std::{
     fs::File,
     io::{self, IoSliceMut, Seek, SeekFrom},
     os::unix::fs::{FileExt, MetadataExt},
+    sync::Arc,
 };
 
 use nix::{
@@ -254,6 +255,56 @@ impl Storage for File {
     }
 }
 
+/// Makes a pointer to a storage a storage.
+macro_rules! pointer_is_storage {
+    ($pointer:ty) => {
+        impl<S: Storage + ?Sized> Storage for $pointer {
+            fn alignment(&self) -> usize {
+                (**self).alignment()
+            }
+
+            fn len(&self) -> io::Result<u64> {
+                (**self).len()
+            }
+
+            fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+                (**self).read_exact_at(buf, offset)
+            }
+
+            fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+                (**self).write_all_at(buf, offset)
+            }
+
+            fn sync(&self) -> io::Result<()> {
+                (**self).sync()
+            }
+
+            fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
+                (**self).read_batch(reads);
+            }
+
+            fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
+                (**self).write_batch(writes);
+            }
+
+            fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+                (**self).discard(offset, len)
+            }
+
+            fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+                (**self).allocate(offset, len)
+            }
+
+            fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+                (**self).will_need(offset, len)
+            }
+        }
+    };
+}
+
+pointer_is_storage!(&S);
+pointer_is_storage!(Arc<S>);
+
 /// Implements [`Storage::read_exact_at`] by as many system calls as needed.
 pub(crate) fn read_exact_at(file: &impl FileExt, buf: &mut [u8], offset: u64) -> io::Result<()> {
     checked_end(buf.len(), offset)?;
@@ -312,7 +363,7 @@ pub(crate) fn ends_before(len: usize, offset: u64) -> io::Error {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::{num::NonZeroUsize, sync::Arc, thread};
+    use std::{num::NonZeroUsize, thread};
 
     use luxor_conformance::Random;
 
