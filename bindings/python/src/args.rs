@@ -11,7 +11,7 @@ use std::{
 
 use luxor::{Context, ErrorClass, Secrets, VolumeKeySecret};
 use luxor_engine::SecretBytes;
-use luxor_files::bounded;
+use luxor_files::{VolumePart, bounded};
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
 use pyo3::{
     exceptions::{PyOverflowError, PyTypeError, PyValueError},
@@ -182,6 +182,29 @@ macro_rules! arguments {
 }
 
 pub(crate) use arguments;
+
+arguments! {
+    /// The part of a file that holds a volume.
+    pub(crate) struct PartArgs {
+        volume_offset: Option<u64>,
+        volume_partition: Option<u32>,
+    }
+}
+
+impl PartArgs {
+    /// Returns the part.
+    pub(crate) fn part(&self) -> PyResult<VolumePart> {
+        match (self.volume_offset, self.volume_partition) {
+            (None, None) => Ok(VolumePart::Whole),
+            (Some(offset), None) => Ok(VolumePart::From(offset)),
+            (None, Some(number)) => Ok(VolumePart::Partition(number)),
+            (Some(_), Some(_)) => {
+                let message = "volume_offset cannot be used with volume_partition";
+                Err(PyTypeError::new_err(message))
+            }
+        }
+    }
+}
 
 arguments! {
     /// What opens a volume. For a new volume only the secret is used.

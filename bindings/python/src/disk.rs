@@ -15,7 +15,7 @@ use pyo3::{
 };
 
 use crate::{
-    args::{EngineArgs, Offset, Size, UnlockArgs},
+    args::{EngineArgs, Offset, PartArgs, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
     context::{context, operate},
     error::{disk_exception, key_lost_in_fork, outcome},
@@ -112,6 +112,7 @@ pub(crate) fn open(
 ) -> PyResult<Disk> {
     let py = file.py();
     let unlock: UnlockArgs = args.extract()?;
+    let part = args.extract::<PartArgs>()?.part()?;
     let context = args.extract::<EngineArgs>()?.context()?;
     let secrets = unlock.secrets(py)?;
     let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
@@ -123,7 +124,7 @@ pub(crate) fn open(
     };
     let unlock = unlock.options();
     let opened = operate(py, context, &mut |_| Ok(()), move |context| {
-        let data = file.data_file(&options)?;
+        let data = file.data_file(part, &options)?;
         let input = data.input()?;
         let header = header.map(|header| header.input(Role::Metadata));
         let volume = Volume::open_with_header(input, header.transpose()?, context)?;

@@ -47,6 +47,7 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
         (_, Some(VolumeError::Unreadable { source, .. })) if source.is_not_luks() => {
             NotAVolume::new_err(args)
         }
+        (_, Some(VolumeError::NotAVolume { .. })) => NotAVolume::new_err(args),
         (_, Some(VolumeError::Unreadable { source, .. })) if source.is_damage() => {
             DamagedError::new_err(args)
         }

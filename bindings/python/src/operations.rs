@@ -21,7 +21,7 @@ use pyo3::{
 };
 
 use crate::{
-    args::{EngineArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
+    args::{EngineArgs, PartArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
     cipher::KeyCache,
     context::operate,
     disk::Disk,
@@ -294,12 +294,13 @@ pub(crate) fn decrypt(
     let py = source.py();
     let unlock: UnlockArgs = args.extract()?;
     let context = args.extract::<EngineArgs>()?.context()?;
+    let part = args.extract::<PartArgs>()?.part()?;
     let args: DecryptArgs = args.extract()?;
     let (secrets, header) = (unlock.secrets(py)?, unlock.header(py)?);
     let unlock = unlock.options();
     let [source, target] = source_and_target(source, target)?;
     copy(py, context, progress, move |context| {
-        let input = source.input(Role::Data)?;
+        let input = source.input_of(part, Role::Data)?;
         let output = target.output(args.force, &input, args.sparse, context)?;
         let header = header.map(|header| header.input(Role::Metadata));
         let volume = Volume::open_with_header(input, header.transpose()?, context)?;

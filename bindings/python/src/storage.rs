@@ -9,7 +9,9 @@ use std::{
 };
 
 use luxor::{Context, ExportOptions, create_output};
-use luxor_files::{DataFile, FileIdentity, Input, Output, OutputOptions, Role, path_name};
+use luxor_files::{
+    DataFile, FileIdentity, Input, Output, OutputOptions, Role, VolumePart, VolumePlace, path_name,
+};
 use luxor_sector::Storage;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -115,28 +117,41 @@ impl FileArg {
 
     /// Opens it as an input.
     pub(crate) fn input(&self, role: Role) -> luxor::Result<Input> {
+        self.input_of(VolumePart::Whole, role)
+    }
+
+    /// Opens a part of it as an input.
+    pub(crate) fn input_of(&self, part: VolumePart, role: Role) -> luxor::Result<Input> {
         match self {
-            Self::Path(path) => Ok(Input::open(path.existing()?, role)?),
-            Self::Object(object) => object.input(),
+            Self::Path(path) => {
+                let path = path.existing()?;
+                Ok(Input::open(VolumePlace { path, part }, role)?)
+            }
+            Self::Object(object) if part == VolumePart::Whole => object.input(),
+            Self::Object(object) => Ok(Input::of_storage(object.part(part)?, &object.name)?),
         }
     }
 
-    /// Opens it as the storage of a disk.
-    pub(crate) fn data_file(&self, options: &ExportOptions) -> luxor::Result<DataFile> {
+    /// Opens a part of it as the storage of a disk.
+    pub(crate) fn data_file(
+        &self,
+        part: VolumePart,
+        options: &ExportOptions,
+    ) -> luxor::Result<DataFile> {
         match self {
-            Self::Path(path) => Ok(DataFile::open(path.existing()?, options.access())?),
+            Self::Path(path) => {
+                let path = path.existing()?;
+                Ok(DataFile::open(
+                    VolumePlace { path, part },
+                    options.access(),
+                )?)
+            }
             Self::Object(object) if object.appends && !options.read_only => {
                 let name = path_name(&object.name);
                 let message = format!("{name} appends all that is written to it");
                 Err(luxor::Error::failure(message).hint("Open it in the mode r+b."))
             }
-            Self::Object(object) => match object.storage() {
-                Some(storage) => Ok(DataFile::of_storage(storage, &object.name)),
-                None => {
-                    let name = path_name(&object.name);
-                    Err(luxor::Error::failure(format!("{name} cannot seek")))
-                }
-            },
+            Self::Object(object) => Ok(DataFile::of_storage(object.part(part)?, &object.name)),
         }
     }
 
@@ -228,6 +243,16 @@ impl Object {
     fn storage(&self) -> Option<Arc<dyn Storage>> {
         let storage = || Arc::clone(&self.shared) as Arc<dyn Storage>;
         self.is_seekable.then(storage)
+    }
+
+    /// A part of the object as storage.
+    fn part(&self, part: VolumePart) -> luxor::Result<Arc<dyn Storage>> {
+        let name = path_name(&self.name);
+        let Some(storage) = self.storage() else {
+            return Err(luxor::Error::failure(format!("{name} cannot seek")));
+        };
+        let found = part.of_storage(storage);
+        found.map_err(|error| luxor::Error::failure(format!("{name}: {error}")))
     }
 
     /// The object as an input: as storage, or as a stream if it cannot seek.

@@ -3,12 +3,12 @@
 
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{Input, Role};
+use luxor_files::{Input, Role, VolumePart};
 use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    args::{NewSecretArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
+    args::{NewSecretArgs, PartArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
     context::{context, operate},
     error::outcome,
     storage::FileArg,
@@ -17,7 +17,7 @@ use crate::{
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other
 /// programs are seen.
 #[pyclass(frozen, module = "luxor._luxor")]
-pub(crate) struct Volume(FileArg);
+pub(crate) struct Volume(FileArg, VolumePart);
 
 impl Volume {
     /// Opens the volume for `role` and calls `work` with it on another thread.
@@ -27,9 +27,9 @@ impl Volume {
         role: Role,
         work: impl FnOnce(luxor::Volume, &Context) -> luxor::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let file = self.0.clone();
+        let (file, part) = (self.0.clone(), self.1);
         let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
-            let volume = luxor::Volume::open(file.input(role)?, context)?;
+            let volume = luxor::Volume::open(file.input_of(part, role)?, context)?;
             work(volume, context)
         })?;
         outcome(py, result)
@@ -68,8 +68,9 @@ impl Volume {
 #[pymethods]
 impl Volume {
     #[new]
-    fn new(file: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let volume = Self(FileArg::of(file)?);
+    fn new(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let part = args.extract::<PartArgs>()?.part()?;
+        let volume = Self(FileArg::of(file)?, part);
         volume.read(file.py(), |_| ())?;
         Ok(volume)
     }
@@ -204,10 +205,10 @@ impl Volume {
     /// Copies the header into a new file. Returns its length in bytes.
     fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
-        let volume = self.0.clone();
+        let (volume, part) = (self.0.clone(), self.1);
         let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
             back_up_header(
-                &volume.input(Role::Metadata)?,
+                &volume.input_of(part, Role::Metadata)?,
                 file.path(),
                 force,
                 &[],

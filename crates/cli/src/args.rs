@@ -146,6 +146,21 @@ pub(crate) struct GlobalArgs {
     #[arg(help_heading = "General")]
     pub header: Option<PathBuf>,
 
+    /// The volume begins at this byte of its file or disk, a multiple of 512 (K, M, G, T: powers of 1024)
+    ///
+    /// For a volume inside a larger file or disk. It ends where the file ends, and the file keeps its
+    /// length. With --header this is where the data are.
+    #[arg(long, global = true, value_name = "SIZE", help_heading = "General")]
+    #[arg(conflicts_with = "volume_partition", value_parser = volume::size)]
+    pub volume_offset: Option<u64>,
+
+    /// The volume is in partition N of its file or disk (GPT or MBR; logical partitions begin with 5)
+    ///
+    /// Nothing outside the partition is changed. Name the partition of a disk whose partitions have
+    /// devices by its own device (/dev/sda2).
+    #[arg(long, global = true, value_name = "N", help_heading = "General")]
+    pub volume_partition: Option<u32>,
+
     /// What the volume's header must be.
     #[command(flatten)]
     pub policy: PolicyArgs,
@@ -269,6 +284,7 @@ enum General {
     Passphrase,
     VolumeKey,
     Header,
+    Part,
     Policy,
     Engine,
     Threads,
@@ -284,6 +300,7 @@ impl General {
             "passphrase_fd" => Self::Passphrase,
             "volume_key_file" => Self::VolumeKey,
             "header" => Self::Header,
+            "volume_offset" | "volume_partition" => Self::Part,
             "require_type" | "require_cipher" | "require_pbkdf" | "header_digest" => Self::Policy,
             "engine" => Self::Engine,
             "threads" => Self::Threads,
@@ -297,32 +314,36 @@ impl General {
     /// Returns the groups of options that the command takes.
     fn taken_by(command: &str) -> &'static [Self] {
         use General::{
-            Engine, Header, Key, Locks, Passphrase, Policy, Progress, Talk, Threads, VolumeKey,
+            Engine, Header, Key, Locks, Part, Passphrase, Policy, Progress, Talk, Threads,
+            VolumeKey,
         };
         match command {
             "encrypt" => &[
                 Key, Passphrase, VolumeKey, Header, Engine, Threads, Locks, Progress, Talk,
             ],
             "decrypt" => &[
-                Key, Passphrase, VolumeKey, Header, Policy, Engine, Threads, Locks, Progress, Talk,
+                Key, Passphrase, VolumeKey, Header, Part, Policy, Engine, Threads, Locks, Progress,
+                Talk,
             ],
             "format" => &[
                 Key, Passphrase, VolumeKey, Header, Engine, Locks, Progress, Talk,
             ],
             "reencrypt" => &[
-                Key, Passphrase, Header, Policy, Engine, Threads, Locks, Progress, Talk,
+                Key, Passphrase, Header, Part, Policy, Engine, Threads, Locks, Progress, Talk,
             ],
-            "dump" => &[Key, Passphrase, Header, Policy, Engine, Talk],
-            "check" => &[Key, Passphrase, VolumeKey, Header, Policy, Engine, Talk],
+            "dump" => &[Key, Passphrase, Header, Part, Policy, Engine, Talk],
+            "check" => &[
+                Key, Passphrase, VolumeKey, Header, Part, Policy, Engine, Talk,
+            ],
             "key" => &[
-                Key, Passphrase, VolumeKey, Header, Policy, Engine, Locks, Talk,
+                Key, Passphrase, VolumeKey, Header, Part, Policy, Engine, Locks, Talk,
             ],
             "header" | "convert" | "erase" | "resize" | "token" | "config" => {
-                &[Header, Policy, Locks, Talk]
+                &[Header, Part, Policy, Locks, Talk]
             }
-            "uuid" | "is-luks" => &[Header, Policy, Talk],
+            "uuid" | "is-luks" => &[Header, Part, Policy, Talk],
             "mount" | "serve" => &[
-                Key, Passphrase, VolumeKey, Header, Policy, Engine, Threads, Talk,
+                Key, Passphrase, VolumeKey, Header, Part, Policy, Engine, Threads, Talk,
             ],
             "raw" => &[Key, Engine, Threads, Locks, Progress, Talk],
             "engines" => &[Threads, Talk],
@@ -543,6 +564,10 @@ mod tests {
             ("luxor header backup --engine auto volume copy", "--engine"),
             ("luxor serve --disable-locks volume", "--disable-locks"),
             ("luxor completions --header header bash", "--header"),
+            (
+                "luxor encrypt --volume-partition 1 in out",
+                "--volume-partition",
+            ),
         ] {
             let error = parsed(line).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every command needs.
 
-use std::{any::Any, num::NonZeroUsize, sync::Arc};
+use std::{any::Any, num::NonZeroUsize, path::Path, sync::Arc};
 
 use luxor::{Events, Progress};
+use luxor_files::{VolumePart, VolumePlace};
 
 use crate::{args::GlobalArgs, console::Console, process, progress::ProgressStyleArgs};
 
@@ -36,6 +37,20 @@ impl Context {
             },
             options,
         }
+    }
+}
+
+impl Context {
+    /// Where the volume is that a command names: in the part of the file or device that the options
+    /// name.
+    #[must_use]
+    pub(crate) fn place<'a>(&self, volume: &'a Path) -> VolumePlace<'a> {
+        let part = match (self.options.volume_offset, self.options.volume_partition) {
+            (Some(offset), _) => VolumePart::From(offset),
+            (None, Some(number)) => VolumePart::Partition(number),
+            (None, None) => VolumePart::Whole,
+        };
+        VolumePlace { path: volume, part }
     }
 }
 

@@ -7,15 +7,18 @@ use std::{error::Error as _, io, path::Path};
 use luxor::VolumeError;
 use luxor_engine::SelectError;
 use luxor_files::{
-    DataFile, DataFileError, NotLocked, OutputError,
+    DataFile, DataFileError, InputError, NotLocked, OutputError, VolumePartError,
     locks::{Access, LockError},
     path_name,
 };
 use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, ReadError, VolumeReadError};
 
+use crate::advice;
+
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
-const BACKUP_HELPS: &str = "If you have a backup of the header, restore it: luxor header restore.";
+pub(crate) const BACKUP_HELPS: &str =
+    "If you have a backup of the header, restore it: luxor header restore.";
 
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -96,6 +99,12 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::DetachedHeader { .. } => {
                 Some("Name that file as the volume, and this one as --header.".to_owned())
             }
+            VolumeError::HeaderOnly { .. } => Some(
+                "If it is a backup, name the volume, and this file as --header; or restore it: luxor \
+                 header restore VOLUME FILE."
+                    .to_owned(),
+            ),
+            VolumeError::NotAVolume { name, contents } => advice::for_contents(name, contents),
             VolumeError::Unreadable {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
@@ -139,7 +148,11 @@ fn hint(error: &Error) -> Option<String> {
     if source.is::<SelectError>() {
         return Some("`luxor engines` lists the engines.".to_owned());
     }
+    if let Some(InputError::Part { source, .. }) = source.downcast_ref() {
+        return part_hint(source);
+    }
     match source.downcast_ref()? {
+        DataFileError::Part { source, .. } => part_hint(source),
         DataFileError::InUse { path, .. }
         | DataFileError::Locked {
             path,
@@ -159,6 +172,19 @@ fn hint(error: &Error) -> Option<String> {
         {
             Some("--read-only needs no permission to write.".to_owned())
         }
+        _ => None,
+    }
+}
+
+/// Returns what the user can do where a file or device has no such part.
+fn part_hint(error: &VolumePartError) -> Option<String> {
+    match error {
+        VolumePartError::HasDevice { device } => Some(format!("Name {device} instead.")),
+        VolumePartError::CutOff { .. } => Some(
+            "--volume-offset SIZE opens the part that is there, if you name the byte at which the \
+             partition begins."
+                .to_owned(),
+        ),
         _ => None,
     }
 }

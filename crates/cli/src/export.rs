@@ -50,7 +50,7 @@ fn open_luks(
         )));
     }
     let options = options(args);
-    let data = DataFile::open(&args.volume, options.access())?;
+    let data = DataFile::open(context.place(&args.volume), options.access())?;
     let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
     let mut volume = volume::open(data.input()?, context)?;
     let reencrypts = match args.reencrypt {
@@ -106,14 +106,13 @@ fn open_plain(args: &ExportArgs, context: &Context) -> Result<Export> {
         SecretSource::of_key(context, volume.key_len(), &inputs)?.existing(&args.volume, None)
     };
     let allow_weak_key = args.unlock.limits.allow_weak_key;
-    let (options, context) = (&options(args), &context.library);
     Export::open_plain(
-        &args.volume,
+        context.place(&args.volume),
         &volume,
         secret,
         allow_weak_key,
-        options,
-        context,
+        &options(args),
+        &context.library,
     )
 }
 

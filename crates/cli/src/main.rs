@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 #![warn(unreachable_pub)]
 
+mod advice;
 mod args;
 mod commands;
 mod confirm;

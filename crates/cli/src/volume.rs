@@ -5,7 +5,7 @@ use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
-use luxor_files::{Escaped, Input, Role, path_name};
+use luxor_files::{Escaped, Input, Role, VolumePlace, path_name};
 use luxor_luks::{UnlockOptions, Unlocked};
 
 use crate::{
@@ -17,18 +17,21 @@ use crate::{
     secrets::SecretSource,
 };
 
-/// Returns the file with the metadata: the detached header if the options name one, otherwise
+/// Returns where the metadata are: in the detached header if the options name one, otherwise in
 /// `volume`.
-pub(crate) fn metadata_path<'a>(volume: &'a Path, context: &'a Context) -> &'a Path {
-    context.options.header.as_deref().unwrap_or(volume)
+pub(crate) fn metadata_place<'a>(volume: &'a Path, context: &'a Context) -> VolumePlace<'a> {
+    match context.options.header.as_deref() {
+        Some(header) => header.into(),
+        None => context.place(volume),
+    }
 }
 
-/// Opens the volume or detached header at [`metadata_path`].
+/// Opens the volume or detached header at [`metadata_place`].
 ///
 /// # Errors
 /// Those of [`Volume::open_metadata`].
 pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
-    Volume::open_metadata(metadata_path(volume, context), role, &context.library)
+    Volume::open_metadata(metadata_place(volume, context), role, &context.library)
 }
 
 /// Opens the volume with its data in `input`. The metadata are there too, or in the detached header
@@ -202,7 +205,7 @@ fn token_commands(volume: &Volume, key_slot: Option<u32>) -> Option<String> {
 }
 
 /// Quotes a name for the shell if it has characters that mean something there.
-fn shell_word(name: &str) -> String {
+pub(crate) fn shell_word(name: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);
     if name.chars().all(is_plain) {
         name.to_owned()

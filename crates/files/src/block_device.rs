@@ -105,6 +105,15 @@ impl FileIdentity {
         Some(format!("/dev/{}", device.file_name()?.display()))
     }
 
+    /// Returns the device of a partition of this disk that has one of these bytes, such as
+    /// `/dev/sda2`. `None` if this is no disk, or has no partition there with a device.
+    pub(crate) fn partition_over(self, range: &Range<u64>) -> Option<String> {
+        let Self::Device { rdev } = self else {
+            return None;
+        };
+        partition_over(&sysfs(rdev), Path::new("/dev"), range)
+    }
+
     /// Returns whether both show a byte of the same file or device. What lies below a mapped device
     /// is not considered.
     fn shares_bytes(self, other: Self) -> bool {
@@ -160,6 +169,24 @@ impl FileIdentity {
         }
         found
     }
+}
+
+/// Returns the device of a partition that has a byte of `range`, from the folder of its disk in `/sys` and
+/// that of the devices.
+fn partition_over(disk: &Path, devices: &Path, range: &Range<u64>) -> Option<String> {
+    entries(disk).into_iter().find_map(|folder| {
+        let number = |name: &str| -> Option<u64> {
+            let text = fs::read_to_string(folder.join(name)).ok()?;
+            text.trim().parse().ok()
+        };
+        number("partition")?;
+        // `/sys` counts in sectors of 512 bytes, whatever the disk's sector size.
+        let begin = number("start")?.saturating_mul(512);
+        let end = begin.saturating_add(number("size")?.saturating_mul(512));
+        let device = devices.join(folder.file_name()?);
+        let is_over = begin < range.end && range.start < end && device.exists();
+        is_over.then(|| device.display().to_string())
+    })
 }
 
 /// Returns whether a loop device in `one`, which is not in `other`, has a backing file in `other`.
@@ -350,6 +377,41 @@ mod tests {
         assert_eq!(at(makedev(8, 2)), Some("/srv/my disk".into()));
         assert_eq!(at(makedev(8, 3)), None);
         assert_eq!(unescaped(br"a\134b\0"), PathBuf::from(r"a\b\0"));
+    }
+
+    #[test]
+    fn the_devices_of_partitions_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let [disk, devices] = ["sda", "dev"].map(|name| folder.path().join(name));
+        for (name, start, size) in [("sda1", 8, 8), ("sda2", 16, 100), ("sda9", 200, 1)] {
+            let part = disk.join(name);
+            fs::create_dir_all(&part).unwrap();
+            let digits = name.trim_start_matches("sda");
+            fs::write(part.join("partition"), format!("{digits}\n")).unwrap();
+            fs::write(part.join("start"), format!("{start}\n")).unwrap();
+            fs::write(part.join("size"), format!("{size}\n")).unwrap();
+        }
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::create_dir(&devices).unwrap();
+        for name in ["sda1", "sda2"] {
+            fs::write(devices.join(name), "").unwrap();
+        }
+        let over = |range: Range<u64>| {
+            let device = partition_over(&disk, &devices, &range)?;
+            Some(device.rsplit('/').next().unwrap().to_owned())
+        };
+        assert_eq!(over(0..8 * 512), None);
+        assert_eq!(over(0..8 * 512 + 1), Some("sda1".to_owned()));
+        assert_eq!(over(16 * 512..17 * 512), Some("sda2".to_owned()));
+        assert_eq!(
+            over(116 * 512..u64::MAX),
+            None,
+            "the node of sda9 is missing"
+        );
+        assert_eq!(
+            partition_over(Path::new("/nowhere"), &devices, &(0..9)),
+            None
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{
     fmt,
     fs::{self, File, OpenOptions},
     io::{self, Seek},
+    ops::Range,
     os::{
         fd::{AsRawFd, RawFd},
         unix::fs::{FileTypeExt, OpenOptionsExt},
@@ -13,7 +14,7 @@ use std::{
     sync::Arc,
 };
 
-use luxor_sector::{ReadAt, Storage, WriteAt};
+use luxor_sector::{DirectError, DirectFile, ReadAt, Storage, WriteAt};
 use nix::libc;
 
 use crate::{
@@ -22,6 +23,7 @@ use crate::{
     error_class::FileErrorClass,
     input::{Input, InputError, Role},
     locks::{Access, DataLock},
+    volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
 
 /// The storage with a volume's data, open for reading or for reading and writing.
@@ -32,6 +34,9 @@ use crate::{
 /// cannot be mounted.
 pub struct DataFile {
     path: PathBuf,
+    part: VolumePart,
+    /// The bytes of this part, if it is not all of the file.
+    range: Option<Range<u64>>,
     kind: Kind,
 }
 
@@ -51,11 +56,17 @@ impl fmt::Debug for DataFile {
 }
 
 impl DataFile {
-    /// Opens `path`, a regular file or a block device, and locks its data. `-` is refused.
+    /// Opens a regular file or a block device, or a part of it, and locks all of its data. `-` is
+    /// refused.
     ///
     /// # Errors
-    /// [`DataFileError`]: the path is not usable storage, it is in use, or the system failed.
-    pub fn open(path: &Path, access: Access) -> Result<Self, DataFileError> {
+    /// [`DataFileError`]: the path is not usable storage, has no such part or is in use, or the system
+    /// failed.
+    pub fn open<'a>(
+        place: impl Into<VolumePlace<'a>>,
+        access: Access,
+    ) -> Result<Self, DataFileError> {
+        let VolumePlace { path, part } = place.into();
         let path_of = || path.to_owned();
         let failed = |source| DataFileError::Open {
             path: path_of(),
@@ -81,6 +92,16 @@ impl DataFile {
         }
         let identity = FileIdentity::of(&metadata)
             .ok_or_else(|| DataFileError::NoStorage { path: path_of() })?;
+        let no_part = |source| DataFileError::Part {
+            path: path_of(),
+            source,
+        };
+        if part != VolumePart::Whole && access == Access::Write {
+            // Before the users of other partitions: the device of this one may have none.
+            let file = File::open(path).map_err(failed)?;
+            let range = part.range_of_file(&file, &file, true);
+            range.map_err(no_part)?;
+        }
         if access == Access::Write
             && let Some(user) = identity.user()
         {
@@ -110,8 +131,12 @@ impl DataFile {
             access,
         })?;
         let lock = Arc::new(lock);
+        let range = part.range_of_file(&file, &file, access == Access::Write);
+        let range = range.map_err(no_part)?;
         Ok(Self {
             path: path_of(),
+            part,
+            range,
             kind: Kind::File { file, lock },
         })
     }
@@ -122,6 +147,8 @@ impl DataFile {
     pub fn of_storage(storage: Arc<dyn Storage>, name: &Path) -> Self {
         Self {
             path: name.to_owned(),
+            part: VolumePart::Whole,
+            range: None,
             kind: Kind::Storage(storage),
         }
     }
@@ -142,13 +169,26 @@ impl DataFile {
     )]
     pub fn len(&self) -> Result<u64, DataFileError> {
         let len = match &self.kind {
+            _ if let Some(range) = &self.range => return Ok(range.end - range.start),
             Kind::File { file, .. } => Storage::len(file),
             Kind::Storage(storage) => storage.len(),
         };
         len.map_err(|error| self.unreadable(error))
     }
 
-    /// Whether it is a regular file, whose length can be set.
+    /// The part of the file or device.
+    #[must_use]
+    pub fn part(&self) -> VolumePart {
+        self.part
+    }
+
+    /// Whether its length can be set: it is a regular file, and not only a part of it.
+    #[must_use]
+    pub fn can_set_len(&self) -> bool {
+        self.range.is_none() && self.is_regular()
+    }
+
+    /// Whether it is a regular file, or a part of one.
     #[must_use]
     pub fn is_regular(&self) -> bool {
         match &self.kind {
@@ -160,10 +200,11 @@ impl DataFile {
     /// Makes a regular file longer, by a hole, or shorter. The length is durable on return.
     ///
     /// # Errors
-    /// The system's error. [`io::ErrorKind::Unsupported`] if it is not a regular file.
+    /// The system's error. [`io::ErrorKind::Unsupported`] if its length cannot be set
+    /// ([`DataFile::can_set_len`]).
     pub fn set_len(&self, len: u64) -> io::Result<()> {
         match &self.kind {
-            Kind::File { file, .. } if self.is_regular() => {
+            Kind::File { file, .. } if self.can_set_len() => {
                 file.set_len(len)?;
                 file.sync_all()
             }
@@ -186,7 +227,11 @@ impl DataFile {
             Ok(file)
         });
         let file = file.map_err(|error| self.unreadable(error))?;
-        let input = Input::of_file(file, &self.path, Role::Metadata)?;
+        let place = VolumePlace {
+            path: &self.path,
+            part: self.part,
+        };
+        let input = Input::of_place(file, place, self.range.clone(), Role::Metadata)?;
         Ok(input.keep(Arc::clone(lock)))
     }
 
@@ -196,45 +241,30 @@ impl DataFile {
     /// # Errors
     /// [`DataFileError::Read`]: the system has no handle left.
     pub fn storage(&self) -> Result<Arc<dyn Storage>, DataFileError> {
-        match &self.kind {
-            Kind::File { file, lock } => {
-                let file = file.try_clone().map_err(|error| self.unreadable(error))?;
-                Ok(Arc::new(Locked {
-                    storage: file,
-                    _lock: Arc::clone(lock),
-                }))
-            }
+        let storage = match &self.kind {
+            Kind::File { file, lock } => file
+                .try_clone()
+                .and_then(|file| limited(file, self.range.as_ref(), lock)),
             Kind::Storage(storage) => Ok(Arc::clone(storage)),
-        }
+        };
+        storage.map_err(|error| self.unreadable(error))
     }
 
-    /// Returns the storage, which can be read, and written if it was opened for writing.
-    #[must_use]
-    pub fn into_storage(self) -> Arc<dyn Storage> {
-        match self.kind {
-            Kind::File { file, lock } => Arc::new(Locked {
-                storage: file,
-                _lock: lock,
-            }),
-            Kind::Storage(storage) => storage,
-        }
-    }
-
-    /// Returns what `make` makes of the file or block device, or `None` for [`DataFile::of_storage`].
+    /// Returns the storage, which can be read, and written if it was opened for writing. With `direct`
+    /// it bypasses the system's page cache.
     ///
     /// # Errors
-    /// That of `make`.
-    pub fn into_storage_by<S: Storage + 'static, E>(
-        self,
-        make: impl FnOnce(File) -> Result<S, E>,
-    ) -> Result<Option<Arc<dyn Storage>>, E> {
+    /// [`DirectError`], which says why direct I/O is not possible.
+    pub fn into_storage(self, direct: bool) -> Result<Arc<dyn Storage>, DirectError> {
+        let system = |source| DirectError::System { source };
+        let range = self.range.as_ref();
         match self.kind {
-            Kind::File { file, lock } => {
-                let storage = make(file)?;
-                let _lock = lock;
-                Ok(Some(Arc::new(Locked { storage, _lock })))
+            Kind::File { file, lock } if direct => {
+                limited(DirectFile::new(file)?, range, &lock).map_err(system)
             }
-            Kind::Storage(_) => Ok(None),
+            Kind::File { file, lock } => limited(file, range, &lock).map_err(system),
+            Kind::Storage(_) if direct => Err(DirectError::Unsupported),
+            Kind::Storage(storage) => Ok(storage),
         }
     }
 
@@ -248,10 +278,42 @@ impl DataFile {
         }
     }
 
+    /// Opens the same file again, to read it with direct I/O.
+    ///
+    /// # Errors
+    /// [`DirectError`], which says why direct I/O is not possible.
+    pub fn direct_again(&self) -> Result<Arc<dyn Storage>, DirectError> {
+        let system = |source| DirectError::System { source };
+        match &self.kind {
+            Kind::File { lock, .. } => {
+                let file = DirectFile::new(File::open(&self.path).map_err(system)?)?;
+                limited(file, self.range.as_ref(), lock).map_err(system)
+            }
+            Kind::Storage(_) => Err(DirectError::Unsupported),
+        }
+    }
+
     fn unreadable(&self, source: io::Error) -> DataFileError {
         let path = self.path.clone();
         DataFileError::Read { path, source }
     }
+}
+
+/// Returns a file as storage, limited to this range of its bytes, whose data are locked as long as it
+/// exists.
+fn limited<S: Storage + 'static>(
+    storage: S,
+    range: Option<&Range<u64>>,
+    lock: &Arc<DataLock>,
+) -> io::Result<Arc<dyn Storage>> {
+    let _lock = Arc::clone(lock);
+    Ok(match range {
+        None => Arc::new(Locked { storage, _lock }),
+        Some(range) => {
+            let storage = window(storage, range)?;
+            Arc::new(Locked { storage, _lock })
+        }
+    })
 }
 
 /// A storage whose data are locked as long as it exists.
@@ -364,6 +426,14 @@ pub enum DataFileError {
         /// The system's error.
         source: io::Error,
     },
+    /// It has no such part.
+    #[error("{}: {source}", path_name(path))]
+    Part {
+        /// The path as the user gave it.
+        path: PathBuf,
+        /// The reason.
+        source: VolumePartError,
+    },
     /// It cannot be read as an input.
     #[error(transparent)]
     Input(#[from] InputError),
@@ -377,6 +447,7 @@ impl DataFileError {
             Self::Missing { .. } => FileErrorClass::Missing,
             Self::InUse { .. } | Self::Locked { .. } => FileErrorClass::Busy,
             Self::Open { source, .. } | Self::Read { source, .. } => source.into(),
+            Self::Part { source, .. } => source.class(),
             Self::Input(error) => error.class(),
             Self::StandardInput | Self::Folder { .. } | Self::NoStorage { .. } => {
                 FileErrorClass::Failure

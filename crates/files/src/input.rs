@@ -11,6 +11,7 @@ use std::{
     fmt,
     fs::{File, OpenOptions},
     io::{self, Read, Seek},
+    ops::Range,
     os::{
         fd::{AsRawFd, RawFd},
         unix::fs::{FileExt, FileTypeExt, OpenOptionsExt},
@@ -34,6 +35,7 @@ use crate::{
     error_class::FileErrorClass,
     locks::{Access, DataLock},
     standard_streams,
+    volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
 
 /// The purpose for which an input is opened.
@@ -59,6 +61,8 @@ pub enum Role {
 pub struct Input {
     path: PathBuf,
     kind: Kind,
+    /// The part of the file.
+    part: VolumePart,
     lock: Option<Arc<DataLock>>,
 }
 
@@ -90,14 +94,15 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Opens `path`, or standard input for `-`.
+    /// Opens a file or device, or a part of it. The path `-` is standard input.
     ///
     /// With [`Role::Data`] it is locked against programs that write to it, until it is dropped.
     ///
     /// # Errors
-    /// [`InputError`]: `path` does not exist, cannot be opened, is locked or is not suitable for
-    /// `role`.
-    pub fn open(path: &Path, role: Role) -> Result<Self, InputError> {
+    /// [`InputError`]: the path does not exist, cannot be opened, is locked, has no such part or is
+    /// not suitable for `role`.
+    pub fn open<'a>(place: impl Into<VolumePlace<'a>>, role: Role) -> Result<Self, InputError> {
+        let VolumePlace { path, part } = place.into();
         let path_of = || path.to_owned();
         let failed = |source| InputError::Open {
             path: path_of(),
@@ -122,7 +127,7 @@ impl Input {
                     _ => failed(source),
                 })?
         };
-        Self::of_file(file, path, role)
+        Self::of_place(file, VolumePlace { path, part }, None, role)
     }
 
     /// Makes an input of `file`, which begins at the file's present position. `path` is its name
@@ -131,6 +136,17 @@ impl Input {
     /// # Errors
     /// [`InputError`], as for [`Input::open`].
     pub fn of_file(file: File, path: &Path, role: Role) -> Result<Self, InputError> {
+        Self::of_place(file, path.into(), None, role)
+    }
+
+    /// As [`Input::of_file`], with a part of `file`. Its bytes are looked for unless the caller knows
+    /// them.
+    pub(crate) fn of_place(
+        file: File,
+        VolumePlace { path, part }: VolumePlace<'_>,
+        known: Option<Range<u64>>,
+        role: Role,
+    ) -> Result<Self, InputError> {
         let path_of = || path.to_owned();
         let failed = |source| InputError::Open {
             path: path_of(),
@@ -152,6 +168,25 @@ impl Input {
         if role == Role::Change && !seekable {
             return Err(InputError::Unchangeable { path: path_of() });
         }
+        let no_part = |source| InputError::Part {
+            path: path_of(),
+            source,
+        };
+        base = base.min(end);
+        let mut range = base..end;
+        if let Some(known) = known {
+            range = known;
+        } else if part != VolumePart::Whole {
+            if !seekable {
+                return Err(no_part(VolumePartError::Stream));
+            }
+            // Its bytes are counted from the position on.
+            let rest = window(file.try_clone().map_err(failed)?, &range).map_err(failed)?;
+            let found = part.range_of_file(&file, &rest, role == Role::Change);
+            if let Some(found) = found.map_err(no_part)? {
+                range = base + found.start..base + found.end;
+            }
+        }
         let lock = if seekable && role == Role::Data {
             let lock = DataLock::acquire(&file, Access::Read).map_err(failed)?;
             let lock = lock.ok_or_else(|| InputError::Locked { path: path_of() })?;
@@ -160,10 +195,10 @@ impl Input {
             None
         };
         let kind = if seekable {
-            base = base.min(end);
             let place = AnnouncedLength {
-                base,
-                len: end - base,
+                base: range.start,
+                len: range.end - range.start,
+                file_len: end,
                 position: 0,
                 regular,
             };
@@ -178,6 +213,7 @@ impl Input {
         Ok(Self {
             path: path_of(),
             kind,
+            part,
             lock,
         })
     }
@@ -200,6 +236,7 @@ impl Input {
                 len,
                 position: 0,
             },
+            part: VolumePart::Whole,
             lock: None,
         })
     }
@@ -214,6 +251,7 @@ impl Input {
                 stream: Box::new(stream),
                 position: 0,
             },
+            part: VolumePart::Whole,
             lock: None,
         }
     }
@@ -242,7 +280,7 @@ impl Input {
     /// Its name for messages.
     #[must_use]
     pub fn name(&self) -> String {
-        shown(&self.path)
+        format!("{}{}", shown(&self.path), self.part)
     }
 
     /// The open file, for [`MetadataLock`](crate::locks::MetadataLock). `None` for streams and for
@@ -285,6 +323,17 @@ impl Input {
             Kind::File { file, .. } => Some(file),
             Kind::Storage { storage, .. } => Some(&**storage),
             Kind::Stream { .. } => None,
+        }
+    }
+
+    /// The bytes of the file that the input is limited to. `None` for a whole file, and for all that
+    /// is no file.
+    pub(crate) fn range(&self) -> Option<Range<u64>> {
+        match &self.kind {
+            Kind::File { place, .. } if self.part != VolumePart::Whole => {
+                Some(place.base..place.base + place.len)
+            }
+            _ => None,
         }
     }
 
@@ -449,6 +498,14 @@ pub enum InputError {
         /// The path as the user gave it.
         path: PathBuf,
     },
+    /// It has no such part.
+    #[error("{}: {source}", shown(path))]
+    Part {
+        /// The path as the user gave it.
+        path: PathBuf,
+        /// The reason.
+        source: VolumePartError,
+    },
     /// The system refused to open it.
     #[error("cannot open {}: {}", shown(path), io_words(source))]
     Open {
@@ -466,6 +523,7 @@ impl InputError {
         match self {
             Self::Missing { .. } => FileErrorClass::Missing,
             Self::Locked { .. } => FileErrorClass::Busy,
+            Self::Part { source, .. } => source.class(),
             Self::Folder { .. } | Self::Unchangeable { .. } | Self::Open { .. } => {
                 FileErrorClass::Failure
             }

@@ -53,6 +53,7 @@ pub mod standard_streams;
 pub mod temporary;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod volume_part;
 
 pub use block_device::FileIdentity;
 pub use contents::{begins_with_luks1, recognised};
@@ -65,3 +66,4 @@ pub use of_process::OfProcess;
 pub use output::{Needed, Output, OutputError, OutputOptions, check_not_needed};
 pub use piped_header::PipedHeader;
 pub use same_file::is_same_file;
+pub use volume_part::{VolumePart, VolumePartError, VolumePlace};

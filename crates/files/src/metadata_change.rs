@@ -2,6 +2,7 @@
 //! Changes a volume's metadata in place.
 
 use std::{
+    fs::File,
     fs::OpenOptions,
     io,
     os::{
@@ -12,7 +13,7 @@ use std::{
     sync::atomic::AtomicBool,
 };
 
-use luxor_sector::Storage;
+use luxor_sector::{Storage, Window};
 use nix::libc;
 
 use crate::{
@@ -21,6 +22,7 @@ use crate::{
     error_class::FileErrorClass,
     input::Input,
     locks::{Access, DataLock, Lock, LockError, MetadataLock},
+    volume_part::window,
 };
 
 /// A volume or a detached header, locked for a change: no other program that takes the locks reads
@@ -30,6 +32,8 @@ use crate::{
 #[derive(Debug)]
 pub struct MetadataChange<'a> {
     input: &'a Input,
+    /// The part of the file that holds the volume, if it is not all of it.
+    part: Option<Window<File>>,
     /// `None` for a storage that is no file.
     _lock: Option<MetadataLock>,
 }
@@ -56,9 +60,16 @@ impl<'a> MetadataChange<'a> {
             "the input was not opened with Role::Change"
         );
         let Some(file) = input.file() else {
-            return Ok(Self { input, _lock: None });
+            return Ok(Self {
+                input,
+                part: None,
+                _lock: None,
+            });
         };
         let not_locked = |source| NotLocked::new(input.path(), source);
+        let part = |range| window(file.try_clone()?, &range);
+        let part = input.range().map(part).transpose();
+        let part = part.map_err(|error| not_locked(LockError::Io(error)))?;
         let lock = Some(MetadataLock::to_change(file, is_needed, cancel).map_err(not_locked)?);
         let metadata = file.metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
@@ -70,7 +81,11 @@ impl<'a> MetadataChange<'a> {
                 LockError::BesideLoop { device }
             }));
         }
-        Ok(Self { input, _lock: lock })
+        Ok(Self {
+            input,
+            part,
+            _lock: lock,
+        })
     }
 
     /// The path as the user gave it.
@@ -85,7 +100,10 @@ impl<'a> MetadataChange<'a> {
     /// Never: [`MetadataChange::begin`] refuses streams.
     #[must_use]
     pub fn storage(&self) -> &dyn Storage {
-        self.input.writable().expect("the input is not a stream")
+        match &self.part {
+            Some(part) => part,
+            None => self.input.writable().expect("the input is not a stream"),
+        }
     }
 
     /// Prevents other programs from mounting a block device and from using the data of a device or

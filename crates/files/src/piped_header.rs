@@ -58,6 +58,13 @@ impl PipedHeader {
         Ok(io::Cursor::new(bytes).chain(stream))
     }
 
+    /// Returns the bytes that were read, at most `max` of them.
+    #[must_use]
+    pub fn beginning(&self, max: usize) -> Vec<u8> {
+        let bytes = &self.lock().bytes;
+        bytes[..bytes.len().min(max)].to_vec()
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,20 +4,18 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    fs::File,
     os::fd::RawFd,
-    path::Path,
     sync::Arc,
 };
 
 use luxor_engine::{LoadedKey, Mode, SecretBytes};
 use luxor_files::{
-    DataFile, OfProcess,
+    DataFile, OfProcess, VolumePlace,
     locks::{Access, ReencryptionLock},
     path_name,
 };
 use luxor_luks::UnlockOptions;
-use luxor_sector::{DirectFile, Disk, DiskOptions, Layout, Part, Storage};
+use luxor_sector::{Disk, DiskOptions, Layout, Part};
 use luxor_volume::{Extent, Plaintext, VolumeKey};
 
 use crate::{Context, Engine, Error, PlainVolume, Result, Secrets, Volume, VolumeError};
@@ -194,7 +192,7 @@ impl Export {
         })
     }
 
-    /// Opens the file or device at `path`, which has no header, and makes a disk of it. Calls
+    /// Opens the file or device at a path, or a part of it, which has no header, and makes a disk of it. Calls
     /// `secret` for the key, of [`PlainVolume::key_len`] bytes, after all other checks. Whether it
     /// is the right key cannot be checked. `allow_weak_key` permits an XTS key with equal halves.
     ///
@@ -202,19 +200,21 @@ impl Export {
     /// Those of [`PlainVolume::check`]. Also fails when the policy of `context` requires anything of
     /// a header, when the file is too short for the volume or in use, when the key cannot be used,
     /// and when the engine or the system reports an error.
-    pub fn open_plain(
-        path: &Path,
+    pub fn open_plain<'a>(
+        place: impl Into<VolumePlace<'a>>,
         volume: &PlainVolume,
         secret: impl FnOnce() -> Result<SecretBytes>,
         allow_weak_key: bool,
         options: &ExportOptions,
         context: &Context,
     ) -> Result<Self> {
-        context.policy.check_no_header(&path_name(path))?;
+        let place = place.into();
+        let name = path_name(place.path);
+        context.policy.check_no_header(&name)?;
         volume.check()?;
         let engine = Engine::select(context, volume.encryption.mode())?;
-        let data = DataFile::open(path, options.access())?;
-        let extent = volume.extent(data.len()?, &path_name(path))?;
+        let data = DataFile::open(place, options.access())?;
+        let extent = volume.extent(data.len()?, &name)?;
         let plaintext = volume.plaintext(extent, secret()?, allow_weak_key)?;
         Self::of_plaintext(data, &plaintext, &engine, options)
     }
@@ -251,8 +251,7 @@ impl Export {
             crypt: None,
         };
         // The file that is open must not be switched to direct I/O: its metadata are still read.
-        let file = File::open(data.path()).map_err(|error| failed(&error))?;
-        let file = DirectFile::new(file).map_err(|error| failed(&error))?;
+        let file = data.direct_again().map_err(|error| failed(&error))?;
         let parts = extents.into_iter().map(part).collect();
         Layout::new(parts, file.alignment()).map_err(|error| failed(&error))?;
         Ok(())
@@ -266,13 +265,8 @@ impl Export {
     ) -> Result<Self> {
         let (name, descriptors) = (path_name(data.path()), data.descriptors());
         let failed = |error: &dyn fmt::Display| no_disk(&name, error, options);
-        let storage: Arc<dyn Storage> = if options.direct {
-            let direct = data.into_storage_by(DirectFile::new);
-            let direct = direct.map_err(|error| failed(&error))?;
-            direct.ok_or_else(|| failed(&"only a file supports direct I/O"))?
-        } else {
-            data.into_storage()
-        };
+        let storage = data.into_storage(options.direct);
+        let storage = storage.map_err(|error| failed(&error))?;
         let options = DiskOptions {
             read_only: options.read_only,
             allow_discards: options.allow_discards,

@@ -7,19 +7,19 @@ use std::{
 };
 
 use luxor_files::{
-    Escaped, Input, Needed, OutputOptions, Role, check_not_needed, lock_to_read, path_name,
-    recognised,
+    Escaped, Input, Needed, OutputOptions, Role, VolumePlace, check_not_needed, lock_to_read,
+    path_name, recognised,
 };
 use luxor_luks::{
-    BackupError, HashAlgorithm, HeaderBackup, HeaderDigest, HeaderRepair, Misfit, Overwrite,
-    Repaired, RestoreError, VolumeHeader,
+    BackupError, HashAlgorithm, HeaderBackup, HeaderDigest, HeaderRepair, HeaderRepairError,
+    Misfit, Overwrite, Repaired, RestoreError, VolumeHeader,
 };
 use luxor_sector::Storage;
 
 use crate::{
     Context, Error, Result, VolumeError, create_output,
     output::no_storage,
-    volume::{begin_change, exclusive},
+    volume::{begin_change, exclusive, unreadable},
 };
 
 /// Copies the metadata and all keyslots of `volume`, or of a detached header, into a new file with
@@ -79,12 +79,21 @@ pub(crate) fn back_up(
 /// # Errors
 /// Fails when the original metadata cannot be determined, when something else is in their place
 /// that `overwrite` does not permit to be destroyed, and when they cannot be locked or written.
-pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> Result<Repaired> {
-    let name = path_name(target);
+pub fn repair_header<'a>(
+    target: impl Into<VolumePlace<'a>>,
+    overwrite: Overwrite,
+    context: &Context,
+) -> Result<Repaired> {
+    let target = target.into();
+    let name = path_name(target.path);
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context)?;
-    let plan = HeaderRepair::plan(change.storage(), overwrite)
-        .map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
+    let plan = HeaderRepair::plan(change.storage(), overwrite).map_err(|error| match error {
+        HeaderRepairError::Unreadable(source) if source.is_not_luks() => {
+            unreadable(source, change.storage(), &input.name())
+        }
+        error => Error::failure(format!("{name}: {error}")).caused_by(error),
+    })?;
     context.policy.check(&plan.header(), &name)?;
     plan.write(change.storage())
         .map_err(|error| Error::failure(format!("{name}: {error}")))
@@ -94,7 +103,7 @@ pub fn repair_header(target: &Path, overwrite: Overwrite, context: &Context) -> 
 /// [`HeaderRestore::warning`] to the user, then call [`HeaderRestore::write`].
 pub struct HeaderRestore<'a> {
     backup: HeaderBackup,
-    target: &'a Path,
+    target: VolumePlace<'a>,
     replaced: Replaced,
     force: bool,
 }
@@ -107,15 +116,21 @@ impl<'a> HeaderRestore<'a> {
     /// Fails when `file` contains no backup or the policy of `context` refuses it, and when
     /// `target` is too short. Without `force` also fails with [`VolumeError::BackupDoesNotFit`]
     /// when data could be lost.
-    pub fn plan(file: &Input, target: &'a Path, force: bool, context: &Context) -> Result<Self> {
-        check_not_needed(target, &[("the backup", Some(file.path()))])?;
+    pub fn plan(
+        file: &Input,
+        target: impl Into<VolumePlace<'a>>,
+        force: bool,
+        context: &Context,
+    ) -> Result<Self> {
+        let target = target.into();
+        check_not_needed(target.path, &[("the backup", Some(file.path()))])?;
         let backup = read(file, HeaderBackup::read, context)?;
         context.policy.check(backup.header(), &file.name())?;
         let present = Input::open(target, Role::Metadata)?;
         let replaced = {
             let _lock = lock_to_read(&present, &context.cancel)?;
             let storage = present.as_storage().ok_or_else(|| no_storage(&present))?;
-            Replaced::look(&backup, target, storage)?
+            Replaced::look(&backup, target.path, storage)?
         };
         let plan = Self {
             backup,
@@ -130,7 +145,7 @@ impl<'a> HeaderRestore<'a> {
     /// Returns what will be lost, in one or more lines, for the question to the user.
     #[must_use]
     pub fn warning(&self) -> String {
-        self.replaced.warning(self.target)
+        self.replaced.warning(self.target.path)
     }
 
     /// Whether data could be lost: [`HeaderRestore::plan`] then requires `force`.
@@ -145,7 +160,7 @@ impl<'a> HeaderRestore<'a> {
     /// Fails when the target is in use, cannot be locked or cannot be written, and when it has
     /// changed since [`HeaderRestore::plan`].
     pub fn write(self, context: &Context) -> Result<()> {
-        let name = path_name(self.target);
+        let name = path_name(self.target.path);
         let input = Input::open(self.target, Role::Change)?;
         let change = begin_change(&input, context)?;
         // A program that has the data open would continue with the header that is replaced here.
@@ -153,8 +168,8 @@ impl<'a> HeaderRestore<'a> {
         let is_replaced = misfits.any(|misfit| misfit.is_serious() || is_no_header(misfit));
         let _exclusive = is_replaced.then(|| exclusive(&change)).transpose()?;
         // While the user was asked, another program may have added a key.
-        let replaced = Replaced::look(&self.backup, self.target, change.storage())?;
-        if !replaced.is_same(&self.replaced, self.target) {
+        let replaced = Replaced::look(&self.backup, self.target.path, change.storage())?;
+        if !replaced.is_same(&self.replaced, self.target.path) {
             let message = format!("{name} has changed since it was checked; nothing was written");
             return Err(Error::failure(message).hint("Run the command again."));
         }
@@ -170,7 +185,7 @@ impl<'a> HeaderRestore<'a> {
     /// Only an empty file may grow, because it becomes a detached header. Any other target must be
     /// long enough, even with `force`.
     fn check(&self) -> Result<()> {
-        let (name, len) = (path_name(self.target), self.replaced.len);
+        let (name, len) = (path_name(self.target.path), self.replaced.len);
         let needed = self.backup.header().metadata_len();
         if !self.replaced.is_empty() && len < needed {
             let message =
@@ -199,7 +214,7 @@ fn read(
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     let name = input.name();
     read(storage).map_err(|error| match error {
-        BackupError::Header(source) => VolumeError::Unreadable { name, source }.into(),
+        BackupError::Header(source) => unreadable(source, storage, &name),
         error => Error::failure(format!("{name}: {error}")),
     })
 }

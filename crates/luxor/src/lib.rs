@@ -22,6 +22,7 @@
 //! | check whether a volume is intact | [`Volume::check`] |
 //! | convert between LUKS1 and LUKS2 | [`Volume::convert`] |
 //! | change anything else in its metadata | [`Volume::change`] |
+//! | name what a file is that is not a volume | [`Contents`] |
 //! | refuse volumes that do not meet your requirements | [`VolumePolicy`] |
 //! | encrypt data units in memory with XTS | [`Xts`] |
 //! | encrypt a file or a stream with a bare mode | [`crypt_raw`] |
@@ -76,6 +77,7 @@
 
 mod check;
 mod cipher;
+mod contents;
 mod context;
 mod create;
 mod decrypt;
@@ -101,6 +103,7 @@ mod xts;
 
 pub use check::Findings;
 pub use cipher::VolumeCipher;
+pub use contents::{Contents, ContentsClass, PartitionContents};
 pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, NewHeader, encrypt, encrypt_to, format, new_header};
 pub use decrypt::{Decrypted, Missing, decrypt, decrypt_plaintext};

@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, io, ops::Range, path::Path};
 
 use luxor_engine::Mode;
 use luxor_files::{
-    DataFile, Role, is_same_file,
+    DataFile, Role, VolumePlace, is_same_file,
     locks::{Access, ReencryptionLock},
     path_name,
 };
@@ -153,20 +153,21 @@ pub enum ReencryptPart {
 /// when there is no room for the new keyslots or the sector size does not fit: nothing has changed
 /// then. Fails with [`ErrorClass::Cancelled`](crate::ErrorClass) between two zones, and when something
 /// cannot be read or written.
-pub fn reencrypt(
-    volume: &Path,
+pub fn reencrypt<'a>(
+    volume: impl Into<VolumePlace<'a>>,
     header: Option<&Path>,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<ReencryptMode> {
-    let header = header.filter(|header| !is_same_file(volume, header));
+    let volume = volume.into();
+    let header = header.filter(|header| !is_same_file(volume.path, header));
     let data = DataFile::open(volume, Access::Write)?;
     let mut unlocked = None;
     if options.mode == Some(ReencryptMode::Decrypt) {
         let header = header.ok_or_else(|| {
             let text = "to decrypt it in place, its header must be in another file";
-            let text = format!("{}: {text}", path_name(volume));
+            let text = format!("{}: {text}", path_name(volume.path));
             Error::failure(text).hint("--header names a new file for a copy of the header.")
         })?;
         let engine = Engine::select(context, Mode::Xts)?;
@@ -174,7 +175,11 @@ pub fn reencrypt(
     }
     let is_exported = unlocked.is_some();
     let open = || {
-        let opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
+        let opened = Volume::open_metadata(
+            header.map_or(volume, VolumePlace::from),
+            Role::Change,
+            context,
+        )?;
         Ok(match header {
             Some(_) => opened.with_data(data.input()?),
             None => opened,
@@ -372,7 +377,7 @@ fn begin_or_find(
 
 /// Cuts off a regular file at this byte, if it is longer.
 fn cut_off(data: &DataFile, len: Option<u64>) -> Result<()> {
-    let Some(len) = len.filter(|_| data.is_regular()) else {
+    let Some(len) = len.filter(|_| data.can_set_len()) else {
         return Ok(());
     };
     if data.len()? > len {

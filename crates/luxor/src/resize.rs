@@ -11,7 +11,9 @@
 
 use std::path::Path;
 
-use luxor_files::{DataFile, Role, is_same_file, locks::Access, path_name};
+use luxor_files::{
+    DataFile, Role, VolumePart, VolumePlace, is_same_file, locks::Access, path_name,
+};
 use luxor_luks::{LuksVersion, SegmentSize};
 
 use crate::{Context, Error, Result, Volume, key_scope::warn_of_key_scope};
@@ -26,7 +28,7 @@ pub struct Resized {
 }
 
 /// Changes the length of the plaintext to `size` bytes; without a size the volume fills its file or
-/// device. A file becomes as long as the volume needs. New sectors are not written: they decrypt to
+/// device. A file becomes as long as the volume needs, but not if the volume is in a part of it. New sectors are not written: they decrypt to
 /// noise, as in a new volume. With a `header` the metadata are there, and `volume` has only the data.
 ///
 /// # Errors
@@ -34,18 +36,20 @@ pub struct Resized {
 /// the sector size does not permit the size, when the length of the data is in a trailer, when the
 /// data are in use or cut off, during a re-encryption, and when something cannot be read, locked or
 /// written.
-pub fn resize(
-    volume: &Path,
+pub fn resize<'a>(
+    volume: impl Into<VolumePlace<'a>>,
     header: Option<&Path>,
     size: Option<u64>,
     shrink: bool,
     context: &Context,
 ) -> Result<Resized> {
-    let name = path_name(volume);
+    let volume = volume.into();
+    let name = path_name(volume.path);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let data = DataFile::open(volume, Access::Write)?;
-    let header = header.filter(|header| !is_same_file(volume, header));
-    let mut opened = Volume::open_metadata(header.unwrap_or(volume), Role::Change, context)?;
+    let header = header.filter(|header| !is_same_file(volume.path, header));
+    let metadata = header.map_or(volume, VolumePlace::from);
+    let mut opened = Volume::open_metadata(metadata, Role::Change, context)?;
     if header.is_some() {
         opened = opened.with_data(data.input()?);
     }
@@ -95,10 +99,14 @@ pub fn resize(
         return Err(refused(format!("{after} bytes are too many for a volume")));
     };
 
-    let is_file = data.is_regular();
+    let is_file = data.can_set_len();
     if !is_file && end > storage_len {
+        let what = match volume.part {
+            VolumePart::Whole => "a device",
+            _ => "a part",
+        };
         return Err(refused(format!(
-            "it would end at byte {end} of a device of {storage_len} bytes"
+            "it would end at byte {end} of {what} of {storage_len} bytes"
         )));
     }
     let is_luks1 = opened.header.version() == LuksVersion::Luks1;

@@ -11,8 +11,8 @@ use std::{
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_files::{
-    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, begins_with_luks1, is_same_file,
-    lock_to_read,
+    Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, VolumePlace, begins_with_luks1,
+    is_same_file, lock_to_read,
     locks::{Access, DataLock, Lock, LockError, ReencryptionLock},
     path_name,
 };
@@ -20,11 +20,11 @@ use luxor_luks::{
     ChangeError, Luks2Header, LuksVersion, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
     VolumeReadError, check_file_length,
 };
-use luxor_sector::Storage;
+use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::{Extent, Plaintext, VolumeKey};
 
 use crate::{
-    Context, Error, ErrorClass, Result, Secrets, VolumeError,
+    Contents, Context, Error, ErrorClass, Result, Secrets, VolumeError,
     secrets::{NotUnlocked, try_secrets},
 };
 
@@ -101,13 +101,17 @@ impl Volume {
         }
     }
 
-    /// Opens the file at `path` and reads its metadata, as [`Volume::open`] does.
+    /// Opens the file at a path, or a part of it, and reads its metadata, as [`Volume::open`] does.
     ///
     /// # Errors
     /// Those of [`Volume::open`]. Also fails when the file cannot be opened, and with
     /// [`Role::Change`] when it cannot be locked.
-    pub fn open_metadata(path: &Path, role: Role, context: &Context) -> Result<Self> {
-        let input = Input::open(path, role)?;
+    pub fn open_metadata<'a>(
+        place: impl Into<VolumePlace<'a>>,
+        role: Role,
+        context: &Context,
+    ) -> Result<Self> {
+        let input = Input::open(place, role)?;
         // Take the locks once for a test, so that a missing lock is reported before a secret is
         // asked for.
         if role == Role::Change {
@@ -121,11 +125,19 @@ impl Volume {
     /// # Errors
     /// Those of [`Volume::open`].
     pub fn read(input: Input, context: &Context) -> Result<Self> {
-        let path = input.path().to_owned();
+        let (path, name) = (input.path().to_owned(), input.name());
         let lock = lock_to_read(&input, &context.cancel)?;
         let metadata = Metadata::of(input);
-        let header = read_header(metadata.storage(), &path)?;
+        let header = VolumeHeader::read(metadata.storage());
         drop(lock);
+        let header = header.map_err(|error| match &metadata {
+            Metadata::Seekable(input) => unreadable(error, input, &name),
+            // What follows stays in the pipe.
+            Metadata::Stream(prefix) => {
+                let beginning = MemoryStorage::new(prefix.beginning(1 << 20));
+                unreadable(error, &beginning, &name)
+            }
+        })?;
         context.policy.check(&header, &shown(&path))?;
         Ok(Self {
             header,
@@ -171,7 +183,7 @@ impl Volume {
                     context.events.note(&format!("{}: {error}", shown(&path)));
                     Ok(Some(version))
                 }
-                _ => Err(unreadable(error, &path)),
+                _ => Err(unreadable(error, metadata.storage(), &shown(&path))),
             },
         }
     }
@@ -559,6 +571,9 @@ impl Volume {
         };
         match extents {
             Ok(extents) if extents.is_empty() => {
+                if self.is_header_only(storage_len) {
+                    return Err(VolumeError::HeaderOnly { name }.into());
+                }
                 let message = format!("{name} ends before the data: it was cut off");
                 Err(Error::failure(message))
             }
@@ -569,11 +584,20 @@ impl Volume {
                 let left = whole.map(|extents| Extent::within(extents, storage_len));
                 match left {
                     Ok(extents) if !extents.is_empty() => Err(cut_off(message)),
+                    _ if self.is_header_only(storage_len) => {
+                        Err(VolumeError::HeaderOnly { name }.into())
+                    }
                     _ => Err(Error::failure(message)),
                 }
             }
             Err(error) => Err(Error::failure(format!("{name}: {error}"))),
         }
+    }
+
+    /// Whether the metadata are there, and a file of this length has no byte of the data.
+    fn is_header_only(&self, storage_len: u64) -> bool {
+        let without_data = self.header.metadata_len()..=self.header.data_offset();
+        self.data.is_none() && without_data.contains(&storage_len)
     }
 
     /// The name of the file with the data, for messages.
@@ -638,11 +662,17 @@ pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<DataLock>>
 }
 
 fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
-    VolumeHeader::read(storage).map_err(|error| unreadable(error, path))
+    VolumeHeader::read(storage).map_err(|error| unreadable(error, storage, &shown(path)))
 }
 
-fn unreadable(error: VolumeReadError, path: &Path) -> Error {
-    let name = shown(path);
+/// The error for a storage whose metadata cannot be read. If it has none, the error says what it is.
+pub(crate) fn unreadable(error: VolumeReadError, storage: &dyn Storage, name: &str) -> Error {
+    let name = name.to_owned();
+    if error.is_not_luks()
+        && let Ok(contents) = Contents::of(storage)
+    {
+        return VolumeError::NotAVolume { name, contents }.into();
+    }
     VolumeError::Unreadable {
         name,
         source: error,

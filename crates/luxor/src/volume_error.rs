@@ -3,6 +3,8 @@
 
 use luxor_luks::{NotInLuks1, VolumeReadError};
 
+use crate::Contents;
+
 /// Why a volume, or a planned change to it, is refused. It is the
 /// [source](std::error::Error::source) of the [`Error`](crate::Error) that a call returns.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +25,12 @@ pub enum VolumeError {
     #[error("{name} is a detached header: the data are in another file")]
     DetachedHeader {
         /// The name of the header, for messages.
+        name: String,
+    },
+    /// The file ends where the data of the volume begin.
+    #[error("{name} has a header and no data: it is a backup of a header, or was cut off")]
+    HeaderOnly {
+        /// The name of the file, for messages.
         name: String,
     },
     /// The volume's format cannot represent the length of its data.
@@ -88,6 +96,14 @@ pub enum VolumeError {
     UnknownSize {
         /// The name of the file, for messages.
         name: String,
+    },
+    /// The file does not begin with the metadata of a volume.
+    #[error("{name}: this is not a LUKS volume: {contents}")]
+    NotAVolume {
+        /// The name of the file, for messages.
+        name: String,
+        /// What it is.
+        contents: Contents,
     },
     /// The file has no valid metadata.
     #[error("{name}: {source}")]

@@ -399,6 +399,8 @@ def open(
     header: Path | FileLike | None = None,
     key_slot: int | None = None,
     key_cache: _luxor.KeyCache | None = None,
+    volume_offset: int | None = None,
+    volume_partition: int | None = None,
     engine: str | None = None,
     threads: int | None = None,
     **new: Any,
@@ -418,6 +420,10 @@ def open(
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
     opens without a keyslot. `key_slot` tries only that keyslot. `key_cache` remembers derived keys.
     `engine` and `threads` are as in `XTS`.
+
+    `volume_offset` is the byte at which the volume begins in a larger file or disk, a multiple of 512.
+    `volume_partition` is the number of the partition (GPT or MBR) with the volume. Nothing outside that
+    part is read or written, except the partition table.
 
     Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
     subclasses of `Error`.

@@ -74,13 +74,15 @@ def decrypt(
     sparse: bool = True,
     key_slot: int | None = None,
     key_cache: KeyCache | None = None,
+    volume_offset: int | None = None,
+    volume_partition: int | None = None,
     progress: Progress | None = None,
     engine: str | None = None,
     threads: int | None = None,
 ) -> None:
     """Decrypt the volume in `source` into `target`: the reverse of `encrypt`.
 
-    The secret is as in `open`. With `sparse`, long runs of zeros become holes in a file at a path.
+    The secret, `volume_offset` and `volume_partition` are as in `open`. With `sparse`, long runs of zeros become holes in a file at a path.
     """
     _luxor.decrypt(source, target, locals(), progress)
 
@@ -129,11 +131,17 @@ class Volume:
 
     `file` is a path, or an object with the methods of a seekable binary file. Every call reads the
     metadata anew. Changes need a file that can be written. At a path they happen under
-    cryptsetup's locks.
+    cryptsetup's locks. `volume_offset` and `volume_partition` are as in `open`.
     """
 
-    def __init__(self, file: Path | FileLike) -> None:
-        self._volume = _luxor.Volume(file)
+    def __init__(
+        self,
+        file: Path | FileLike,
+        *,
+        volume_offset: int | None = None,
+        volume_partition: int | None = None,
+    ) -> None:
+        self._volume = _luxor.Volume(file, locals())
 
     def __repr__(self) -> str:
         return f"<luxor.Volume LUKS{self.version} {self.uuid}>"

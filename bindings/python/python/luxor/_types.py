@@ -107,6 +107,8 @@ class OpenOptions(TypedDict, total=False):
     header: Path | FileLike | None
     key_slot: int | None
     key_cache: KeyCache | None
+    volume_offset: int | None
+    volume_partition: int | None
     engine: str | None
     threads: int | None
 

@@ -22,7 +22,7 @@ use crate::{
 /// # Errors
 /// Fails when something is damaged, and when the key opens no keyslot.
 pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
-    let input = Input::open(&args.volume, Role::Metadata)?;
+    let input = Input::open(context.place(&args.volume), Role::Metadata)?;
     // Read without printing warnings: they are part of the result.
     let volume = read(input, context)?;
     let inputs = inputs("VOLUME", &args.volume, context);

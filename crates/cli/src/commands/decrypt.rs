@@ -18,7 +18,7 @@ use crate::{
 /// # Errors
 /// Fails when the options contradict each other, and with the errors of [`luxor::decrypt`].
 pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
-    let input = Input::open(&args.input, Role::Data)?;
+    let input = Input::open(context.place(&args.input), Role::Data)?;
     let secrets = SecretSource::new(context, &inputs("INPUT", &args.input, context))?;
     let options = OutputOptions {
         force: args.force,

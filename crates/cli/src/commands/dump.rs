@@ -62,7 +62,7 @@ fn with_data(volume: Volume, args: &DumpArgs, context: &Context) -> Volume {
     });
     if is_detached
         && has_length
-        && let Ok(data) = Input::open(&args.volume, Role::Metadata)
+        && let Ok(data) = Input::open(context.place(&args.volume), Role::Metadata)
     {
         return volume.with_data(data);
     }

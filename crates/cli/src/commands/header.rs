@@ -14,7 +14,7 @@ use crate::{
     console,
     context::Context,
     error::Result,
-    volume::{metadata_path, open_metadata},
+    volume::{metadata_place, open_metadata},
 };
 
 /// Backs up, restores, repairs or identifies a header.
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &HeaderArgs, context: &Context) -> Result<()> {
 }
 
 fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
-    let input = Input::open(metadata_path(&args.volume, context), Role::Metadata)?;
+    let input = Input::open(metadata_place(&args.volume, context), Role::Metadata)?;
     let needed = [("the volume", Some(args.volume.as_path()))];
     let len = back_up_header(&input, &args.file, args.force, &needed, &context.library)?;
     let text = format!("{len} bytes of header and keyslots are stored");
@@ -40,7 +40,7 @@ fn backup(args: &HeaderBackupArgs, context: &Context) -> Result<()> {
 }
 
 fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
-    let target = metadata_path(&args.volume, context);
+    let target = metadata_place(&args.volume, context);
     let file = Input::open(&args.file, Role::Metadata)?;
     let plan = HeaderRestore::plan(&file, target, args.force, &context.library)?;
     if !args.batch_mode {
@@ -49,7 +49,7 @@ fn restore(args: &HeaderRestoreArgs, context: &Context) -> Result<()> {
         context.console.warn(plan.warning());
     }
     plan.write(&context.library)?;
-    let text = format!("the header of {} is restored", path_name(target));
+    let text = format!("the header of {} is restored", path_name(target.path));
     context.console.note(text);
     Ok(())
 }
@@ -60,7 +60,7 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
     } else {
         Overwrite::Damaged
     };
-    let target = metadata_path(&args.volume, context);
+    let target = metadata_place(&args.volume, context);
     let repaired = repair_header(target, overwrite, &context.library)?;
     console::print(&repaired.to_string())
 }

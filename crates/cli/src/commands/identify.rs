@@ -9,7 +9,7 @@ use crate::{
     console,
     context::Context,
     error::{Result, silent},
-    volume::{metadata_path, open_metadata},
+    volume::{metadata_place, open_metadata},
 };
 
 /// Prints the UUID.
@@ -29,7 +29,7 @@ pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
 /// Fails silently when the file is not a volume or has another type, and with a message for other
 /// errors.
 pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
-    let input = Input::open(metadata_path(&args.volume, context), Role::Metadata)?;
+    let input = Input::open(metadata_place(&args.volume, context), Role::Metadata)?;
     let Some(version) = Volume::version(input, &context.library)? else {
         return Err(silent());
     };

@@ -14,6 +14,7 @@ use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, Reencr
 use luxor_sector::SectorSize;
 
 use crate::{
+    advice::part_options,
     args::{ReencryptArgs, ResilienceName},
     commands::inputs,
     confirm::confirm,
@@ -66,11 +67,18 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         let secrets = SecretSource::new(context, &inputs("VOLUME", &args.volume, context))?;
         let secrets = Asking::new(&secrets, &args.limits);
         let header = context.options.header.as_deref();
-        luxor::reencrypt(&args.volume, header, &secrets, &options, &context.library)
+        luxor::reencrypt(
+            context.place(&args.volume),
+            header,
+            &secrets,
+            &options,
+            &context.library,
+        )
     };
     let header = context.options.header.as_deref();
     let option = header.map(|header| format!(" --header {}", path_name(header)));
     let mut option = option.unwrap_or_default();
+    option += &part_options(context);
     if args.decrypt {
         option.insert_str(0, " --decrypt");
     }
@@ -114,7 +122,7 @@ fn confirm_loss(args: &ReencryptArgs, context: &Context) -> Result<Option<u64>> 
         return Ok(None);
     };
     let header = context.options.header.as_deref();
-    let lost = luxor::data_beyond(&args.volume, header, size, &context.library)?;
+    let lost = luxor::data_beyond(context.place(&args.volume), header, size, &context.library)?;
     if lost == 0 {
         return Ok(Some(0));
     }
@@ -191,24 +199,37 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
     let library = &context.library;
     let volume = &args.volume;
     match place {
-        Ok(header) => luxor::encrypt_in_place(volume, header, &new, secret, options, library)
-            .map_err(|error| interrupted(error, header, volume)),
-        Err(size) => {
-            luxor::encrypt_with_header_in_front(volume, size, &new, secret, options, library)
-        }
+        Ok(header) => luxor::encrypt_in_place(
+            context.place(volume),
+            header,
+            &new,
+            secret,
+            options,
+            library,
+        )
+        .map_err(|error| interrupted(error, header, volume, context)),
+        Err(size) => luxor::encrypt_with_header_in_front(
+            context.place(volume),
+            size,
+            &new,
+            secret,
+            options,
+            library,
+        ),
     }
 }
 
 /// Adds what to do when the header exists, as after an interruption.
-fn interrupted(error: Error, header: &Path, volume: &Path) -> Error {
+fn interrupted(error: Error, header: &Path, volume: &Path, context: &Context) -> Error {
     let source = error.source().and_then(|source| source.downcast_ref());
     if !matches!(source, Some(OutputError::Exists { .. })) {
         return error;
     }
     let (header, volume) = (path_name(header), path_name(volume));
+    let part = part_options(context);
     Error::new(error.class(), format!("{header} exists already")).hint(format!(
-        "If --encrypt was interrupted, it is needed, and this continues: luxor reencrypt --header {header} \
-         {volume}"
+        "If --encrypt was interrupted, it is needed, and this continues: luxor reencrypt{part} --header \
+         {header} {volume}"
     ))
 }
 

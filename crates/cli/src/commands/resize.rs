@@ -19,7 +19,7 @@ use crate::{
 pub(crate) fn run(args: &ResizeArgs, context: &Context) -> Result<()> {
     let header = context.options.header.as_deref();
     let resized = luxor::resize(
-        &args.volume,
+        context.place(&args.volume),
         header,
         args.size,
         args.shrink,

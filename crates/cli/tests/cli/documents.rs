@@ -154,6 +154,14 @@ fn prepared() -> Folder {
         let add = luxor("key add photos.luks --key-file passphrase --new-key-file");
         add.arg(key).args(FAST).current_dir(folder.path()).ok();
     }
+    // A disk with a volume in its third partition, at 5 MiB.
+    let disk = "truncate -s 24M laptop.img; cat table.txt | sfdisk --quiet laptop.img; \
+        dd if=photos.luks of=laptop.img bs=1M seek=5 conv=notrunc status=none; rm table.txt";
+    folder.write(
+        "table.txt",
+        "label: gpt\nsize=2MiB\nsize=2MiB\nsize=16MiB\n",
+    );
+    shell_without_terminal(disk, folder.path()).assert_code(0);
     for name in ["disk.luks", "disk.img.luks", "volume", "table/backup.luks"] {
         let to = folder.join(name);
         fs::create_dir_all(to.parent().unwrap()).unwrap();

@@ -3,6 +3,7 @@
 
 mod calibration;
 mod console;
+mod contents;
 mod documents;
 mod format;
 mod header;
@@ -15,6 +16,7 @@ mod luks1;
 mod meanwhile;
 mod mount;
 mod outputs;
+mod parts;
 mod prompts;
 mod raw;
 mod reencrypt;

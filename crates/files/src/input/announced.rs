@@ -16,8 +16,10 @@ pub(super) struct AnnouncedLength {
     /// The offset of the input's first byte. It is 0 unless the input is standard input, and
     /// another program has read a part of that file.
     pub(super) base: u64,
-    /// The number of bytes from `base` to the end when the input was opened.
+    /// The number of bytes of the input: from `base` to the end of the file, or of its part.
     pub(super) len: u64,
+    /// The length of the whole file when the input was opened.
+    pub(super) file_len: u64,
     /// The next byte to read, counted from `base`.
     pub(super) position: u64,
     pub(super) regular: bool,
@@ -97,11 +99,11 @@ impl AnnouncedLength {
     /// Whether the file is longer now.
     pub(super) fn has_grown(&self, file: &File) -> bool {
         let now = file.metadata().map_or(0, |metadata| metadata.len());
-        self.regular && now > self.base + self.len
+        self.regular && now > self.file_len
     }
 
     fn shorter(&self, now: u64) -> io::Error {
-        let before = self.base + self.len;
+        let before = self.file_len;
         io::Error::other(format!(
             "it became shorter while it was read: it had {before} bytes, now {now}"
         ))

@@ -6,7 +6,7 @@ use nix::{sys::stat::Mode, unistd::mkfifo};
 
 use super::*;
 use crate::{
-    MetadataChange, lock_to_read,
+    DataFile, DataFileError, MetadataChange, lock_to_read,
     locks::lock_data,
     testing::{Loop, alone},
 };
@@ -382,4 +382,124 @@ fn a_supplied_stream_has_no_length() {
     input.skip_to(5).unwrap();
     assert!(input.skip_to(4).is_err());
     assert_eq!(all(&mut input), b"a stream");
+}
+
+/// A disk with a partition from 1 to 3 MiB, and something else everywhere else.
+fn disk(path: &Path) -> Vec<u8> {
+    let mut bytes = vec![0xee; 4 << 20];
+    bytes[..512].fill(0);
+    bytes[446 + 4] = 0x83;
+    bytes[446 + 8..446 + 12].copy_from_slice(&2048_u32.to_le_bytes());
+    bytes[446 + 12..446 + 16].copy_from_slice(&4096_u32.to_le_bytes());
+    bytes[510..512].copy_from_slice(&[0x55, 0xaa]);
+    bytes[1 << 20..3 << 20].fill(0x11);
+    fs::write(path, &bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn a_part_is_read_and_written_alone_under_the_locks_of_the_whole() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    let mut bytes = disk(&path);
+    let place = |part| VolumePlace { path: &path, part };
+    let partition = place(VolumePart::Partition(1));
+    let mut input = Input::open(partition, Role::Data).unwrap();
+    assert_eq!(input.len(), Some(2 << 20));
+    assert!(
+        input.name().ends_with("disk, partition 1"),
+        "{}",
+        input.name()
+    );
+    assert!(all(&mut input) == bytes[1 << 20..3 << 20]);
+    assert!(input.read_exact_at(&mut [0], 2 << 20).is_err());
+    // qemu's locks are those of the whole file.
+    assert!(matches!(
+        DataFile::open(&path, Access::Write),
+        Err(DataFileError::Locked { .. })
+    ));
+    // Bytes behind the part do not make it longer.
+    assert!(!input.has_grown());
+    drop(input);
+
+    let from = place(VolumePart::From(3 << 20));
+    assert!(all(&mut Input::open(from, Role::Data).unwrap()) == bytes[3 << 20..]);
+
+    let input = Input::open(partition, Role::Change).unwrap();
+    let change = MetadataChange::begin(&input, |_| true, &AtomicBool::new(false)).unwrap();
+    let other = File::open(&path).unwrap();
+    let locked = nix::fcntl::Flock::lock(other, nix::fcntl::FlockArg::LockSharedNonblock);
+    assert!(locked.is_err(), "the file has no lock");
+    change.storage().write_all_at(b"first", 0).unwrap();
+    change
+        .storage()
+        .write_all_at(b"last", (2 << 20) - 4)
+        .unwrap();
+    assert!(
+        change
+            .storage()
+            .write_all_at(b"late", (2 << 20) - 3)
+            .is_err()
+    );
+    drop(change);
+    bytes[1 << 20..][..5].copy_from_slice(b"first");
+    bytes[(3 << 20) - 4..][..4].copy_from_slice(b"last");
+    assert!(fs::read(&path).unwrap() == bytes);
+
+    let data = DataFile::open(partition, Access::Write).unwrap();
+    assert_eq!(data.len().unwrap(), 2 << 20);
+    assert!(data.is_regular() && !data.can_set_len() && data.set_len(1 << 20).is_err());
+    let mut head = [0; 5];
+    data.input().unwrap().read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"first");
+    for storage in [data.storage().unwrap(), data.into_storage(false).unwrap()] {
+        assert_eq!(storage.len().unwrap(), 2 << 20);
+        storage.write_all_at(b"FIRST", 0).unwrap();
+        assert!(storage.write_all_at(b"late", (2 << 20) - 3).is_err());
+    }
+    bytes[1 << 20..][..5].copy_from_slice(b"FIRST");
+    assert!(fs::read(&path).unwrap() == bytes);
+}
+
+#[test]
+fn a_part_that_is_not_there_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("disk");
+    disk(&path);
+    for (part, words) in [
+        (
+            VolumePart::Partition(2),
+            "there is no partition 2; it has 1",
+        ),
+        (VolumePart::Partition(0), "there is no partition 0"),
+        (VolumePart::From(1000), "multiple of 512"),
+        (
+            VolumePart::From(5 << 20),
+            "no volume can begin at byte 5242880",
+        ),
+    ] {
+        let place = VolumePlace { path: &path, part };
+        let input = Input::open(place, Role::Metadata).unwrap_err().to_string();
+        let data = DataFile::open(place, Access::Read).unwrap_err().to_string();
+        assert!(
+            input.contains(words) && data.contains(words),
+            "{input}; {data}"
+        );
+    }
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(2 << 20)
+        .unwrap();
+    let part = VolumePart::Partition(1);
+    let error = Input::open(VolumePlace { path: &path, part }, Role::Data).unwrap_err();
+    assert!(
+        error.to_string().contains("ends at byte 3145728"),
+        "{error}"
+    );
+    fs::write(&path, "text").unwrap();
+    let error = Input::open(VolumePlace { path: &path, part }, Role::Data).unwrap_err();
+    assert!(error.to_string().contains("no partition table"), "{error}");
 }

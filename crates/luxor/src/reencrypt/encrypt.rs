@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc};
 
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{DataFile, Input, Role, locks::Access, path_name};
+use luxor_files::{DataFile, Input, Role, VolumePart, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
     ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
@@ -38,15 +38,16 @@ use crate::{
 /// # Errors
 /// Fails when the header exists, when `data` are a LUKS volume or in use, when their length is no
 /// multiple of the sector size, and with the errors of [`reencrypt`](fn@super::reencrypt).
-pub fn encrypt_in_place(
-    data: &Path,
+pub fn encrypt_in_place<'a>(
+    data: impl Into<VolumePlace<'a>>,
     header: &Path,
     new: &NewVolumeOptions,
     secret: impl FnOnce() -> Result<SecretBytes>,
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<()> {
-    let name = path_name(data);
+    let data = data.into();
+    let name = path_name(data.path);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let file = DataFile::open(data, Access::Write)?;
     if Volume::version(file.input()?, context)?.is_some() {
@@ -70,7 +71,7 @@ pub fn encrypt_in_place(
         ..new.clone()
     };
     let made = new_detached_header(
-        data,
+        data.path,
         header,
         &new,
         secret,
@@ -105,7 +106,7 @@ pub fn encrypt_in_place(
         return Ok(());
     }
     let keys = BTreeMap::from([(0, made)]);
-    go_on(volume, file, (data_len, keys), engine, options, context)
+    go_on(volume, &file, (data_len, keys), engine, options, context)
 }
 
 /// Encrypts data in place, with a new header before them, and moves them to make room. The last
@@ -119,14 +120,15 @@ pub fn encrypt_in_place(
 /// Fails when `data` are a LUKS volume, when `reduce_by` leaves too little room for the header or for the
 /// data, when the last bytes are not empty and [`ReencryptOptions::force`] is not set, and with the errors
 /// of [`reencrypt`](fn@super::reencrypt).
-pub fn encrypt_with_header_in_front(
-    data: &Path,
+pub fn encrypt_with_header_in_front<'a>(
+    data: impl Into<VolumePlace<'a>>,
     reduce_by: u64,
     new: &NewVolumeOptions,
     secret: impl FnOnce() -> Result<SecretBytes>,
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<()> {
+    let data = data.into();
     let engine = Engine::select(context, Mode::Xts)?;
     let file = DataFile::open(data, Access::Write)?;
     let begun = begin(&file, reduce_by, new, secret, options, &engine, context)?;
@@ -134,13 +136,13 @@ pub fn encrypt_with_header_in_front(
         return Ok(());
     }
     let volume = Volume::open_metadata(data, Role::Change, context)?;
-    go_on(volume, file, begun, engine, options, context)
+    go_on(volume, &file, begun, engine, options, context)
 }
 
 /// Does what has begun. The data have this length, and these keys by the numbers of their digests.
 fn go_on(
     volume: Volume,
-    file: DataFile,
+    file: &DataFile,
     (data_len, keys): (u64, BTreeMap<u32, VolumeKey>),
     engine: Engine,
     options: &ReencryptOptions,
@@ -150,7 +152,7 @@ fn go_on(
     Reencryption {
         volume,
         name: path_name(file.path()),
-        data: file.into_storage(),
+        data: file.storage()?,
         data_len,
         keys,
         device_size: options.device_size,
@@ -194,7 +196,8 @@ fn begin(
     // A header that is half written is neither.
     let version = Volume::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
-        return Err(already_luks(data.path()));
+        let (path, part) = (data.path(), data.part());
+        return Err(already_luks(VolumePlace { path, part }));
     }
     if options.device_size.is_some() {
         let text = "--device-size is not possible where the data move to make room for a header";
@@ -287,12 +290,15 @@ pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
     Ok(header.is_some())
 }
 
-fn already_luks(data: &Path) -> Error {
-    let name = path_name(data);
+fn already_luks(data: VolumePlace<'_>) -> Error {
+    let name = path_name(data.path);
     let error = Error::failure(format!("{name}: it is a LUKS volume already"));
-    error.hint(format!(
-        "If it was interrupted, this continues: luxor reencrypt {name}"
-    ))
+    error.hint(match data.part {
+        VolumePart::Whole => {
+            format!("If it was interrupted, this continues: luxor reencrypt {name}")
+        }
+        _ => "If it was interrupted, `luxor reencrypt` continues it.".to_owned(),
+    })
 }
 
 /// Where the header and the first bytes of the data go.

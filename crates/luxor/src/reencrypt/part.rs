@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use luxor_files::{DataFile, is_same_file, locks::Access, path_name};
+use luxor_files::{DataFile, VolumePlace, is_same_file, locks::Access, path_name};
 use luxor_luks::{DataEnd, ReencryptionState, SegmentSize};
 use luxor_sector::SectorSize;
 
@@ -16,24 +16,25 @@ use crate::{Context, Error, Result, Volume};
 /// # Errors
 /// Fails when the volume or its header cannot be read, when the volume is in use, and when this size is not
 /// possible.
-pub fn data_beyond(
-    volume: &Path,
+pub fn data_beyond<'a>(
+    volume: impl Into<VolumePlace<'a>>,
     header: Option<&Path>,
     size: u64,
     context: &Context,
 ) -> Result<u64> {
+    let volume = volume.into();
     let only = ReencryptOptions {
         device_size: Some(size),
         ..ReencryptOptions::default()
     };
     let data = DataFile::open(volume, Access::Read)?;
-    let header = header.filter(|header| header.exists() && !is_same_file(volume, header));
+    let header = header.filter(|header| header.exists() && !is_same_file(volume.path, header));
     let metadata = match header {
         Some(header) => Some(DataFile::open(header, Access::Read)?),
         None => None,
     };
     let input = || metadata.as_ref().unwrap_or(&data).input();
-    let failed = |text: String| Error::failure(format!("{}: {text}", path_name(volume)));
+    let failed = |text: String| Error::failure(format!("{}: {text}", path_name(volume.path)));
     let storage_len = data.len()?;
     // A header that is half written is neither.
     if !matches!(Volume::version(input()?, context), Ok(Some(_))) {

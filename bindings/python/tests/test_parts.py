@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Volumes in a partition, or at an offset, of a larger file."""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any
+
+import luxor
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGIN = 1 << 20
+FAST: dict[str, Any] = {"pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Path:
+    """Return a disk with a volume in partition 3, and other bytes around it."""
+    volume = io.BytesIO()
+    plain = io.BytesIO(b"the plaintext" * 1000)
+    luxor.encrypt(plain, volume, passphrase="correct horse", **FAST)
+    entry = struct.pack("<4xB3xII", 0x83, BEGIN // 512, len(volume.getvalue()) // 512)
+    table = bytes(446) + bytes(32) + entry + bytes(16) + b"\x55\xaa"
+    path = tmp_path / "disk.img"
+    path.write_bytes(table.ljust(BEGIN, b"\xee") + volume.getvalue() + b"\xee" * 4096)
+    return path
+
+
+@pytest.mark.parametrize("as_object", [False, True])
+def test_a_part_is_opened_and_nothing_else_is_changed(disk: Path, as_object: bool) -> None:
+    before = disk.read_bytes()
+    with open(disk, "r+b") as held:
+        file = held if as_object else disk
+        with luxor.open(file, "r+b", passphrase="correct horse", volume_partition=3) as volume:
+            assert len(volume) == 13_000
+            volume.write(b"THE")
+        with luxor.open(file, passphrase="correct horse", volume_partition=3) as volume:
+            assert volume.read(13) == b"THE plaintext"
+        out = io.BytesIO()
+        held.seek(0)
+        luxor.decrypt(file, out, passphrase="correct horse", volume_partition=3)
+        assert out.getvalue().startswith(b"THE plaintext")
+        keys = luxor.Volume(file, volume_partition=3)
+        keys.add_key(passphrase="correct horse", new_passphrase="other", **FAST)
+        assert luxor.Volume(file, volume_partition=3).keyslots == [0, 1]
+    after = disk.read_bytes()
+    assert len(after) == len(before)
+    assert after[:BEGIN] == before[:BEGIN]
+    assert after[-4096:] == before[-4096:]
+
+
+def test_an_offset_is_a_place_too(disk: Path) -> None:
+    with luxor.open(disk, passphrase="correct horse", volume_offset=BEGIN) as volume:
+        assert volume.read(13) == b"the plaintext"
+    assert luxor.Volume(disk, volume_offset=BEGIN).version == 2
+
+
+def test_what_is_not_there_is_refused(disk: Path) -> None:
+    with pytest.raises(luxor.NotAVolume, match="partition 3 is a LUKS2 volume"):
+        luxor.Volume(disk)
+    with pytest.raises(luxor.Error, match="there is no partition 4; it has 3"):
+        luxor.Volume(disk, volume_partition=4)
+    with pytest.raises(luxor.Error, match="multiple of 512"):
+        luxor.open(disk, passphrase="x", volume_offset=1000)
+    with pytest.raises(TypeError, match="volume_partition"):
+        luxor.open(disk, passphrase="x", volume_offset=512, volume_partition=3)
+    with pytest.raises(luxor.Error, match="no partition 4"):
+        luxor.Volume(io.BytesIO(disk.read_bytes()), volume_partition=4)

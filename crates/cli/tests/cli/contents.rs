@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that are no volumes are named for what they are, and the commands that a message advises work.
+
+use std::{env, fs, path::Path};
+
+use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, shell_without_terminal};
+
+fn at(folder: &Folder, line: &str) -> Luxor {
+    luxor(line).current_dir(folder.path())
+}
+
+fn volume() -> (Folder, Vec<u8>) {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let plain = bytes(50_000, 1);
+    folder.write("plain", &plain);
+    at(&folder, "encrypt --key-file key plain v")
+        .args(FAST)
+        .ok();
+    (folder, plain)
+}
+
+fn shell(folder: &Folder, line: &str) -> Outcome {
+    let program = Path::new(env!("CARGO_BIN_EXE_luxor"));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let path = format!("{}:{}", program.parent().unwrap().display(), path.display());
+    shell_without_terminal(&format!("export PATH='{path}'; {line}"), folder.path())
+}
+
+/// Runs the command in the hint of a failure.
+fn advised(folder: &Folder, failed: &Outcome, before: &str) {
+    let line = failed
+        .stderr
+        .lines()
+        .find_map(|line| Some(line.split_once(before)?.1));
+    let line = line.unwrap_or_else(|| panic!("no {before:?} in {failed:?}"));
+    shell(folder, line).assert_code(0);
+}
+
+/// Each of these opens a volume.
+const COMMANDS: [&str; 12] = [
+    "dump",
+    "check",
+    "uuid",
+    "key list",
+    "key test --key-file key",
+    "key add --key-file key --new-key-file key",
+    "token list",
+    "header digest",
+    "header repair",
+    "config --label x",
+    "resize",
+    "serve --key-file key --socket s",
+];
+
+#[test]
+fn every_command_says_what_it_sees() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("text", b"a note\n".repeat(600));
+    fs::create_dir(folder.join("empty")).unwrap();
+    shell(&folder, "qemu-img create -q -f qcow2 image 1M").assert_code(0);
+    for command in COMMANDS {
+        at(&folder, &format!("{command} image"))
+            .fails(1, "image: this is not a LUKS volume: it is a qcow2 image");
+        at(&folder, &format!("{command} text")).fails(1, "it is a text file");
+    }
+    for line in [
+        "decrypt --key-file key image out",
+        "header backup image out",
+        "convert --type luks1 image",
+        "reencrypt --key-file key image",
+        "mount --key-file key image empty",
+        "luksDump image",
+        "dump --header image text",
+    ] {
+        at(&folder, line).fails(1, "it is a qcow2 image");
+    }
+    let stream = at(&folder, "dump -").stdin(fs::read(folder.join("image")).unwrap());
+    stream.fails(
+        1,
+        "standard input: this is not a LUKS volume: it is a qcow2 image",
+    );
+    // Scripts ask in silence.
+    let silent = at(&folder, "is-luks image").run();
+    assert_eq!((silent.code, silent.stderr.as_str()), (Some(1), ""));
+}
+
+#[test]
+fn a_volume_in_a_partition_is_opened_as_advised() {
+    let (folder, plain) = volume();
+    shell(
+        &folder,
+        "truncate -s 40M 'my disk.img'
+         printf 'label: gpt\\nsize=2MiB\\nsize=20MiB\\n' | sfdisk --quiet 'my disk.img'
+         mkfs.ext4 -q -F -E offset=1048576 'my disk.img' 2M
+         dd if=v of='my disk.img' bs=1M seek=3 conv=notrunc status=none",
+    )
+    .assert_code(0);
+    let disk = "'my disk.img'";
+    let failed = shell(&folder, &format!("luxor decrypt --key-file key {disk} out"));
+    failed.assert_code(1);
+    for words in [
+        "(GPT)",
+        "partition 1 is an ext4 file system",
+        "partition 2 is a LUKS2 volume (at byte 3145728)",
+        "luxor decrypt --volume-partition 2 --key-file key 'my disk.img' out",
+    ] {
+        assert!(failed.stderr.contains(words), "{words}: {failed:?}");
+    }
+    advised(&folder, &failed, "To open it: ");
+    assert!(fs::read(folder.join("out")).unwrap() == plain);
+    for command in [
+        "dump",
+        "check --key-file key",
+        "key list",
+        "luksDump",
+        "header digest",
+    ] {
+        let failed = shell(&folder, &format!("luxor {command} {disk}"));
+        failed.assert_code(1);
+        advised(&folder, &failed, "To open it: ");
+    }
+    let pipe = shell(&folder, &format!("head -c 2M {disk} | luxor dump -"));
+    assert!(pipe.stderr.contains("not a pipe"), "{pipe:?}");
+    // Without the first copy of the table, by the second.
+    shell(
+        &folder,
+        &format!("dd if=/dev/zero of={disk} bs=512 seek=1 count=1 conv=notrunc status=none"),
+    )
+    .assert_code(0);
+    let failed = shell(&folder, &format!("luxor dump {disk}"));
+    advised(&folder, &failed, "To open it: ");
+}
+
+#[test]
+fn a_volume_at_another_byte_is_opened_as_advised() {
+    let (folder, plain) = volume();
+    shell(&folder, "(head -c 40960 /dev/zero; cat v) > image").assert_code(0);
+    let failed = at(&folder, "decrypt --key-file key image out");
+    let failed = failed.fails(1, "a LUKS2 volume begins at byte 40960");
+    advised(&folder, &failed, "To open it: ");
+    assert!(fs::read(folder.join("out")).unwrap() == plain);
+}
+
+#[test]
+fn an_image_is_converted_as_advised() {
+    let (folder, plain) = volume();
+    shell(
+        &folder,
+        "qemu-img convert -f raw -O qcow2 v 'an image.qcow2'",
+    )
+    .assert_code(0);
+    let failed = shell(&folder, "luxor dump 'an image.qcow2'");
+    failed.assert_code(1);
+    advised(&folder, &failed, "Convert it first: ");
+    shell(
+        &folder,
+        "luxor decrypt --key-file key 'an image.qcow2.raw' out",
+    )
+    .assert_code(0);
+    assert!(fs::read(folder.join("out")).unwrap() == plain);
+}
+
+#[test]
+fn a_header_without_data_and_data_without_a_header_are_named() {
+    let (folder, plain) = volume();
+    at(&folder, "header backup v backup").ok();
+    let words = "backup has a header and no data: it is a backup of a header";
+    for line in [
+        "decrypt --key-file key backup out",
+        "serve --read-only --key-file key --socket s backup",
+    ] {
+        at(&folder, line).fails(1, words);
+    }
+    at(&folder, "decrypt --header backup --key-file key v out").ok();
+    assert!(fs::read(folder.join("out")).unwrap() == plain);
+
+    at(&folder, "encrypt --header head --key-file key plain data")
+        .args(FAST)
+        .ok();
+    for line in ["dump data", "decrypt --key-file key data out2"] {
+        let failed = at(&folder, line).fails(1, "VeraCrypt");
+        assert!(failed.stderr.contains("--header FILE"), "{failed:?}");
+    }
+}
+
+/// A second copy that is intact stands for the first one, and repair restores that.
+#[test]
+fn a_damaged_first_header_is_repaired_as_advised() {
+    let (folder, _) = volume();
+    for block in ["/dev/zero", "/dev/urandom"] {
+        shell(
+            &folder,
+            &format!("dd if={block} of=v bs=4096 count=1 conv=notrunc status=none"),
+        )
+        .assert_code(0);
+        let seen = at(&folder, "dump v").ok();
+        assert!(
+            seen.stderr.contains("`luxor header repair` rewrites it"),
+            "{seen:?}"
+        );
+        at(&folder, "header repair v").ok();
+        let seen = at(&folder, "check --key-file key v").ok();
+        assert_eq!(seen.stderr, "", "{block}");
+    }
+}
