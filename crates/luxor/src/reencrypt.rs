@@ -16,6 +16,7 @@ mod decrypt;
 mod encrypt;
 mod in_use;
 mod part;
+mod tail;
 mod zones;
 
 use std::{collections::BTreeMap, io, ops::Range, path::Path};
@@ -36,6 +37,7 @@ use luxor_volume::{HashAlgorithm, VolumeKey};
 use self::{
     begin::begin,
     decrypt::{begin_decryption, export_header, forget_header},
+    tail::cut_off,
     zones::Reencryption,
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
@@ -218,7 +220,11 @@ fn begin_or_continue(
     options: &ReencryptOptions,
     context: &Context,
 ) -> Result<ReencryptMode> {
-    let (reencryption, _alone) = begin_or_find(volume, data, unlocked, secrets, options, context)?;
+    let (mut reencryption, _alone) =
+        match begin_or_find(volume, data, unlocked, secrets, options, context)? {
+            Found::Reencryption(reencryption, alone) => (*reencryption, alone),
+            Found::End => return Ok(ReencryptMode::Decrypt),
+        };
     let file_length = reencryption.volume.header.file_length();
     let state = reencryption.state()?;
     let mode = state.mode;
@@ -228,10 +234,15 @@ fn begin_or_continue(
     // The file of a volume without a recorded length is cut off only while it is known where its data end.
     let is_done = state.progress.left() == 0;
     let len = file_length.or((!is_done).then_some(state.progress.len()));
-    let is_file = state.mode == ReencryptMode::Decrypt && state.progress.is_open();
+    let is_file = mode == ReencryptMode::Decrypt && state.progress.is_open() && data.can_set_len();
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
-    let zones = reencryption.resume(options.zone)?;
-    zones.run(|| cut_off(data, end)).map(|()| mode)
+    reencryption.cut_at = end;
+    let mut ended = reencryption.resume(options.zone)?.run()?;
+    if let (false, Some(end)) = (cut_off(&mut ended, data, context)?, end) {
+        // There was no room for a token, or nothing to be cut off.
+        tail::cut_off_at(data, end)?;
+    }
+    Ok(mode)
 }
 
 impl Volume {
@@ -264,6 +275,13 @@ impl Volume {
     }
 }
 
+/// What [`begin_or_find`] has found.
+enum Found {
+    Reencryption(Box<Reencryption>, ReencryptionLock),
+    /// The end of a decryption after which the file was still to be cut off, which is done now.
+    End,
+}
+
 /// Begins a re-encryption, or finds the one that has begun.
 fn begin_or_find(
     volume: Volume,
@@ -272,7 +290,7 @@ fn begin_or_find(
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     context: &Context,
-) -> Result<(Reencryption, ReencryptionLock)> {
+) -> Result<Found> {
     let (mut opened, name) = (volume, path_name(data.path()));
     if opened.is_without_data() {
         let name = opened.name();
@@ -294,6 +312,10 @@ fn begin_or_find(
     })?;
     let luks2 = opened.header.luks2().expect("it is LUKS2");
     let has_begun = luks2.describe().config.reencrypt_version().is_some();
+    if !has_begun && is_plain(&opened.header) && cut_off(&mut opened, data, context)? {
+        return Ok(Found::End);
+    }
+    let luks2 = opened.header.luks2().expect("it is LUKS2");
     match options.part {
         ReencryptPart::Begin if has_begun => {
             return Err(Error::failure(format!(
@@ -369,25 +391,11 @@ fn begin_or_find(
         keys,
         device_size: options.device_size,
         protection: options.protection,
+        cut_at: None,
         engine,
         context: context.clone(),
     };
-    Ok((reencryption, alone))
-}
-
-/// Cuts off a regular file at this byte, if it is longer.
-fn cut_off(data: &DataFile, len: Option<u64>) -> Result<()> {
-    let Some(len) = len.filter(|_| data.can_set_len()) else {
-        return Ok(());
-    };
-    if data.len()? > len {
-        let cut = data.set_len(len);
-        cut.map_err(|error| {
-            let name = path_name(data.path());
-            Error::io(format!("{name}: cannot cut it off at byte {len}"), &error)
-        })?;
-    }
-    Ok(())
+    Ok(Found::Reencryption(Box::new(reencryption), alone))
 }
 
 /// Checks that the longest zone that the options permit has at least a sector.

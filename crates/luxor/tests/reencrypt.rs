@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A re-encryption that a power cut, a failing disk or the user interrupts. The hand-over to and
-//! from cryptsetup is tested with the command.
+//! A re-encryption that a power cut, a failing disk or the user interrupts, and what cryptsetup makes of each
+//! state on the way. The hand-over to and from cryptsetup is also tested with the command.
 
+#[path = "reencrypt/cryptsetup.rs"]
+mod cryptsetup;
 #[path = "reencrypt/in_use.rs"]
 mod in_use;
 #[path = "reencrypt/power_cuts.rs"]

@@ -20,6 +20,7 @@ mod parts;
 mod prompts;
 mod raw;
 mod reencrypt;
+mod reencrypt_ended;
 mod reencrypt_in_place;
 mod reencrypt_limits;
 mod reencrypt_many;

@@ -109,6 +109,19 @@ fn a_server_begins_and_stops() {
     assert!(is_under_way(&volume));
 }
 
+/// All data are one zone, after which the pause would last days. `cryptsetup reencrypt` would destroy a volume
+/// that is stopped in that pause.
+#[test]
+fn nothing_waits_after_the_last_zone() {
+    let volume = Volume::new(Kind::EXAMPLE, &blank());
+    begin(&volume);
+    let server = volume.serve("--reencrypt --hotzone-size 64M --reencrypt-rate 1");
+    logs(&server, "is done");
+    server.stop();
+    assert!(!is_under_way(&volume));
+    assert_same(&volume.independent(), &blank());
+}
+
 /// A loop device over the file locks the metadata, for as long as it exists.
 #[test]
 fn it_waits_for_a_lock_on_the_metadata() {

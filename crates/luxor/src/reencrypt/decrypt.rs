@@ -18,7 +18,9 @@ use luxor_luks::{
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
-use super::{ReencryptOptions, begins_like_luks, check_zone, copy, only_luks2, part::check_part};
+use super::{
+    ReencryptOptions, begins_like_luks, check_zone, copy, is_plain, only_luks2, part::check_part,
+};
 use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
@@ -44,7 +46,8 @@ pub(super) fn export_header(
             Ok(head == front)
         };
         // A copy that is older than the header of the volume may have another key.
-        if other.header.is_reencrypting() || !begins_like_luks(volume)? || is_copy()? {
+        let is_of_volume = other.header.is_reencrypting() || is_plain(&other.header);
+        if is_of_volume || !begins_like_luks(volume)? || is_copy()? {
             return Ok(None);
         }
         let text = format!("{header_name}: it exists, and is not a copy of the header of {name}");

@@ -157,11 +157,13 @@ fn go_on(
         keys,
         device_size: options.device_size,
         protection: None,
+        cut_at: None,
         engine,
         context: context.clone(),
     }
     .resume(options.zone)?
-    .run(|| Ok(()))
+    .run()
+    .map(drop)
 }
 
 /// Begins as [`encrypt_with_header_in_front`] does, and changes nothing but the place of the first bytes.

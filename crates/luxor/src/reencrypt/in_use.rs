@@ -15,7 +15,7 @@ use luxor_luks::ReencryptMode;
 use luxor_sector::Disk;
 
 use super::{
-    ReencryptOptions, begin_or_find,
+    Found, ReencryptOptions, begin_or_find,
     zones::{ZoneByZone, waits},
 };
 use crate::{Context, Error, ErrorClass, Export, ExportOptions, Result, Secrets, Volume};
@@ -73,7 +73,11 @@ pub fn reencrypt_in_use(
     if !volume.header.is_reencrypting() {
         Export::check_direct(&volume, &data, export)?;
     }
-    let (reencryption, lock) = begin_or_find(volume, &data, None, secrets, options, context)?;
+    let Found::Reencryption(reencryption, lock) =
+        begin_or_find(volume, &data, None, secrets, options, context)?
+    else {
+        return Err(refused("its data have been decrypted already"));
+    };
     let state = reencryption.volume.reencryption(reencryption.data_len)?;
     let other = match state.mode {
         ReencryptMode::Encrypt => Some("plain data that are being encrypted"),
@@ -139,13 +143,16 @@ impl ReencryptionInUse {
         let mut longest = self.longest_in_use;
         let mut has_warned = false;
         loop {
-            let done = match self.zones.next(longest) {
-                Some(zone) => self.zone(zone).map(Some),
-                None => self.zones.end(|| Ok(())).map(|()| None),
+            let Some(zone) = self.zones.next(longest) else {
+                return Ok(());
             };
-            let pause = match done {
-                Ok(None) => return Ok(()),
-                Ok(Some((len, taken))) => {
+            let pause = match self.zone(zone) {
+                // There is nothing to wait for.
+                Ok(_) if self.zones.is_done() => {
+                    report.at(self.zones.done());
+                    return Ok(());
+                }
+                Ok((len, taken)) => {
                     has_warned = false;
                     report.at(self.zones.done());
                     let calls = self.disk.engine_time().calls;
@@ -191,10 +198,11 @@ impl ReencryptionInUse {
             flush(&disk, &self.name)
         });
         match (held, changed) {
-            (Some((held, begun)), Ok(())) => {
+            // What can fail after the last zone does not concern the requests for it.
+            (Some((held, begun)), changed) if changed.is_ok() || self.zones.is_done() => {
                 let replaced = held.replace(self.zones.parts(disk.len()));
                 replaced.map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
-                Ok((zone.end - zone.start, begun.elapsed()))
+                changed.map(|()| (zone.end - zone.start, begun.elapsed()))
             }
             (Some(_), Err(error)) if self.zones.is_in_zone() => {
                 let (first, last) = (zone.start, zone.end - 1);

@@ -8,8 +8,8 @@ use std::{
 
 use luxor_engine::{Buffer, LoadedKey};
 use luxor_luks::{
-    ChangeError, DataEnd, Luks2Header, PartState, ReencryptMode, ReencryptionProgress,
-    ReencryptionState, Resilience, StoredData, VolumeHeader,
+    ChangeError, DataEnd, Luks2Header, PartState, ReencryptDirection, ReencryptMode,
+    ReencryptionProgress, ReencryptionState, Resilience, StoredData, VolumeHeader,
 };
 use luxor_sector::{
     Part, SectorSize, Storage,
@@ -17,12 +17,18 @@ use luxor_sector::{
 };
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
-use super::{ZoneProtection, each_piece};
+use super::{ZoneProtection, each_piece, tail::Tail};
 use crate::{Context, Engine, Error, ErrorClass, Result, Volume};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
 const ZONE: u64 = 128 << 20;
+
+/// The longest last zone of a re-encryption to the beginning of the data, in bytes.
+const LAST: u64 = 64 << 10;
+
+/// The unit of the length of areas in the metadata.
+const AREA_UNIT: u64 = 4096;
 
 /// Shorter zones are slow, because each is made durable several times.
 const SHORT: u64 = ZONE / 32;
@@ -40,6 +46,8 @@ pub(super) struct Reencryption {
     pub device_size: Option<u64>,
     /// What protects the next zones. `None`: as it has begun.
     pub protection: Option<ZoneProtection>,
+    /// The byte at which the caller cuts off the file of the data after the end.
+    pub cut_at: Option<u64>,
     pub engine: Engine,
     pub context: Context,
 }
@@ -71,8 +79,8 @@ enum Guard {
 }
 
 impl ZoneByZone {
-    /// Does what is left, and ends it. Calls `before_end` when all data are done.
-    pub(super) fn run(mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
+    /// Does what is left, and ends it. Returns the volume as it is then.
+    pub(super) fn run(mut self) -> Result<Volume> {
         let context = self.reencryption.context.clone();
         let (name, len) = (self.reencryption.name.clone(), self.progress.len());
         let report = context.events.bytes("Re-encrypting", name, Some(len));
@@ -82,18 +90,63 @@ impl ZoneByZone {
             self.zone(zone)?;
             report.at(self.progress.done());
         }
-        drop(report);
-        self.end(before_end)
+        Ok(self.reencryption.volume)
     }
 
     /// Returns the next zone, of at most `longest` bytes, which are whole sectors of any length.
     pub(super) fn next(&self, longest: u64) -> Option<Range<u64>> {
         let longest = longest.min(self.longest);
-        self.progress.next(self.zones.state.direction, longest)
+        let zone = self.progress.next(self.zones.state.direction, longest)?;
+        let last = self.last_backward();
+        Some(match last {
+            Some(last) if zone.end <= last => 0..zone.end,
+            Some(last) => zone.start.max(last)..zone.end,
+            None => zone,
+        })
     }
 
-    /// Does a zone, and records that. Other programs may read the metadata meanwhile.
+    /// Returns how long the last zone must be where that is the beginning of the data: as long as the
+    /// metadata permit a zone to be. `cryptsetup repair` 2.6 takes it to be that long, and leaves the
+    /// re-encryption without an end if it is shorter; then `cryptsetup reencrypt` begins again, and destroys
+    /// the data.
+    fn last_backward(&self) -> Option<u64> {
+        let state = &self.zones.state;
+        let unit = AREA_UNIT.max(longest_sector(state));
+        let longest = self.longest.min(LAST).min(state.area.1);
+        match (state.direction, &state.resilience) {
+            (ReencryptDirection::Forward, _) | (_, Resilience::None) => None,
+            (_, resilience) if state.moved.is_none() => {
+                let journal = (longest / unit * unit).max(unit);
+                Some(resilience.shift().unwrap_or(journal))
+            }
+            // That is the part that was moved.
+            _ => None,
+        }
+    }
+
+    /// Before a last zone at the beginning of the data, makes the area as long as the zone, for a journal.
+    fn protect_last(&mut self, zone: &Range<u64>) -> Result<()> {
+        let state = &self.zones.state;
+        let is_possible = zone.end.is_multiple_of(AREA_UNIT) && zone.end <= state.area.1;
+        let is_last = zone.start == 0 && self.progress.len() > zone.end;
+        let is_shifted = state.resilience.shift().is_some();
+        if self.last_backward().is_none() || is_shifted || !is_last || !is_possible {
+            return Ok(());
+        }
+        let keys = self.reencryption.keys.clone();
+        self.reencryption.change(|header, storage| {
+            header.set_resilience(storage, &Resilience::Journal, Some(zone.end), &keys)
+        })?;
+        let state = &mut self.zones.state;
+        state.resilience = Resilience::Journal;
+        state.area.1 = zone.end;
+        Ok(())
+    }
+
+    /// Does a zone, and records that; with the last one, also the end. Other programs may read the
+    /// metadata meanwhile.
     fn zone(&mut self, zone: Range<u64>) -> Result<()> {
+        self.protect_last(&zone)?;
         let work = self.zones.prepare(&zone, &mut self.buffer)?;
         let is_at_risk = matches!(work.guard, Guard::None);
         let events = Arc::clone(&self.reencryption.context.events);
@@ -104,7 +157,7 @@ impl ZoneByZone {
             .change(|header, storage| work.begin(header, storage, &working, buffer, &mut false))?;
         begun.map_err(|error| self.zones.rewriting(&error))?;
         work.run(buffer)?;
-        self.reencryption.record_patiently(&done, is_at_risk)?;
+        self.reencryption.record(&self.zones, &done, is_at_risk)?;
         self.progress = done;
         Ok(())
     }
@@ -127,10 +180,14 @@ impl ZoneByZone {
         })?;
         begun.map_err(|error| self.zones.rewriting(&error))?;
         work.run(buffer)?;
-        metadata.change(|header, storage| record(luks2(header), storage, &done))?;
-        self.is_in_zone = false;
-        self.progress = done;
-        Ok(())
+        let recorded =
+            metadata.change(|header, storage| record(luks2(header), storage, &done, None));
+        // What can fail after the end does not concern the zone.
+        if recorded.is_ok() || !self.reencryption.volume.header.is_reencrypting() {
+            self.is_in_zone = false;
+            self.progress = done;
+        }
+        recorded
     }
 
     /// Returns the progress within a zone and after it.
@@ -138,6 +195,11 @@ impl ZoneByZone {
         let working = self.progress.with(zone.clone(), PartState::Zone);
         let done = working.with(zone.clone(), PartState::New);
         (working, done)
+    }
+
+    /// Whether all is done, which the metadata then say too.
+    pub(super) fn is_done(&self) -> bool {
+        self.progress.left() == 0
     }
 
     /// Whether [`ZoneByZone::zone_in_use`] has failed in the middle of a zone.
@@ -189,27 +251,26 @@ impl ZoneByZone {
         self.longest = (self.longest / unit * unit).max(unit);
         self.zones.data = storage;
     }
-
-    /// Ends it when all zones are done, after `before_end`.
-    pub(super) fn end(&mut self, before_end: impl FnOnce() -> Result<()>) -> Result<()> {
-        self.zones.forget_moved()?;
-        before_end()?;
-        self.reencryption.change(Luks2Header::end_reencryption)
-    }
 }
 
 impl Reencryption {
-    /// Finishes the zone within which it was interrupted. Then what protects the next ones may change. A
-    /// zone has at most `wanted` bytes.
+    /// Finishes the zone within which it was interrupted, and ends it if that was the last one. Otherwise
+    /// what protects the next ones may change then. A zone has at most `wanted` bytes.
     pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
         let state = self.state()?;
         self.check(&state)?;
         // Then nothing more is read, and the old key may have no keyslots any more.
         let is_done = state.progress.left() == 0;
+        let mut old = if is_done { state.new } else { state.old };
+        if state.resilience.shift().is_none() {
+            // The data before may have been forgotten ([`Luks2Header::forget_old_data`]).
+            old.offset = state.new.offset;
+        }
+        let is_moved = !is_done && state.resilience.shift().is_some();
         let mut zones = Zones {
-            old: self.load(if is_done { state.new } else { state.old })?,
+            old: self.load(old)?,
             new: self.load(state.new)?,
-            moved: match state.moved.filter(|_| !is_done) {
+            moved: match state.moved.filter(|_| is_moved) {
                 Some((moved, len)) => Some((self.load(moved)?, len)),
                 None => None,
             },
@@ -240,11 +301,14 @@ impl Reencryption {
         if let Some(zone) = progress.zone() {
             self.recover(&zones, &zone, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
-            self.change(|header, storage| record(header, storage, &progress))?;
+            self.record(&zones, &progress, false)?;
+        } else if is_done {
+            // An older version, or another program, has left it like that.
+            self.record(&zones, &progress, false)?;
         }
-        if next != zones.state.resilience {
-            let keys = mem::take(&mut self.keys);
-            self.change(|header, storage| header.set_resilience(storage, &next, &keys))?;
+        if progress.left() > 0 && next != zones.state.resilience {
+            let keys = self.keys.clone();
+            self.change(|header, storage| header.set_resilience(storage, &next, None, &keys))?;
             zones.state.resilience = next;
         }
         Ok(ZoneByZone {
@@ -376,16 +440,58 @@ impl Reencryption {
         zones.sync()
     }
 
-    /// Records that a zone is done as soon as no other program has the lock on the metadata. An interruption
-    /// ends the wait, except for a zone at risk.
-    fn record_patiently(
+    /// Records that a zone is done, in the same change as the end if it was the last one: from metadata
+    /// that have no data left to change and no end, `cryptsetup` begins again.
+    fn record(
         &mut self,
+        zones: &Zones,
         progress: &ReencryptionProgress,
         is_at_risk: bool,
     ) -> Result<()> {
+        let mut token = None;
+        if progress.left() == 0 {
+            self.forget_moved(zones, progress)?;
+            if let Some(end) = self.cut_at {
+                let tail = Tail::of(&*self.data, end).map_err(|error| {
+                    let text = format!("{}: cannot be read after byte {end}", self.name);
+                    Error::io(text, &error)
+                })?;
+                token = tail.map(|tail| tail.token());
+            }
+        }
+        self.change_patiently(is_at_risk, |header, storage| {
+            record(header, storage, progress, token.as_deref())
+        })
+    }
+
+    /// Overwrites the place to which the beginning of plain data was moved. All data are done, but the
+    /// metadata say that the last zone is not. A crash before the end must not read it from that place.
+    fn forget_moved(&mut self, zones: &Zones, progress: &ReencryptionProgress) -> Result<()> {
+        let state = &zones.state;
+        let Some((moved, len)) = state.moved.filter(|_| state.mode == ReencryptMode::Encrypt)
+        else {
+            return Ok(());
+        };
+        if state.resilience.shift().is_some() {
+            let (keys, unit) = (self.keys.clone(), longest_sector(state));
+            let unit = u32::try_from(unit).expect("a sector is short");
+            self.change_patiently(false, |header, storage| {
+                header.forget_old_data(storage, progress, unit, &keys)
+            })?;
+        }
+        zones.overwrite(moved.offset..moved.offset + len)
+    }
+
+    /// Changes the metadata as soon as no other program has the lock on them. An interruption ends the
+    /// wait, except for a zone at risk.
+    fn change_patiently(
+        &mut self,
+        is_at_risk: bool,
+        change: impl Fn(&mut Luks2Header, &dyn Storage) -> std::result::Result<(), ChangeError>,
+    ) -> Result<()> {
         let mut has_warned = false;
         loop {
-            match self.change(|header, storage| record(header, storage, progress)) {
+            match self.change(&change) {
                 Err(error) if error.class() == ErrorClass::Busy => {
                     if !is_at_risk {
                         self.context.check_cancelled()?;
@@ -396,7 +502,7 @@ impl Reencryption {
                     has_warned = true;
                     thread::sleep(Duration::from_millis(20));
                 }
-                recorded => return recorded,
+                changed => return changed,
             }
         }
     }
@@ -490,14 +596,10 @@ impl Zones {
         })
     }
 
-    /// Overwrites the place to which the beginning of plain data was moved. All data are done.
-    fn forget_moved(&self) -> Result<()> {
-        let moved = self.state.moved;
-        let Some((moved, len)) = moved.filter(|_| self.state.mode == ReencryptMode::Encrypt) else {
-            return Ok(());
-        };
-        let mut place = moved.offset;
-        let overwritten = each_piece(place..place + len, |at, len| {
+    /// Overwrites a range of the storage with random bytes.
+    fn overwrite(&self, range: Range<u64>) -> Result<()> {
+        let mut place = range.start;
+        let overwritten = each_piece(range, |at, len| {
             place = at;
             let mut bytes = vec![0; len];
             getrandom::fill(&mut bytes).map_err(io::Error::other)?;
@@ -661,12 +763,16 @@ impl ZoneWork<'_> {
     }
 }
 
-/// Records `progress`.
+/// Records `progress`, or the end when nothing is left, then with a token.
 fn record(
     header: &mut Luks2Header,
     storage: &dyn Storage,
     progress: &ReencryptionProgress,
+    token: Option<&str>,
 ) -> std::result::Result<(), ChangeError> {
+    if progress.left() == 0 {
+        return header.end_reencryption(storage, token);
+    }
     let Ok(()) = header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))?;
     Ok(())
 }

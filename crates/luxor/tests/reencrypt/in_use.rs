@@ -31,7 +31,7 @@ fn volume_of(plain: Vec<u8>) -> Vec<u8> {
     storage.to_bytes()
 }
 
-fn begin(
+pub(super) fn begin(
     storage: Arc<dyn Storage>,
     options: &ReencryptOptions,
     context: &Context,
@@ -140,6 +140,29 @@ fn what_is_stopped_continues_without_clients() {
     assert_eq!(done(), ZONE);
     reencrypt(storage.clone(), &options(protection), &Context::default()).unwrap();
     assert!(decrypted_of(storage, LEN) == plain);
+}
+
+/// At this rate, the pause after a zone lasts hours. The stop comes as soon as the last zone is done.
+#[test]
+fn the_last_zone_is_the_end() {
+    let storage = Arc::new(MemoryStorage::new(volume_of(Blocks::blank())));
+    let context = Context::default();
+    let cancel = Arc::clone(&context.cancel);
+    let stop = move |done| cancel.store(done > 0, Ordering::Relaxed);
+    let context = Context {
+        events: Arc::new(BetweenZones(Arc::new(stop))),
+        ..context
+    };
+    let options = ReencryptOptions {
+        zone: Some(1 << 20),
+        ..options(PROTECTIONS[0])
+    };
+    let (export, work) = begin(storage.clone(), &options, &context).unwrap();
+    work.run(NonZeroU64::new(1)).unwrap();
+    drop(export);
+    assert!(!open(storage.clone()).0.header.is_reencrypting());
+    let blank = Blocks::blank();
+    assert!(decrypted_of(storage, blank.len()) == blank);
 }
 
 /// A few blocks of 512 bytes, each of which repeats its version, and a client that writes them at the worst

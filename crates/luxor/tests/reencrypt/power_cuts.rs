@@ -14,12 +14,12 @@ use super::*;
 /// Random numbers of a test that can be repeated.
 const SEED: u64 = 0x5eed;
 
-fn is_long() -> bool {
+pub(super) fn is_long() -> bool {
     std::env::var_os("LUXOR_TEST_LONG").is_some()
 }
 
 /// One thread writes a zone at once, so that the test can be repeated.
-fn one_thread() -> Context {
+pub(super) fn one_thread() -> Context {
     Context {
         threads: Some(1.try_into().unwrap()),
         ..Context::default()
@@ -108,7 +108,7 @@ fn a_power_cut_loses_nothing() {
 
 /// Runs what is left of an encryption with the header in front. The storage has the data, and after them
 /// room for two headers.
-fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> {
+pub(super) fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> {
     let data = DataFile::of_storage(storage.clone(), Path::new("volume"));
     if !matches!(Volume::version(data.input()?, context), Ok(Some(_))) {
         let (new, reduce_by) = (new_volume(SHIFT as u64), 2 * SHIFT as u64);
@@ -141,13 +141,17 @@ fn a_power_cut_loses_nothing_while_data_move_for_a_header() {
 
 /// A header and its data, which are two files of one storage. The header comes first, and has this length.
 #[derive(Clone, Copy)]
-struct Detached {
-    header_len: usize,
-    mode: ReencryptMode,
+pub(super) struct Detached {
+    pub(super) header_len: usize,
+    pub(super) mode: ReencryptMode,
 }
 
 impl Detached {
-    fn open(self, storage: &Arc<FaultyStorage>, context: &Context) -> Result<(Volume, DataFile)> {
+    pub(super) fn open(
+        self,
+        storage: &Arc<FaultyStorage>,
+        context: &Context,
+    ) -> Result<(Volume, DataFile)> {
         let len = usize::try_from(storage.len().unwrap()).unwrap();
         let header = Arc::new(storage.file(0..self.header_len));
         let data = Arc::new(storage.file(self.header_len..len));
@@ -158,7 +162,7 @@ impl Detached {
     }
 
     /// Runs what is left.
-    fn run(
+    pub(super) fn run(
         self,
         storage: &Arc<FaultyStorage>,
         options: ReencryptOptions,
@@ -177,7 +181,7 @@ impl Detached {
     }
 
     /// The data, which are plain if they were decrypted.
-    fn plaintext(self, storage: &Arc<FaultyStorage>, len: usize) -> Vec<u8> {
+    pub(super) fn plaintext(self, storage: &Arc<FaultyStorage>, len: usize) -> Vec<u8> {
         if self.mode == ReencryptMode::Decrypt {
             return storage.to_bytes()[self.header_len..][..len].to_vec();
         }
@@ -216,7 +220,7 @@ fn a_power_cut_loses_nothing_while_data_become_plain() {
 }
 
 /// The bytes of a new header and of the data, which it encrypts with `options`.
-fn with_detached_header(options: &ReencryptOptions) -> [Vec<u8>; 2] {
+pub(super) fn with_detached_header(options: &ReencryptOptions) -> [Vec<u8>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let [header, data] = ["header", "data"].map(|name| folder.path().join(name));
     fs::write(&data, plain()).unwrap();

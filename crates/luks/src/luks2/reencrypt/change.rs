@@ -5,7 +5,8 @@
 //! begin       the keyslots of the new key, the keyslot `reencrypt`, backup segments, and the digest
 //!             over the state: all in one change
 //! progress    for each zone twice: it is being re-encrypted; it is done
-//! end         the new key alone; then the old keyslots are overwritten
+//! end         the last zone is done, and the new key alone is left: in one change; then the old
+//!             keyslots are overwritten
 //! ```
 
 use std::collections::BTreeMap;
@@ -431,22 +432,28 @@ impl Luks2Header {
         self.begin_reencrypting(storage).map(drop)
     }
 
-    /// Records how far a re-encryption has come. `prepare` is called first, with the offset of the
-    /// area of the state. It may write there what makes a zone survive a crash, and returns whether it
-    /// has. Before a zone is recorded as done, its data must be durable.
+    /// Records how far a re-encryption has come, which is not the end yet: [`Luks2Header::end_reencryption`]
+    /// records the last zone as done. `prepare` is called first, with the offset of the area of the
+    /// state. It may write there what makes a zone survive a crash, and returns whether it has. Before a
+    /// zone is recorded as done, its data must be durable.
     ///
     /// # Errors
     /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
     /// cannot be written. `E`: that of `prepare`.
     ///
     /// # Panics
-    /// If no re-encryption is under way.
+    /// If no re-encryption is under way, or if all data are done. From metadata with such a progress,
+    /// `cryptsetup` 2.6 begins again at the first zone, and destroys the data.
     pub fn set_reencryption<E>(
         &mut self,
         storage: &dyn Storage,
         progress: &ReencryptionProgress,
         prepare: impl FnOnce(&dyn Storage, u64) -> Result<bool, E>,
     ) -> Result<Result<(), E>, ChangeError> {
+        assert!(
+            progress.left() > 0,
+            "the last zone is recorded with the end"
+        );
         let mut draft = self.begin_reencrypting(storage)?;
         let metadata = self.metadata();
         let state = Reencryption::find(metadata)?.expect("a re-encryption is under way");
@@ -461,16 +468,22 @@ impl Luks2Header {
         self.commit(storage, draft).map(Ok)
     }
 
-    /// Ends a re-encryption whose data are all done. The old key and its keyslots vanish, also those
-    /// that were not carried, and their areas are overwritten.
+    /// Ends a re-encryption: all data are done, and durable. One change of the metadata records the last
+    /// zone and the end. The old key and its keyslots vanish, also those that were not carried, and their
+    /// areas are overwritten afterwards. Adds `token`, JSON as for [`Luks2Header::add_token`], if one can
+    /// be added.
     ///
     /// # Errors
     /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
-    /// something cannot be written.
+    /// something cannot be written. After [`ChangeError::OldKeyslotLeft`] the re-encryption has ended.
     ///
     /// # Panics
     /// If no re-encryption is under way.
-    pub fn end_reencryption(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+    pub fn end_reencryption(
+        &mut self,
+        storage: &dyn Storage,
+        token: Option<&str>,
+    ) -> Result<(), ChangeError> {
         let mut draft = self.begin_reencrypting(storage)?;
         let metadata = self.metadata();
         let state = Reencryption::find(metadata)?.expect("a re-encryption is under way");
@@ -514,6 +527,13 @@ impl Luks2Header {
         draft
             .root
             .edit(&["config"], |config| config.remove("requirements"));
+        let is_taken = |number| metadata.tokens.contains_key(&number);
+        let number = free_number("token", None, MAX_NUMBERS, is_taken);
+        if let (Some(token), Ok(number)) = (token.map(JsonMembers::parse), number) {
+            draft.root.edit(&["tokens"], |tokens| {
+                tokens.set(&number.to_string(), &token);
+            });
+        }
         self.commit(storage, draft)?;
         for (&keyslot, AreaRange { offset, size }) in gone.iter().zip(areas) {
             durable::overwrite(storage, offset..offset + size).map_err(|error| {

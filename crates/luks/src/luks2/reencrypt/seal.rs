@@ -8,11 +8,14 @@ use luxor_sector::Storage;
 use luxor_volume::{HashAlgorithm, PbkdfOptions, VolumeKey};
 use serde_json::json;
 
-use super::{parts::ReencryptionProgress, state::Reencryption};
+use super::{
+    parts::{PartState, ReencryptionProgress},
+    state::Reencryption,
+};
 use crate::luks2::{
     binary_header::json_size,
     digest::NewDigest,
-    edit::{ChangeError, MetadataDraft},
+    edit::{ChangeError, MetadataDraft, durable},
     header::Luks2Header,
     metadata::{AreaRange, Metadata},
     reencrypt_keyslot::{ReencryptDirection, ReencryptMode, Resilience},
@@ -40,8 +43,9 @@ pub(super) struct NewState<'a> {
 }
 
 impl Luks2Header {
-    /// Changes how the next zones of a re-encryption survive a crash. No zone is half done. `keys` are
-    /// those of the data, by the numbers of their digests.
+    /// Changes how the next zones of a re-encryption survive a crash, and the length of the area for that,
+    /// unless `area` is `None`. It must not become longer. No zone is half done. `keys` are those of the
+    /// data, by the numbers of their digests.
     ///
     /// # Errors
     /// [`ChangeError`]: there is no room in the metadata, or those on `storage` are not those that this
@@ -53,15 +57,70 @@ impl Luks2Header {
         &mut self,
         storage: &dyn Storage,
         resilience: &Resilience,
+        area: Option<u64>,
         keys: &BTreeMap<u32, VolumeKey>,
     ) -> Result<(), ChangeError> {
+        let draft = self.with_resilience(storage, resilience, area, None, keys)?;
+        draft.check_later_room()?;
+        self.commit(storage, draft)
+    }
+
+    /// Makes the beginning of the data a zone whose checksums, over `block` bytes each, are those of no
+    /// data. `progress` is that of data that are all new. A program that recovers this zone finds all
+    /// of it done, and ends the re-encryption without the data from before, which may be overwritten from
+    /// now on. `keys` are those of the data, by the numbers of their digests.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: as for [`Luks2Header::set_resilience`].
+    ///
+    /// # Panics
+    /// If no re-encryption is under way.
+    pub fn forget_old_data(
+        &mut self,
+        storage: &dyn Storage,
+        progress: &ReencryptionProgress,
+        block: u32,
+        keys: &BTreeMap<u32, VolumeKey>,
+    ) -> Result<(), ChangeError> {
+        let resilience = Resilience::Checksum {
+            hash: HASH.name().to_owned(),
+            sector_size: block,
+        };
+        // `cryptsetup repair` ends a re-encryption to the beginning of the data only if the last zone is as
+        // long as the area permits.
+        let checksums = [0; 4096];
+        let blocks = checksums.len() / HASH.output_len();
+        let len = progress.len().min(blocks as u64 * u64::from(block));
+        let zone = progress.with(0..len, PartState::Zone);
+        let draft = self.with_resilience(
+            storage,
+            &resilience,
+            Some(checksums.len() as u64),
+            Some(&zone),
+            keys,
+        )?;
+        let (_, keyslot) = self.metadata().reencrypt.as_ref().expect("it has a state");
+        durable::write_area(storage, &checksums, keyslot.offset)?;
+        self.commit(storage, draft)
+    }
+
+    /// Makes metadata with another resilience and area, and with the parts of the data that `progress`
+    /// has.
+    fn with_resilience(
+        &mut self,
+        storage: &dyn Storage,
+        resilience: &Resilience,
+        area: Option<u64>,
+        progress: Option<&ReencryptionProgress>,
+        keys: &BTreeMap<u32, VolumeKey>,
+    ) -> Result<MetadataDraft, ChangeError> {
         let mut draft = self.begin_reencrypting(storage)?;
         let metadata = self.metadata();
         let (keyslot, old) = metadata.reencrypt.as_ref().expect("it has a state");
         let number = metadata.digest_of_keyslot(*keyslot);
         let area = AreaRange {
             offset: old.offset,
-            size: old.size,
+            size: area.map_or(old.size, |size| size.min(old.size)),
         };
         draft
             .root
@@ -70,10 +129,10 @@ impl Luks2Header {
             });
         let iterations = metadata.digests.get(&number).map(|old| old.iterations);
         let keys = keys.iter().map(|(&digest, key)| (digest, key)).collect();
-        draft.seal_state((*keyslot, number), None, &keys, |state| {
+        draft.seal_state((*keyslot, number), progress, &keys, |state| {
             NewDigest::with_iterations(state, HASH, iterations.unwrap_or(MIN_ITERATIONS))
         })?;
-        self.commit(storage, draft)
+        Ok(draft)
     }
 }
 
@@ -94,7 +153,8 @@ impl MetadataDraft {
             config.set("requirements", &requirement);
         });
         let make = |state: &[u8]| NewDigest::make(state, HASH, pbkdf);
-        self.seal_state((new.keyslot, new.digest), new.parts.as_ref(), keys, make)
+        self.seal_state((new.keyslot, new.digest), new.parts.as_ref(), keys, make)?;
+        self.check_later_room()
     }
 
     /// Makes the digest over the state in the keyslot, which has that number, and sets the parts of the
@@ -126,7 +186,7 @@ impl MetadataDraft {
             self.set_parts(&metadata, &state, parts);
         }
         set(self, &make(bytes.expose())?);
-        self.check_later_room()
+        Ok(())
     }
 
     /// Checks that there is room for the metadata of a zone, which have two more segments. cryptsetup
