@@ -3,8 +3,9 @@
 # Opens volumes of the program $1 with cryptsetup and dm-crypt, also in every state of a
 # re-encryption, of an encryption in place and of a decryption in place. cryptsetup continues what Luxor
 # has begun, while the volume is active, and Luxor continues what cryptsetup has begun on an active
-# volume. QEMU emulates the machine with dm-crypt, and this script is also the first program there. Its
-# files are in target/dm-crypt.
+# volume. Then it compares the names of ciphers: what means the same to dm-crypt means the same to Luxor.
+# QEMU emulates the machine with dm-crypt, and this script is also the first program there. Its files are
+# in target/dm-crypt. With the argument `names` after the program it compares the names only.
 set -eu
 
 cheap='--key-file key --pbkdf pbkdf2 --pbkdf-force-iterations 1000'
@@ -105,6 +106,25 @@ guest_case() {
     esac
 }
 
+# The IV of the first sector of the disk `names`. A number with 33 bits follows, which `plain` and `plain64`
+# treat differently.
+first_iv=4294967264
+
+# In the guest: prints what dm-crypt reads from the disk `names` under each name of a cipher.
+guest_names() {
+    while read -r bits name; do
+        key=$(head -c "$((bits / 4))" names.key)
+        echo "0 64 crypt $name $key $first_iv /dev/$(readlink disks/names | sed 's,.*/,,') 0" >table
+        if dmsetup create named <table >/dev/null 2>&1; then
+            sum=$(sha256sum </dev/mapper/named)
+            dmsetup remove --retry named
+        else
+            sum=refused
+        fi
+        echo "@ name $bits $name ${sum%% *}"
+    done <names
+}
+
 # In the guest: whether the device of the volume has the right plaintext.
 same() {
     test "$(sha256sum <"/dev/mapper/$name")" = "$(cat sum)"
@@ -133,6 +153,7 @@ guest() {
             echo "@ failed $name"
         fi
     done <cases
+    guest_names
     echo "@ end"
     poweroff -n -f
 }
@@ -261,6 +282,73 @@ make_volumes() {
     done
 }
 
+# The names to compare, with the length of the key in bits. The first ones are Luxor's own.
+cipher_names() {
+    while read -r bits names; do
+        for name in $names; do echo "$bits $name"; done
+    done <<'END'
+256 aes-xts-plain64 aes-xts-plain aes-cbc-plain aes-cbc-plain64 aes-cbc-essiv:sha256
+512 aes-xts-plain64 capi:xts(aes)-plain64
+256 aes-xts-plain64:sha256 aes-xts-plain64: aes-xts-plain64:a-b:c aes:1-xts-plain64 aes:01-xts-plain64
+256 aes:2-xts-plain64 aes:0-xts-plain64 aes:-xts-plain64 aes:1x-xts-plain64 aes-xts-plain64-
+256 aes-xts-plain64be aes-xts-benbi aes-xts-null aes-xts-essiv:sha256 AES-XTS-PLAIN64 aes-xts aes-xts-
+256 aes aes-plain aes:1 aes:1-plain aes-plain: aes-plain:x aes-plain- aes- aes-cbc aes-cbc-plain:x
+256 aes-cbc-plain64:sha256 aes-cbc-plain64be aes-cbc-benbi aes-cbc-null aes-cbc-essiv aes-cbc-essiv:
+256 aes-cbc-essiv:sha1 aes-cbc-essiv:sha512 aes-cbc-essiv:sha256-generic aes-cbc-essiv:sha256:x
+256 capi:xts(aes)-plain64 capi:xts(aes)-plain capi:xts(aes)-plain64:sha256 capi:xts(aes)-plain64:a-b
+256 capi:xts(aes)-plain64:a:b capi:xts(aes) capi:xts(aes)- capi:XTS(AES)-plain64 capi:aes-xts-plain64
+256 capi:xts(ecb(aes-generic))-plain64 capi:xts(ecb(aes))-plain64 capi:xts(aes-generic)-plain64
+256 capi:xts(ecb-aes-aesni)-plain64 capi:xts-aes-aesni-plain64 capi:xts(aes-aesni)-plain64
+256 capi:cbc(aes)-plain64 capi:cbc(aes)-plain capi:cbc(aes-generic)-plain64 capi:cbc-aes-aesni-plain64
+256 capi:cbc-aes-aesni-essiv:sha256-generic capi:cbc-aes-aesni-essiv:sha256
+256 capi:cbc(aes)-essiv:sha256 capi:cbc(aes)-essiv capi:cbc(aes)-essiv:sha256-generic
+256 capi:essiv(cbc(aes),sha256)-plain64 capi:essiv(cbc(aes),sha256)-plain
+256 capi:essiv(cbc(aes),sha256)-plain64:x capi:essiv(cbc(aes),sha256)-essiv:sha256
+256 capi:essiv(cbc(aes),sha1)-plain64 capi:essiv(cbc-aes-aesni,sha256-generic)-plain64
+256 capi:ecb(aes)-null capi:ctr(aes)-plain64 capi:xts(aes)-plain64be capi:xts(cbc(aes))-plain64
+256 aes:+1-xts-plain64 capi:capi:xts(aes)-plain64 aes-xts-plain:x serpent-xts-plain64 xts(aes)-plain64 aes(x)-xts-plain64 aes-xts-plain64:(
+END
+}
+
+# Prints the SHA-256 of what Luxor reads from the disk `names` under the name $2 of a cipher, with a key
+# of $1 bits, or `refused`.
+named_by_luxor() {
+    rm -f socket copy
+    head -c "$(($1 / 8))" names.bin >names.secret
+    "$luxor" serve --quiet --read-only --type plain --cipher "$2" --key-size "$1" --skip $first_iv \
+        --key-file names.secret --socket socket disks/names >>log 2>&1 &
+    server=$!
+    while [ ! -S socket ]; do
+        if ! kill -0 "$server" 2>/dev/null; then
+            echo refused
+            return
+        fi
+        sleep 0.01
+    done
+    qemu-img convert -O raw "nbd+unix:///?socket=socket" copy
+    kill "$server"
+    wait "$server" || true
+    sha256sum <copy | cut -d ' ' -f 1
+}
+
+# Compares the names: Luxor opens a name if dm-crypt reads the same with it as with a name of Luxor's own,
+# and reads the same as dm-crypt. It may open a name whose driver this kernel lacks.
+judge_names() {
+    own=$(sed -n 's/^@ name //p' serial | head -n 6 | cut -d ' ' -f 3)
+    sed -n 's/^@ name //p' serial >named
+    test "$(wc -l <named)" = "$(wc -l <names)" || return 1
+    result=0
+    while read -r bits name sum; do
+        ours=$(named_by_luxor "$bits" "$name" </dev/null)
+        wanted=refused
+        if echo "$own" | grep -qx "$sum"; then wanted=$sum; fi
+        verdict=ok
+        if [ "$ours" != "$wanted" ]; then verdict=FAILED result=1; fi
+        printf '%-45s %s  dm-crypt %.8s  luxor %.8s  %s\n' "$name" "$bits" "$sum" "$ours" "$verdict"
+    done <named
+    return $result
+}
+
 # Puts Debian's kernel and its modules into the folder `kernel`. The package is unpacked, not
 # installed, because installing it would change what this machine boots.
 get_kernel() {
@@ -295,14 +383,16 @@ make_initrd() {
     done
     cp --remove-destination "$(command -v busybox)" guest/bin/busybox
     ln -s /bin/busybox guest/sbin/modprobe
-    cryptsetup=$(command -v cryptsetup)
-    cp "$cryptsetup" guest/bin/
-    ldd "$cryptsetup" | grep -o '/[^ ]*' | while read -r library; do
-        mkdir -p "guest${library%/*}"
-        cp -L "$library" "guest$library"
+    for program in cryptsetup dmsetup; do
+        program=$(command -v $program)
+        cp "$program" guest/bin/
+        ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
+            mkdir -p "guest${library%/*}"
+            cp -L "$library" "guest$library"
+        done
     done
     sha256sum <plain >guest/sum
-    cp key cases guest/
+    cp key cases names names.key guest/
     cp "$script" guest/init
     (cd guest && find . | busybox cpio -o -H newc -R 0:0 2>/dev/null) >initrd
 }
@@ -355,7 +445,8 @@ fi
 PATH=$PATH:/usr/sbin
 luxor=$(realpath "$1")
 script=$(realpath "$0")
-for tool in qemu-system-x86_64/qemu-system-x86 busybox/busybox-static cryptsetup/cryptsetup-bin; do
+for tool in qemu-system-x86_64/qemu-system-x86 busybox/busybox-static cryptsetup/cryptsetup-bin \
+    dmsetup/dmsetup qemu-img/qemu-utils; do
     if ! command -v "${tool%/*}" >/dev/null; then
         echo "${tool%/*} is missing: run sudo apt-get install ${tool#*/}" >&2
         exit 1
@@ -368,7 +459,12 @@ rm -rf disks guest cases log
 mkdir disks
 printf 'correct horse battery staple' >key
 head -c 12M /dev/urandom >plain
-make_volumes
+: >cases
+if [ "${2-}" != names ]; then make_volumes; fi
+cipher_names >names
+head -c 64 /dev/urandom >names.bin
+busybox xxd -p names.bin | tr -d '\n' >names.key
+head -c 32K /dev/urandom >disks/names
 make_initrd
 while read -r action name; do
     find_header
@@ -383,5 +479,6 @@ while read -r action name before; do
     if [ $result != ok ]; then failures=$((failures + 1)); fi
 done <states
 echo "$count cases, $failures failed"
-test "$count" -gt 0 && test "$failures" = 0
+judge_names
+test "$failures" = 0
 rm -r disks guest initrd

@@ -35,6 +35,7 @@
 mod brief;
 mod budget;
 mod cipher;
+mod cipher_name;
 mod hash;
 mod key_cache;
 mod memory;
