@@ -57,7 +57,8 @@ pub enum Role {
 /// read-only even with [`Role::Change`]. Either way, large holes are returned as zeros without
 /// being read. The length of a regular file is fixed when it is opened. If the file becomes shorter,
 /// reading fails, at the latest when the last byte is read. If it becomes longer, the new bytes are not
-/// read, and [`Input::has_grown`] says so.
+/// read, and [`Input::has_grown`] says so. A file whose metadata state a false length, as in `/proc` and
+/// `/sys`, is a stream.
 pub struct Input {
     path: PathBuf,
     kind: Kind,
@@ -75,8 +76,8 @@ enum Kind {
         len: u64,
         position: u64,
     },
-    /// A pipe, a terminal, a socket or a stream of the caller. It is read in order, and its length
-    /// is unknown.
+    /// A pipe, a terminal, a socket, a file with a false length or a stream of the caller. It is read
+    /// in order, and its length is unknown.
     Stream {
         stream: Box<dyn Read + Send + Sync>,
         /// The number of bytes that were read.
@@ -162,8 +163,7 @@ impl Input {
         if seekable {
             base = (&file).stream_position().map_err(failed)?;
             end = Storage::len(&file).map_err(failed)?;
-            // Files in /proc have length 0 but are not empty.
-            seekable = !(regular && end == 0 && file.read_at(&mut [0], 0).map_err(failed)? > 0);
+            seekable = !(regular && has_false_length(&file, end).map_err(failed)?);
         }
         if role == Role::Change && !seekable {
             return Err(InputError::Unchangeable { path: path_of() });
@@ -461,6 +461,20 @@ impl Storage for Input {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Whether a regular file has another length than its metadata say: `len` bytes. Files of the kernel
+/// have 0 bytes (`/proc`) or a whole page (`/sys`) by their metadata, whatever can be read from them.
+fn has_false_length(file: &File, len: u64) -> io::Result<bool> {
+    let reads_at = |offset| file.read_at(&mut [0], offset).map(|read| read > 0);
+    // An unreadable end of a file on a disk says nothing about its length.
+    let is_false = if len == 0 {
+        reads_at(0)?
+    } else {
+        !reads_at(len - 1).unwrap_or(true) || reads_at(len).unwrap_or(false)
+    };
+    // Another program may have changed the length in between.
+    Ok(is_false && Storage::len(file)? == len)
 }
 
 fn shown(path: &Path) -> String {

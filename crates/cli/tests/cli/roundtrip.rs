@@ -375,3 +375,31 @@ fn sparse_never_writes_the_zeros() {
         );
     }
 }
+
+/// `stat` says 4096 bytes, or none, of these files, and their contents have other lengths.
+#[test]
+fn files_of_the_kernel_are_read_to_their_end() {
+    let folder = Folder::new();
+    folder.write("key", [7; 16]);
+    let iv = "0".repeat(32);
+    for name in ["/sys/devices/system/cpu/online", "/proc/version"] {
+        let contents = fs::read(name).unwrap();
+        luxor(&format!("encrypt --key-file key {name} volume"))
+            .args(FAST)
+            .current_dir(folder.path())
+            .ok();
+        luxor("decrypt --key-file key volume copy")
+            .current_dir(folder.path())
+            .ok();
+        assert_eq!(fs::read(folder.join("copy")).unwrap(), contents);
+        luxor(&format!(
+            "raw encrypt --mode ctr --key-file key --iv {iv} {name} raw"
+        ))
+        .current_dir(folder.path())
+        .ok();
+        assert_eq!(fs::read(folder.join("raw")).unwrap().len(), contents.len());
+        for name in ["volume", "copy", "raw"] {
+            fs::remove_file(folder.join(name)).unwrap();
+        }
+    }
+}

@@ -274,11 +274,36 @@ fn streams_have_no_length() {
         io::ErrorKind::UnexpectedEof
     );
     writer.join().unwrap().unwrap();
+}
 
-    // A file with length 0 that is not empty.
-    let mut version = data(Path::new("/proc/version"));
-    assert_eq!(version.len(), None);
-    assert!(all(&mut version).starts_with(b"Linux"));
+/// `stat` says 0 bytes of the first and 4096 of the second.
+#[test]
+fn files_with_a_false_length_are_streams() {
+    for (path, begin) in [
+        ("/proc/version", b"Linux".as_slice()),
+        ("/sys/devices/system/cpu/online", b"0"),
+    ] {
+        let path = Path::new(path);
+        let expected = fs::read(path).unwrap();
+        assert_ne!(fs::metadata(path).unwrap().len(), expected.len() as u64);
+        for role in [Role::Data, Role::Metadata] {
+            let mut input = Input::open(path, role).unwrap();
+            assert_eq!(input.len(), None, "{}", path.display());
+            let bytes = all(&mut input);
+            assert!(bytes.starts_with(begin) && bytes == expected);
+        }
+        // Another program has read the beginning.
+        let mut file = File::open(path).unwrap();
+        file.read_exact(&mut [0]).unwrap();
+        let mut input = Input::of_file(file, path, Role::Data).unwrap();
+        assert_eq!(all(&mut input), expected[1..]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hole");
+    for len in [0, 1, 4096, 1 << 40] {
+        File::create(&path).unwrap().set_len(len).unwrap();
+        assert_eq!(data(&path).len(), Some(len));
+    }
 }
 
 #[test]
