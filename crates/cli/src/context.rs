@@ -69,6 +69,10 @@ impl Events for Shown {
         self.console.note(text);
     }
 
+    fn choice(&self, text: &str) {
+        self.console.tell(text);
+    }
+
     fn step(&self, what: &'static str) -> Box<dyn Any> {
         Box::new(self.progress.step(what))
     }

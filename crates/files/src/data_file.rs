@@ -153,6 +153,15 @@ impl DataFile {
         }
     }
 
+    /// The open file or device. `None` for [`DataFile::of_storage`].
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        match &self.kind {
+            Kind::File(file) => Some(file),
+            Kind::Storage(_) => None,
+        }
+    }
+
     /// The path as the user gave it.
     #[must_use]
     pub fn path(&self) -> &Path {

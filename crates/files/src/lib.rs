@@ -49,6 +49,7 @@ mod of_process;
 mod output;
 mod piped_header;
 mod same_file;
+mod sector_size;
 pub mod standard_streams;
 pub mod temporary;
 #[cfg(feature = "testing")]
@@ -66,4 +67,5 @@ pub use of_process::OfProcess;
 pub use output::{Needed, Output, OutputError, OutputOptions, check_not_needed};
 pub use piped_header::PipedHeader;
 pub use same_file::is_same_file;
+pub use sector_size::suitable_sector_size;
 pub use volume_part::{VolumePart, VolumePartError, VolumePlace};

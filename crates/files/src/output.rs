@@ -300,6 +300,15 @@ impl Output {
         }
     }
 
+    /// The block device. `None` for all other outputs.
+    #[must_use]
+    pub fn device(&self) -> Option<&File> {
+        match &self.kind {
+            Kind::Device { device, .. } => Some(device.file()),
+            _ => None,
+        }
+    }
+
     /// The length of a block device in bytes. `None` for outputs that can grow.
     #[must_use]
     pub fn capacity(&self) -> Option<u64> {

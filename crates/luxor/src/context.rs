@@ -92,6 +92,12 @@ pub trait Events: Send + Sync {
     /// A detail, such as the engine that is used.
     fn note(&self, text: &str);
 
+    /// A choice that Luxor made because the caller did not, and that differs from the usual one. By
+    /// default it is a [note](Events::note).
+    fn choice(&self, text: &str) {
+        self.note(text);
+    }
+
     /// A step of unknown length begins, such as "Opening the volume". Luxor drops the returned
     /// value when the step ends.
     fn step(&self, _what: &'static str) -> Box<dyn Any> {

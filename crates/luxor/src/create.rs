@@ -8,7 +8,9 @@
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::{Direction, Mode, SecretBytes};
-use luxor_files::{Input, Needed, Output, OutputOptions, check_not_needed, path_name};
+use luxor_files::{
+    Input, Needed, Output, OutputOptions, check_not_needed, path_name, suitable_sector_size,
+};
 use luxor_luks::{
     LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, TrailerKey,
 };
@@ -111,10 +113,19 @@ fn encrypt_into(
     let (len, input_name) = (input.len(), input.name());
     let output_name = output.name();
     let header_first = header.is_none() && !output.is_seekable();
-    let options = &NewVolumeOptions {
+    let mut options = NewVolumeOptions {
         trailer: header_first && len.is_none(),
         ..options.clone()
     };
+    // The data of a new file are padded to whole sectors of any size. Those on a device must suit it.
+    let choice = output
+        .device()
+        .zip(output.capacity())
+        .and_then(|(device, capacity)| {
+            let room = capacity.saturating_sub(options.data_offset());
+            choose_sector_size(&mut options, &output_name, Some(device), room)
+        });
+    let options = &options;
     let checked = options.check();
     checked.map_err(|error| refused(error, &input_name, &output_name))?;
 
@@ -125,6 +136,7 @@ fn encrypt_into(
         checked.map_err(too_short)?;
         output.check_room(end)?;
     }
+    announce(choice, context);
     warn_of_key_scope(&output_name, len.unwrap_or(0), context);
 
     let mut volume = make(options, secret, engine, context)?;
@@ -199,7 +211,7 @@ pub fn format(
     context: &Context,
 ) -> Result<()> {
     let engine = Engine::select(context, Mode::Xts)?;
-    let options = NewVolumeOptions {
+    let mut options = NewVolumeOptions {
         detached: files.header.is_some(),
         ..options.clone()
     };
@@ -208,9 +220,11 @@ pub fn format(
     checked.map_err(|error| refused(error, "the volume", &name))?;
     files.check()?;
     let data_offset = options.data_offset();
-    let plaintext_len = match size {
-        Some(size) => size,
-        None => room(files.volume)?.saturating_sub(data_offset),
+    let existing = existing(files.volume)?;
+    let plaintext_len = match (size, &existing) {
+        (Some(size), _) => size,
+        (None, Some((_, len))) => len.saturating_sub(data_offset),
+        (None, None) => return Err(VolumeError::UnknownSize { name }.into()),
     };
     let mut output = match (files.header, size) {
         (Some(_), None) => None,
@@ -224,13 +238,26 @@ pub fn format(
         return Err(Error::failure(message));
     }
     let mut header = files.create_header(&options, None, output.is_some(), context)?;
-    let end = data_end(plaintext_len, &options)?;
+    let device = existing.as_ref().and_then(|(device, _)| device.as_ref());
+    let choice = choose_sector_size(&mut options, &name, device, plaintext_len);
+    let end = data_end(plaintext_len, &options).map_err(|error| {
+        let sector = options.sector_size().bytes() as u64;
+        let whole = plaintext_len / sector * sector;
+        match (whole, size) {
+            (0, _) => error,
+            (_, Some(_)) => error.hint(format!("A size of {whole} bytes is possible.")),
+            (_, None) => error.hint(format!(
+                "`truncate --size %{sector} {name}` gives it a possible length."
+            )),
+        }
+    })?;
     if let Some(output) = &output {
         options
             .check_end(end, output.capacity())
             .map_err(|error| does_not_fit(error, "the volume", &output.name()))?;
         output.check_room(end)?;
     }
+    announce(choice, context);
     warn_of_key_scope(&name, plaintext_len, context);
 
     let mut volume = make(&options, secret, &engine, context)?;
@@ -430,6 +457,32 @@ pub(crate) fn write_header(
     written.map_err(|error| write_error(&error, output, total).caused_by(error))
 }
 
+/// Sets the sector size as cryptsetup does, unless the caller chose it: so that it suits the `file`, or a
+/// new file, called `name`, and divides the `data_len` bytes of data. Returns what to [`announce`], if
+/// it is not the usual one.
+pub(crate) fn choose_sector_size(
+    options: &mut NewVolumeOptions,
+    name: &str,
+    file: Option<&fs::File>,
+    data_len: u64,
+) -> Option<String> {
+    if options.version == LuksVersion::Luks1 || options.sector_size.is_some() {
+        return None;
+    }
+    let usual = options.sector_size();
+    let chosen = suitable_sector_size(file, data_len);
+    options.sector_size = Some(chosen);
+    let text = || format!("{name}: the sector size is {chosen} bytes, which suits it");
+    (chosen != usual).then(text)
+}
+
+/// Tells the user about a choice, after everything that can be refused.
+pub(crate) fn announce(choice: Option<String>, context: &Context) {
+    if let Some(text) = choice {
+        context.events.choice(&text);
+    }
+}
+
 /// Returns the byte at which an empty volume for `plaintext_len` bytes ends.
 fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
     let sector = options.sector_size().bytes() as u64;
@@ -449,22 +502,20 @@ fn end_of(len: u64, options: &NewVolumeOptions) -> Result<u64> {
         .ok_or_else(|| Error::failure(format!("{len} bytes are too many for a volume")))
 }
 
-/// Returns the length of the existing file or device.
-fn room(volume: &Path) -> Result<u64> {
+/// Returns the length of the file or device, if it exists, and the device.
+fn existing(volume: &Path) -> Result<Option<(Option<fs::File>, u64)>> {
     let failed = |error| Error::io(format!("cannot open {}", path_name(volume)), &error);
     let metadata = match fs::metadata(volume) {
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let name = path_name(volume);
-            return Err(VolumeError::UnknownSize { name }.into());
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
     };
-    if metadata.file_type().is_block_device() {
-        let device = fs::File::open(volume).map_err(failed)?;
-        return Storage::len(&device).map_err(failed);
+    if !metadata.file_type().is_block_device() {
+        return Ok(Some((None, metadata.len())));
     }
-    Ok(metadata.len())
+    let device = fs::File::open(volume).map_err(failed)?;
+    let len = Storage::len(&device).map_err(failed)?;
+    Ok(Some((Some(device), len)))
 }
 
 /// The error for options that are refused, where the input is called `input` and the volume

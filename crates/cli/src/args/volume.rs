@@ -127,7 +127,10 @@ pub(crate) struct NewVolumeArgs {
     #[arg(hide_possible_values = true)]
     pub volume_type: VolumeType,
 
-    /// The sector size in bytes: 512, 1024, 2048 or 4096 (default: 4096; LUKS1: 512)
+    /// The sector size in bytes: 512, 1024, 2048 or 4096 (default: as cryptsetup chooses; LUKS1: 512)
+    ///
+    /// The default is 4096 bytes in a file, and on a device the physical size of its blocks. It is
+    /// 512 bytes where the data would not be whole sectors.
     #[arg(long, value_name = "BYTES")]
     pub sector_size: Option<u32>,
 

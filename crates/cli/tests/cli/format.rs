@@ -84,7 +84,8 @@ fn sizes_are_whole_sectors() {
     let names = folder.names();
     for (line, words) in [
         ("--size 0 new", "not 0"),
-        ("--size 6K new", "4096"),
+        ("--size 6K --sector-size 4096 new", "4096"),
+        ("--size 6145 new", "6144 bytes"),
         ("--size 1000 --sector-size 512 new", "512"),
         (
             "--size 9223372036854775296 --sector-size 512 new",
@@ -125,8 +126,8 @@ fn an_existing_file_is_replaced_only_with_force() {
     folder.write("short", vec![0; 16 << 20]);
     format(&folder, "--force short").fails(1, "not 0");
     folder.write("odd", vec![0; (16 << 20) + 512]);
-    format(&folder, "--force odd").fails(1, "4096");
-    format(&folder, "--force --sector-size 512 odd").ok();
+    format(&folder, "--force --sector-size 4096 odd").fails(1, "4096");
+    format(&folder, "--force odd").ok();
 }
 
 #[test]
@@ -234,6 +235,101 @@ fn a_file_of_more_than_1_tib_is_announced() {
         );
         assert!(!folder.join("volume").exists());
     }
+}
+
+/// Returns the sector size in the metadata, as cryptsetup prints it.
+fn sector_size(folder: &Folder, name: &str) -> String {
+    let dump = cryptsetup(folder, &format!("luksDump {name}"));
+    let line = dump.lines().find(|line| line.trim().starts_with("sector:"));
+    let size = line.and_then(|line| line.split_whitespace().nth(1));
+    size.expect("there is a sector size").to_owned()
+}
+
+/// The default is that of cryptsetup for each length of a file and for each size of a device's blocks.
+/// The user is told of it if it is not 4096.
+#[test]
+fn the_sector_size_is_that_of_cryptsetup() {
+    const MIB: u64 = 1 << 20;
+    let theirs = |folder: &Folder, name: &str| {
+        let line = "luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file key";
+        cryptsetup(folder, &format!("{line} {name}"));
+        sector_size(folder, name)
+    };
+    let check = |folder: &Folder, name: &str, expected: &str| {
+        let outcome = format(folder, &format!("--force {name}")).ok();
+        assert_eq!(sector_size(folder, name), expected, "{name}");
+        let says = format!("the sector size is {expected} bytes");
+        assert_eq!(
+            outcome.stderr.contains(&says),
+            expected != "4096",
+            "{outcome:#?}"
+        );
+    };
+    let folder = prepared();
+    let file = |len: u64| {
+        File::create(folder.join("file"))
+            .unwrap()
+            .set_len(len)
+            .unwrap();
+    };
+    for len in [20 * MIB, 20 * MIB + 512, 20 * MIB + 2048, 17 * MIB + 4096] {
+        file(len);
+        let expected = theirs(&folder, "file");
+        file(len);
+        check(&folder, "file", &expected);
+    }
+    for (block, len) in [
+        (512, 20 * MIB),
+        (512, 20 * MIB + 512),
+        (1024, 20 * MIB),
+        (2048, 20 * MIB + 2048),
+        (4096, 20 * MIB),
+    ] {
+        file(len);
+        let device = Loop::with_sectors(&folder.join("file"), block);
+        let expected = theirs(&folder, device.name());
+        check(&folder, device.name(), &expected);
+        // A file that is encrypted onto the device, which the rest of its last sector may not fit.
+        folder.write("input", vec![7; 1000]);
+        let encrypt = format!("encrypt --force --key-file key input {}", device.name());
+        luxor(&encrypt).args(FAST).current_dir(folder.path()).ok();
+        assert_eq!(sector_size(&folder, device.name()), expected);
+        assert_eq!(decrypted(&folder, device.name()), [7; 1000]);
+    }
+    // New files, and sizes that the user chose.
+    for (options, name, expected) in [
+        ("--size 6K", "new-512", "512"),
+        ("--size 8K", "new-4096", "4096"),
+        ("--size 8K --sector-size 1024", "new-1024", "1024"),
+    ] {
+        format(&folder, &format!("{options} {name}")).ok();
+        assert_eq!(sector_size(&folder, name), expected);
+    }
+    file(20 * MIB + 100);
+    let outcome = format(&folder, "--force file").fails(1, "512");
+    assert!(
+        outcome.stderr.contains("`truncate --size %512 file`"),
+        "{outcome:#?}"
+    );
+    std::process::Command::new("truncate")
+        .args(["--size", "%512", "file"])
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    check(&folder, "file", "512");
+
+    // Data that are encrypted in place.
+    folder.write("data", bytes(3 * 1024 + 512, 5));
+    let in_place = "reencrypt --encrypt --header data.header --key-file key data";
+    luxor(in_place).args(FAST).current_dir(folder.path()).ok();
+    assert_eq!(sector_size(&folder, "data.header"), "512");
+    luxor("decrypt --header data.header --key-file key data copy")
+        .current_dir(folder.path())
+        .ok();
+    assert_eq!(
+        fs::read(folder.join("copy")).unwrap(),
+        bytes(3 * 1024 + 512, 5)
+    );
 }
 
 /// The volume is as long as requested. The rest of the device is unused.

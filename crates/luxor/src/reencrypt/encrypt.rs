@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     Context, Engine, Error, Result, Volume,
-    create::{make, new_detached_header},
+    create::{announce, choose_sector_size, make, new_detached_header},
     key_scope::warn_of_key_scope,
 };
 
@@ -53,8 +53,10 @@ pub fn encrypt_in_place<'a>(
     if Volume::version(file.input()?, context)?.is_some() {
         return Err(already_luks(data));
     }
-    let sector_size = new.sector_size();
     let data_len = file.len()?;
+    let mut new = new.clone();
+    let choice = choose_sector_size(&mut new, &name, file.file(), data_len);
+    let sector_size = new.sector_size();
     if data_len == 0 || !data_len.is_multiple_of(sector_size.bytes() as u64) {
         return Err(refused(format!(
             "its length ({data_len} bytes) must be a multiple of the sector size ({sector_size}), and \
@@ -64,6 +66,7 @@ pub fn encrypt_in_place<'a>(
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
     let part = check_part(options, data_len, sector_size, SegmentSize::Dynamic, None);
     let part = part.map_err(refused)?;
+    announce(choice, context);
     warn_of_key_scope(&name, part.unwrap_or(data_len), context);
     let engine = Engine::select(context, Mode::Xts)?;
     let new = NewVolumeOptions {
@@ -210,8 +213,10 @@ fn begin(
         return Err(refused(text));
     }
     let len = data.len()?;
-    let sector = new.sector_size().bytes() as u64;
     let data_len = len.saturating_sub(reduce_by);
+    let mut new = new.clone();
+    let choice = choose_sector_size(&mut new, &name, data.file(), data_len);
+    let sector = new.sector_size().bytes() as u64;
     let shift = reduce_by / 2;
     if data_len == 0 || !data_len.is_multiple_of(sector) {
         return Err(refused(format!(
@@ -228,6 +233,7 @@ fn begin(
     let sizes =
         sizes.map_err(|error| refused(format!("the header cannot have {shift} bytes: {error}")))?;
     check_zone(options, sector).map_err(refused)?;
+    announce(choice, context);
     warn_of_key_scope(&name, data_len, context);
     let place = Place { shift, data_len };
     let storage = data.storage()?;
@@ -244,7 +250,8 @@ fn begin(
             })?;
             let input = Input::of_storage(header.clone(), data.path())?;
             let volume = Volume::open(input, context)?;
-            let keys = volume.test(&secret()?, &*engine.backend, &options.unlock, context)?;
+            let secret = secret()?;
+            let (keys, _) = volume.test(&secret, &*engine.backend, &options.unlock, context)?;
             (header, keys.into_keys())
         }
         Ok(_) => {
@@ -255,7 +262,7 @@ fn begin(
                      permit it with --force. An interrupted attempt leaves something there too.",
                 ));
             }
-            let (header, keys) = place.header(new, sizes, secret, engine, context)?;
+            let (header, keys) = place.header(&new, sizes, secret, engine, context)?;
             place.prepare(&*storage, &header).map_err(failed)?;
             (header, keys)
         }
