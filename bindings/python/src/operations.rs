@@ -350,7 +350,7 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
                 ..UnlockOptions::default()
             };
             // A keyslot that the secret opens was made with the secret. Others could have any costs.
-            let unlocked = like.test(&secret, &*engine.backend, &unlock, context)?;
+            let (unlocked, _) = like.test(&secret, &*engine.backend, &unlock, context)?;
             let keyslot = &like.header.keyslots()[&unlocked.keyslot];
             options.pbkdf = PbkdfOptions {
                 cache: options.pbkdf.cache,

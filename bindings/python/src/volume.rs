@@ -96,7 +96,7 @@ impl Volume {
 
     #[getter]
     fn keyslots(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
-        self.read(py, |header| header.keyslots().keys().copied().collect())
+        self.read(py, VolumeHeader::keyslot_numbers)
     }
 
     #[getter]
@@ -131,7 +131,7 @@ impl Volume {
         let (secret, unlock) = (args.secret(py)?, args.options());
         self.with(py, Role::Metadata, move |volume, context| {
             let engine = Engine::select(context, Mode::Xts)?;
-            let unlocked = volume.test(&secret, &*engine.backend, &unlock, context)?;
+            let (unlocked, _) = volume.test(&secret, &*engine.backend, &unlock, context)?;
             Ok(unlocked.keyslot)
         })
     }

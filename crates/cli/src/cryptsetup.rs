@@ -16,6 +16,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ValueHint};
+use luxor_luks::Encryption;
 
 use crate::{
     args,
@@ -482,7 +483,7 @@ impl Line {
 
     fn format(&self) -> Result<Vec<OsString>> {
         if let Some(cipher) = self.value("cipher")
-            && cipher != "aes-xts-plain64"
+            && cipher.to_str().and_then(Encryption::by_name) != Some(Encryption::AesXtsPlain64)
         {
             return Err(self.error(format!(
                 "--cipher is {cipher:?}, and Luxor creates only aes-xts-plain64"

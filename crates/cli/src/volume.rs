@@ -58,24 +58,8 @@ fn header(context: &Context) -> Result<Option<Input>> {
     Ok(header.transpose()?)
 }
 
-/// Opens a keyslot. A prompt is repeated when the passphrase is wrong.
-///
-/// # Errors
-/// Those of [`Volume::unlock`].
-pub(crate) fn unlock(
-    volume: &Volume,
-    secrets: &SecretSource,
-    backend: &dyn Backend,
-    args: &UnlockArgs,
-    context: &Context,
-) -> Result<(Unlocked, SecretBytes)> {
-    let options = unlock_options(args);
-    let secrets = Asking::new(secrets, &args.limits).beside_tokens(volume, args.key_slot);
-    volume.unlock(&secrets, backend, &options, &context.library)
-}
-
-/// As [`unlock`], but also works if the data cannot be read because a re-encryption was
-/// interrupted.
+/// Opens a keyslot, also if this version cannot read the data. A prompt is repeated when the
+/// passphrase is wrong.
 ///
 /// # Errors
 /// Those of [`Volume::test`].
@@ -88,7 +72,8 @@ pub(crate) fn test_unlock(
 ) -> Result<Unlocked> {
     let options = unlock_options(args);
     let secrets = Asking::new(secrets, &args.limits).beside_tokens(volume, args.key_slot);
-    volume.test(&secrets, backend, &options, &context.library)
+    let (unlocked, _) = volume.test(&secrets, backend, &options, &context.library)?;
+    Ok(unlocked)
 }
 
 /// The keyslot and the limits from the command line.

@@ -157,7 +157,7 @@ impl DataFile {
     #[must_use]
     pub fn file(&self) -> Option<&File> {
         match &self.kind {
-            Kind::File(file) => Some(file),
+            Kind::File { file, .. } => Some(file),
             Kind::Storage(_) => None,
         }
     }

@@ -302,7 +302,7 @@ impl Output {
 
     /// The block device. `None` for all other outputs.
     #[must_use]
-    pub fn device(&self) -> Option<&File> {
+    pub fn device(&self) -> Option<&fs::File> {
         match &self.kind {
             Kind::Device { device, .. } => Some(device.file()),
             _ => None,

@@ -18,6 +18,9 @@ use zeroize::Zeroize;
 
 /// The only number of stripes that LUKS allows.
 pub(crate) const STRIPES: u32 = 4000;
+/// cryptsetup's limit on the length of keys in bytes. It bounds every allocation that depends on a
+/// key length.
+pub(crate) const MAX_KEY_LEN: u32 = 512;
 
 /// Splits `key` into `stripes`. The length of `stripes` must be a multiple of the key's.
 pub(crate) fn af_split(

@@ -402,13 +402,9 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
 /// Whether the storage may well hold a header, which this version cannot compare with the backup's.
 fn is_unsupported(error: &VolumeReadError) -> bool {
     match error {
-        VolumeReadError::Luks1(error) => matches!(
-            error,
-            Luks1Error::Io { .. }
-                | Luks1Error::Cipher { .. }
-                | Luks1Error::Hash { .. }
-                | Luks1Error::KeyLen { .. }
-        ),
+        VolumeReadError::Luks1(error) => {
+            matches!(error, Luks1Error::Io { .. } | Luks1Error::CipherNull)
+        }
         VolumeReadError::Luks2(error) => {
             matches!(error, ReadError::Io { .. } | ReadError::Unsupported { .. })
         }

@@ -4,9 +4,7 @@
 
 use std::{io, sync::Arc};
 
-use luxor_volume::{Encryption, HashAlgorithm, brief};
-
-use crate::af::STRIPES;
+use crate::af::{MAX_KEY_LEN, STRIPES};
 
 /// Why a LUKS1 header is not accepted.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -36,39 +34,11 @@ pub enum Luks1Error {
     /// The cipher is `cipher_null`: the data are not encrypted.
     #[error("its cipher is null: the data are not encrypted, which is refused")]
     CipherNull,
-    /// The cipher is not supported by this version.
-    #[error(
-        "it is encrypted with {}; this version opens {}",
-        brief(found),
-        Encryption::ALL.map(Encryption::name).join(", ")
-    )]
-    Cipher {
-        /// Its name and mode.
-        found: String,
-    },
-    /// The hash is not supported by this version.
-    #[error(
-        "its hash is {}; this version supports {}",
-        brief(found),
-        HashAlgorithm::NAMES
-    )]
-    Hash {
-        /// The hash's name.
-        found: String,
-    },
-    /// The key length is not supported by this version.
-    #[error(
-        "its volume key has {found} bytes, not {} or {} as {} needs{}",
-        encryption.key_lens()[0],
-        encryption.key_lens()[1],
-        encryption.name(),
-        if_aes_192(*found, *encryption)
-    )]
+    /// The key length is out of bounds.
+    #[error("its volume key has {found} bytes, and must have 1 to {MAX_KEY_LEN}")]
     KeyLen {
         /// The length in bytes.
         found: u32,
-        /// The cipher.
-        encryption: Encryption,
     },
     /// The digest has no iterations, so it cannot verify a key.
     #[error("mk-digest-iter is 0, and must be at least 1")]
@@ -123,18 +93,6 @@ pub enum Luks1Error {
         /// The first byte that both have.
         byte: u64,
     },
-}
-
-/// Returns the end of the message for an AES-192 key, which LUKS allows and this version does not
-/// support.
-fn if_aes_192(key_len: u32, encryption: Encryption) -> &'static str {
-    let [aes_128, _] = encryption.key_lens();
-    if key_len == aes_128 * 3 / 2 {
-        ": that is AES-192. cryptsetup opens it, and `cryptsetup reencrypt --cipher \
-         aes-xts-plain64 --key-size 512` gives the volume another key"
-    } else {
-        ""
-    }
 }
 
 impl From<io::Error> for Luks1Error {

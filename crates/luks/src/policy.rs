@@ -76,9 +76,9 @@ impl HeaderPolicy {
             });
         }
         for encryption in header.encryptions() {
-            let name = encryption.map(Encryption::name);
             // Unencrypted data and unknown ciphers match no required encryption.
-            if !self.permits_encryption(name.unwrap_or_default()) {
+            if !self.permits_encryption(encryption) {
+                let name = encryption.map(Encryption::name);
                 return Err(PolicyError::Encryption {
                     found: name.unwrap_or("no known cipher").into(),
                     required: self.encryptions.clone(),
@@ -104,7 +104,7 @@ impl HeaderPolicy {
 
     fn check_keyslot(&self, number: u32, keyslot: &Keyslot) -> Result<(), PolicyError> {
         let encryption = &keyslot.area.encryption;
-        if !self.permits_encryption(encryption) {
+        if !self.permits_encryption(Encryption::by_name(encryption)) {
             return Err(PolicyError::KeyslotEncryption {
                 keyslot: number,
                 found: encryption.clone(),
@@ -132,8 +132,9 @@ impl HeaderPolicy {
         }
     }
 
-    fn permits_encryption(&self, name: &str) -> bool {
-        self.encryptions.is_empty() || self.encryptions.iter().any(|one| one.name() == name)
+    fn permits_encryption(&self, encryption: Option<Encryption>) -> bool {
+        let permits = |encryption| self.encryptions.contains(&encryption);
+        self.encryptions.is_empty() || encryption.is_some_and(permits)
     }
 }
 

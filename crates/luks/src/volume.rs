@@ -103,6 +103,23 @@ impl VolumeHeader {
         })
     }
 
+    /// Compares `key` with the digest of the volume key, like [`VolumeHeader::confirm_volume_key`],
+    /// even if this version cannot read the data.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, and [`UnlockError::SeveralKeys`] during a
+    /// re-encryption.
+    pub fn test_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        with_key_stack(|| match self {
+            Self::Luks1(header) => header.test_volume_key(key, options),
+            Self::Luks2(header) => header.test_volume_key(key, options),
+        })
+    }
+
     /// Tests whether `secret` opens a keyslot, even if this version cannot read the data:
     /// [`Luks2Header::test`].
     ///
@@ -116,7 +133,7 @@ impl VolumeHeader {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         with_key_stack(|| match self {
-            Self::Luks1(header) => header.unlock(storage, secret, backend, options),
+            Self::Luks1(header) => header.test(storage, secret, backend, options),
             Self::Luks2(header) => header.test(storage, secret, backend, options),
         })
     }
@@ -164,7 +181,9 @@ impl VolumeHeader {
             (Self::Luks2(ours), Self::Luks2(theirs)) => {
                 ours.metadata().segments == theirs.metadata().segments
             }
-            _ => self.segment() == other.segment(),
+            (Self::Luks1(ours), Self::Luks1(theirs)) => ours.entry() == theirs.entry(),
+            // Segments that this version does not support cannot be compared across versions.
+            _ => self.segment().is_some() && self.segment() == other.segment(),
         }
     }
 
@@ -263,7 +282,7 @@ impl VolumeHeader {
     #[must_use]
     pub fn segment(&self) -> Option<&Segment> {
         match self {
-            Self::Luks1(header) => Some(header.segment()),
+            Self::Luks1(header) => header.segment(),
             Self::Luks2(header) => header.segment(),
         }
     }
@@ -273,7 +292,7 @@ impl VolumeHeader {
     #[must_use]
     pub fn encryptions(&self) -> Vec<Option<Encryption>> {
         match self {
-            Self::Luks1(header) => vec![Some(header.segment().encryption)],
+            Self::Luks1(header) => vec![header.segment().map(|segment| segment.encryption)],
             Self::Luks2(header) => header
                 .segments()
                 .values()
@@ -288,7 +307,7 @@ impl VolumeHeader {
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         match self {
-            Self::Luks1(header) => header.segment().offset,
+            Self::Luks1(header) => header.entry().offset(),
             Self::Luks2(header) => header.data_offset(),
         }
     }
@@ -314,7 +333,7 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => {
                 let sector = self.file_sector_size().bytes() as u64;
-                let offset = header.segment().offset;
+                let offset = header.entry().offset();
                 let there = storage_len.saturating_sub(offset).max(1);
                 let end = offset.saturating_add(there.next_multiple_of(sector));
                 Ok(vec![header.extent(end)?])
@@ -329,7 +348,7 @@ impl VolumeHeader {
     #[must_use]
     pub fn stream_extent(&self) -> Option<Extent> {
         let (digest, segment, file) = match self {
-            Self::Luks1(header) => (0, header.segment(), None),
+            Self::Luks1(header) => (0, header.segment()?, None),
             Self::Luks2(header) => {
                 let metadata = header.metadata();
                 let (number, segment) = metadata.segments.single()?;
@@ -355,7 +374,7 @@ impl VolumeHeader {
     /// [`UnlockError`]: the volume cannot be opened with any secret.
     pub fn check_openable(&self) -> Result<(), UnlockError> {
         match self {
-            Self::Luks1(_) => Ok(()),
+            Self::Luks1(header) => header.check_openable(),
             Self::Luks2(header) => header.check_openable(),
         }
     }
@@ -393,6 +412,18 @@ impl VolumeHeader {
             Self::Luks1(header) => header.describe().keyslots,
             Self::Luks2(header) => header.describe().keyslots,
         }
+    }
+
+    /// The numbers of all keyslots that hold a key, in ascending order, also of those that this
+    /// version does not support.
+    #[must_use]
+    pub fn keyslot_numbers(&self) -> Vec<u32> {
+        let mut numbers: Vec<u32> = match self {
+            Self::Luks1(header) => header.describe().keyslots.keys().copied().collect(),
+            Self::Luks2(header) => header.metadata().keyslots_with_keys().collect(),
+        };
+        numbers.sort_unstable();
+        numbers
     }
 
     /// The keyslots of `numbers`, or all if it is empty, if other programs get the secrets of all of
@@ -465,7 +496,7 @@ impl VolumeHeader {
     #[must_use]
     pub fn file_sector_size(&self) -> SectorSize {
         match self {
-            Self::Luks1(header) => header.segment().geometry.sector_size,
+            Self::Luks1(_) => SectorSize::B512,
             Self::Luks2(header) => header.file_sector_size(),
         }
     }
@@ -508,12 +539,7 @@ impl VolumeReadError {
     #[must_use]
     pub fn version(&self) -> Option<LuksVersion> {
         match self {
-            Self::Luks1(
-                Luks1Error::CipherNull
-                | Luks1Error::Cipher { .. }
-                | Luks1Error::Hash { .. }
-                | Luks1Error::KeyLen { .. },
-            ) => Some(LuksVersion::Luks1),
+            Self::Luks1(Luks1Error::CipherNull) => Some(LuksVersion::Luks1),
             Self::Luks2(ReadError::Unsupported { .. }) => Some(LuksVersion::Luks2),
             _ => None,
         }

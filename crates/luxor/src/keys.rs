@@ -4,6 +4,8 @@
 //! Secrets are read and keys derived without a lock on the metadata, because that takes seconds and
 //! other processes would have to wait. The change that follows is quick. It is refused if the
 //! metadata have changed meanwhile.
+//!
+//! Keys can be changed even if this version cannot read the data.
 
 use luxor_engine::{Mode, SecretBytes};
 use luxor_luks::{
@@ -45,7 +47,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
-    /// [`Volume::unlock`] and `new_secret`. Also fails when there is no free keyslot, and when the
+    /// [`Volume::test`] and `new_secret`. Also fails when there is no free keyslot, and when the
     /// metadata have changed since they were read or cannot be locked or written.
     pub fn add_key(
         &mut self,
@@ -61,7 +63,7 @@ impl Volume {
         }
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let keys = self.unlock_data(secrets, &*engine.backend, &options.unlock, context)?;
+        let keys = self.unlock_keys(secrets, &*engine.backend, &options.unlock, context)?;
         let Some((&digest, volume_key)) = keys.first_key_value() else {
             let message = format!("{}: the data have no key", self.name());
             return Err(Error::failure(message));
@@ -115,7 +117,7 @@ impl Volume {
     /// secret or the new one opens the keyslot.
     ///
     /// # Errors
-    /// The errors of [`Volume::unlock`] and `new_secret`. Also fails when the header has no room
+    /// The errors of [`Volume::test`] and `new_secret`. Also fails when the header has no room
     /// for the old and the new keyslot at once, and when the metadata have changed since they were
     /// read or cannot be locked or written.
     pub fn change_key(
@@ -128,7 +130,7 @@ impl Volume {
         self.check_changeable()?;
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let (unlocked, old) = self.unlock(secrets, &*engine.backend, &options.unlock, context)?;
+        let (unlocked, old) = self.test(secrets, &*engine.backend, &options.unlock, context)?;
         let new = self.new_keyslot(
             (&unlocked).into(),
             &new_secret(old)?,
@@ -147,7 +149,7 @@ impl Volume {
     /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`Volume::unlock`]. Also
+    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`Volume::test`]. Also
     /// fails when the metadata have changed since they were read or cannot be locked or written.
     pub fn remove_key(
         &mut self,
@@ -158,7 +160,7 @@ impl Volume {
     ) -> Result<u32> {
         self.check_changeable()?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let (unlocked, _) = self.unlock(secrets, &*engine.backend, unlock, context)?;
+        let (unlocked, _) = self.test(secrets, &*engine.backend, unlock, context)?;
         let number = unlocked.keyslot;
         self.check_is_not_last(number, last)?;
         self.change(context, |header, storage| {
@@ -195,7 +197,7 @@ impl Volume {
                 ..unlock.clone()
             };
             let engine = Engine::select(context, Mode::Xts)?;
-            self.unlock(secrets, &*engine.backend, &options, context)?;
+            self.test(secrets, &*engine.backend, &options, context)?;
         }
         self.change(context, |header, storage| {
             header.remove_keyslot(storage, number)
@@ -213,7 +215,7 @@ impl Volume {
             let name = self.name();
             return Err(VolumeError::KeyslotNumber { name, number, last }.into());
         }
-        if self.header.keyslots().contains_key(&number) {
+        if self.header.keyslot_numbers().contains(&number) {
             let name = self.name();
             return Err(VolumeError::KeyslotInUse { name, number }.into());
         }
@@ -225,7 +227,7 @@ impl Volume {
     /// # Errors
     /// [`VolumeError::NoKeyslot`], and unless `last` allows it [`VolumeError::LastKeyslot`].
     pub fn check_removal(&self, number: u32, last: bool) -> Result<()> {
-        if !self.header.keyslots().contains_key(&number) {
+        if !self.header.keyslot_numbers().contains(&number) {
             let name = self.name();
             return Err(VolumeError::NoKeyslot { name, number }.into());
         }

@@ -361,7 +361,7 @@ fn begin_or_find(
         let keys = if luks2.is_decrypted() {
             BTreeMap::new()
         } else {
-            let opened = opened.test(secrets, &*engine.backend, &options.unlock, context)?;
+            let (opened, _) = opened.test(secrets, &*engine.backend, &options.unlock, context)?;
             opened.into_keys()
         };
         check_is_the_same(&state, &keys, options)

@@ -216,8 +216,8 @@ impl Volume {
         })
     }
 
-    /// Tests a secret: as [`Volume::unlock`], but also works if the data cannot be read because a
-    /// re-encryption was interrupted.
+    /// Tests a secret: as [`Volume::unlock`], but also works if the data cannot be read, because a
+    /// re-encryption was interrupted or because this version does not support their encryption.
     ///
     /// # Errors
     /// Those of [`Volume::unlock`].
@@ -227,12 +227,11 @@ impl Volume {
         backend: &dyn Backend,
         options: &UnlockOptions,
         context: &Context,
-    ) -> Result<Unlocked> {
+    ) -> Result<(Unlocked, SecretBytes)> {
         let storage = self.metadata.storage();
-        let (unlocked, _) = self.try_secrets(secrets, context, |secret| {
+        self.try_secrets(secrets, context, |secret| {
             self.header.test(storage, secret, backend, options)
-        })?;
-        Ok(unlocked)
+        })
     }
 
     /// Returns the keys of the data: those of a keyslot, as [`Volume::unlock`] opens it, or a volume
@@ -252,9 +251,39 @@ impl Volume {
             let (unlocked, _) = self.unlock(secrets, backend, options, context)?;
             return Ok(unlocked.into_keys());
         }
+        self.try_volume_keys(secrets, context, |key| {
+            self.header.confirm_volume_key(key, options)
+        })
+    }
+
+    /// As [`Volume::unlock_data`], but also works if the data cannot be read, as [`Volume::test`] does.
+    ///
+    /// # Errors
+    /// Those of [`Volume::unlock_data`].
+    pub fn unlock_keys(
+        &self,
+        secrets: &dyn Secrets,
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+        context: &Context,
+    ) -> Result<BTreeMap<u32, VolumeKey>> {
+        if !secrets.are_volume_keys() {
+            let (unlocked, _) = self.test(secrets, backend, options, context)?;
+            return Ok(unlocked.into_keys());
+        }
+        self.try_volume_keys(secrets, context, |key| {
+            self.header.test_volume_key(key, options)
+        })
+    }
+
+    fn try_volume_keys(
+        &self,
+        secrets: &dyn Secrets,
+        context: &Context,
+        confirm: impl Fn(&SecretBytes) -> Result<BTreeMap<u32, VolumeKey>, UnlockError>,
+    ) -> Result<BTreeMap<u32, VolumeKey>> {
         let (keys, _) = try_secrets(&self.path, secrets, context, |key| {
-            let keys = self.header.confirm_volume_key(key, options);
-            keys.map_err(|error| self.not_unlocked(error))
+            confirm(key).map_err(|error| self.not_unlocked(error))
         })?;
         Ok(keys)
     }

@@ -62,7 +62,7 @@ fn opens(path: &Path, text: &str) -> Option<u32> {
     let engine = Engine::select(&context, Mode::Xts).unwrap();
     let (backend, options) = (&*engine.backend, UnlockOptions::default());
     match volume.test(&secret(text), backend, &options, &context) {
-        Ok(unlocked) => Some(unlocked.keyslot),
+        Ok(unlocked) => Some(unlocked.0.keyslot),
         Err(error) => {
             assert_eq!(error.class(), ErrorClass::NoKey, "{error}");
             None

@@ -33,6 +33,16 @@ impl VolumeKey {
         Ok(key)
     }
 
+    /// Makes a key for data whose encryption this version does not support. Any length is accepted.
+    /// Such a key can be stored in a keyslot, but [`VolumeKey::key_spec`] need not accept it.
+    #[must_use]
+    pub fn of_unknown_encryption(bytes: SecretBytes) -> Self {
+        Self {
+            bytes,
+            permits_equal_halves: false,
+        }
+    }
+
     /// Draws a random key of `len` bytes. A key with equal halves is drawn again.
     ///
     /// # Errors

@@ -104,7 +104,8 @@ pub(crate) struct PlainArgs {
     /// The cipher of the data (default: aes-xts-plain64)
     ///
     /// One of aes-xts-plain64, aes-xts-plain, aes-cbc-essiv:sha256, aes-cbc-plain64,
-    /// aes-cbc-plain.
+    /// aes-cbc-plain, or another name that means the same to dm-crypt, such as
+    /// capi:xts(aes)-plain64.
     #[arg(long, value_name = "NAME", value_parser = encryption)]
     pub cipher: Option<Encryption>,
 

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
         }
         let options = unlock_options(&args.unlock);
         let secrets = Asking::new(&secrets, &args.unlock.limits);
-        let keys = volume.unlock_data(&secrets, backend, &options, &context.library)?;
+        let keys = volume.unlock_keys(&secrets, backend, &options, &context.library)?;
         let digests = keys.into_keys();
         Ok(digests
             .map(|digest| OpenedKey {

@@ -11,7 +11,7 @@ use std::{
 };
 
 use luxor::{Engine, KeyScope, Volume};
-use luxor_engine::SecretBytes;
+use luxor_engine::{Mode, SecretBytes};
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
@@ -27,7 +27,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{open_metadata, unlock},
+    volume::{open_metadata, test_unlock},
 };
 
 /// Prints a volume's metadata.
@@ -85,15 +85,13 @@ fn text(volume: &Volume) -> String {
 
 /// Writes the volume key to standard output or to a file.
 fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()> {
-    let Some(segment) = volume.header.segment() else {
+    if volume.header.is_reencrypting() {
         return Err(Error::failure(format!(
-            "{} has several volume keys, or none: a re-encryption is under way, or the volume is \
-             decrypted",
+            "{} may have several volume keys, because a re-encryption is under way",
             volume.name()
         )));
-    };
-    let encryption = segment.encryption;
-    let engine = Engine::select(&context.library, encryption.mode())?;
+    }
+    let engine = Engine::select(&context.library, Mode::Xts)?;
     let secrets = SecretSource::secret_only(context, &inputs("VOLUME", &args.volume, context))?;
     let mut file = match &args.volume_key_file {
         Some(path) => Some(key_file(path, args, context)?),
@@ -107,7 +105,7 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let (unlocked, _) = unlock(volume, &secrets, &*engine.backend, &args.unlock, context)?;
+    let unlocked = test_unlock(volume, &secrets, &*engine.backend, &args.unlock, context)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {
@@ -157,7 +155,18 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>, scope: Option<&KeyScope
     );
 
     text.title("Data");
-    text.segment(volume.segment);
+    match volume.segment.crypt() {
+        Some(segment) => text.segment(segment),
+        None => {
+            text.line("Encryption", Escaped(volume.encryption));
+            text.line("Sector size", "512 bytes");
+            text.line(
+                "Begins at",
+                format_args!("byte {}", volume.segment.offset()),
+            );
+            text.size(volume.segment.size());
+        }
+    }
     text.line(
         "Key",
         format_args!("{} bits", 8 * u64::from(volume.key_len)),
@@ -255,7 +264,7 @@ impl Text {
     }
 
     fn segment(&mut self, segment: &Segment) {
-        self.line("Encryption", segment.encryption.name());
+        self.line("Encryption", Escaped(&segment.encryption_name));
         self.line(
             "Sector size",
             format_args!("{} bytes", segment.geometry.sector_size),

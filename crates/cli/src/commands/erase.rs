@@ -18,7 +18,7 @@ pub(crate) fn run(args: &EraseArgs, context: &Context) -> Result<()> {
             "All keyslots of {} will be destroyed (in use: {}). Without a backup of the header \
              its data can never be read again.",
             volume.name(),
-            volume.header.keyslots().len()
+            volume.header.keyslot_numbers().len()
         );
         confirm(&warning, "--batch-mode")?;
     }

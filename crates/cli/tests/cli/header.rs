@@ -669,9 +669,10 @@ fn a_damaged_luks1_header_is_restored() {
     run(&folder, "check --key-file key luks1").ok();
 
     let mut lost = good;
-    lost[8] ^= 1;
+    // The iterations of the digest.
+    lost[164..168].fill(0);
     folder.write("luks1", &lost);
-    let outcome = run(&folder, "header repair luks1").fails(1, "encrypted with");
+    let outcome = run(&folder, "header repair luks1").fails(1, "mk-digest-iter");
     assert!(
         outcome.stderr.contains("luxor header restore"),
         "{outcome:#?}"

@@ -14,6 +14,7 @@ mod layout;
 mod locks;
 mod luks1;
 mod meanwhile;
+mod metadata_alone;
 mod mount;
 mod outputs;
 mod parts;

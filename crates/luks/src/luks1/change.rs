@@ -18,7 +18,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
-use luxor_volume::PbkdfOptions;
+use luxor_volume::{HashAlgorithm, PbkdfOptions};
 use uuid::Uuid;
 
 use super::{
@@ -65,8 +65,12 @@ impl Luks1Header {
         self.digest
             .confirm(key.expose())
             .map_err(|_| NewKeyslotError::OtherVolume)?;
-        let area = (self.segment.encryption, self.key_len);
-        let new = NewKeyslot::make(key, secret, pbkdf, self.hash, area, backend)?;
+        let segment = self.known_segment()?;
+        let hash = HashAlgorithm::by_name(&self.hash).ok_or_else(|| NewKeyslotError::Hash {
+            found: self.hash.clone(),
+        })?;
+        let area = (segment.encryption, self.key_len);
+        let new = NewKeyslot::make(key, secret, pbkdf, hash, area, backend)?;
         Ok(NewKeyslot {
             digest: KeyDigest::Present(digest, self.digest.value.clone()),
             ..new
@@ -203,7 +207,7 @@ impl Luks1Header {
     /// a write of the first sector failed.
     fn remove_luks2(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
         let failed = |source| ChangeError::ReadBeginning { source };
-        let end = match self.segment.offset {
+        let end = match self.entry.offset() {
             0 => u64::MAX,
             offset => offset,
         };

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use luxor_volume::{Encryption, HashAlgorithm, PbkdfKind};
+use luxor_volume::{HashAlgorithm, PbkdfKind, brief};
 
 use crate::luks2::edit::ChangeError;
 
@@ -35,11 +35,11 @@ pub enum ConvertError {
     /// The cipher is not supported by this version for LUKS2.
     #[error(
         "the data are encrypted with {}, and only volumes with aes-xts can be converted",
-        encryption.name()
+        brief(found)
     )]
     Cipher {
-        /// The cipher.
-        encryption: Encryption,
+        /// The name of the cipher.
+        found: String,
     },
     /// The UUID is not UTF-8.
     #[error("its UUID is not UTF-8: set another UUID first")]

@@ -140,6 +140,7 @@ impl NewLuks1Volume {
                 offset,
                 size: SegmentSize::Dynamic,
                 encryption: ENCRYPTION,
+                encryption_name: ENCRYPTION.name().into(),
                 geometry: Geometry {
                     sector_size: SectorSize::B512,
                     iv_mode: ENCRYPTION.iv_mode(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::{Backend, SecretBytes};
 use luxor_sector::{Geometry, SectorSize, Storage};
-use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, VolumeKey, is_cipher_null};
+use luxor_volume::{Encryption, Extent, Kdf, VolumeKey, brief, is_cipher_null};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -15,13 +15,14 @@ use super::{
     phdr::{self, MAGIC, Phdr, RawKeyslot, UNIT},
 };
 use crate::{
-    af::STRIPES,
+    af::{MAX_KEY_LEN, STRIPES},
     header_digest::HeaderDigest,
     luks1_error::Luks1Error,
     luks2::{
         digest::{Digest, KeyLen},
+        foreign::Foreign,
         keyslot::{Keyslot, KeyslotArea, Priority},
-        segment::{Segment, SegmentError, SegmentSize},
+        segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
         unlock::{self, NeededKey, UnlockError, UnlockOptions, Unlocked},
     },
 };
@@ -33,9 +34,12 @@ pub struct Luks1Header {
     /// their bytes.
     pub(super) bytes: Box<phdr::Bytes>,
     pub(super) uuid: String,
-    pub(super) hash: HashAlgorithm,
+    /// The name of the encryption of data and areas, which this version may not support.
+    pub(super) encryption: String,
+    /// The name of the hash, which this version may not support.
+    pub(super) hash: String,
     pub(super) key_len: u32,
-    pub(super) segment: Segment,
+    pub(super) entry: SegmentEntry,
     /// The used keyslots.
     pub(super) keyslots: BTreeMap<u32, Keyslot>,
     pub(super) digest: Digest,
@@ -47,8 +51,8 @@ impl Luks1Header {
     /// Reads the header at the beginning of `storage`, 592 bytes.
     ///
     /// # Errors
-    /// [`Luks1Error`]: `storage` holds no LUKS1 volume, the header breaks a rule, or it uses
-    /// something that this version does not support.
+    /// [`Luks1Error`]: `storage` holds no LUKS1 volume, the header breaks a rule, or the cipher is
+    /// null. A cipher, a hash or a key length that this version does not support is no error.
     pub fn read(storage: &dyn Storage) -> Result<Self, Luks1Error> {
         Self::parse(&Self::read_bytes(storage)?)
     }
@@ -66,28 +70,31 @@ impl Luks1Header {
 
     pub(super) fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
         let phdr = Phdr::parse(bytes)?;
-        let (encryption, hash) = algorithms(&phdr)?;
-        let segment = segment(&phdr, encryption);
+        check(&phdr)?;
+        // Old programs wrote capital letters. cryptsetup reads them as lowercase too.
+        let hash = phdr.hash_spec.to_ascii_lowercase();
+        let encryption = encryption_name(&phdr);
+        let entry = segment_entry(&phdr, &encryption);
         let mut keyslots = BTreeMap::new();
         let mut areas = Vec::with_capacity(phdr::KEYSLOTS);
         for (number, raw) in (0..).zip(&phdr.keyslots) {
             // The rules apply to empty keyslots too, because a key may be added there later.
-            let area = area(number, raw, phdr.key_bytes, &segment)?;
+            let area = area(number, raw, phdr.key_bytes, entry.offset(), &encryption)?;
             areas.push((area.offset, area.offset + area.size, number));
-            if let Some(keyslot) = used_keyslot(number, raw, area, hash)? {
+            if let Some(keyslot) = used_keyslot(number, raw, area, &hash)? {
                 keyslots.insert(number, keyslot);
             }
         }
         let metadata_len = end_of_areas(areas)?;
         Ok(Self {
             bytes: Box::new(*bytes),
-            hash,
+            encryption,
             key_len: phdr.key_bytes,
-            segment,
+            entry,
             digest: Digest {
                 keyslots: keyslots.keys().copied().collect(),
                 segments: vec![0],
-                hash: hash.name().into(),
+                hash: hash.clone(),
                 iterations: phdr.mk_digest_iter,
                 salt: phdr.mk_digest_salt.into(),
                 value: phdr.mk_digest.into(),
@@ -96,6 +103,7 @@ impl Luks1Header {
             keyslots,
             metadata_len,
             header_digest: HeaderDigest::of(bytes),
+            hash,
             uuid: phdr.uuid,
         })
     }
@@ -106,7 +114,8 @@ impl Luks1Header {
     /// `storage` must be the one that the header was read from.
     ///
     /// # Errors
-    /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
+    /// [`UnlockError`]: no keyslot opens with `secret`, none can be tried, or this version cannot
+    /// read the data with any key.
     pub fn unlock(
         &self,
         storage: &dyn Storage,
@@ -114,15 +123,37 @@ impl Luks1Header {
         backend: &dyn Backend,
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
-        unlock::unlock(
-            &self.keyslots,
-            (0, &self.digest),
-            self.segment.encryption,
-            storage,
-            secret,
-            backend,
-            options,
-        )
+        self.check_openable()?;
+        self.test(storage, secret, backend, options)
+    }
+
+    /// Finds a keyslot that `secret` opens, like [`Luks1Header::unlock`], even if this version cannot
+    /// read the data.
+    ///
+    /// # Errors
+    /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
+    pub fn test(
+        &self,
+        storage: &dyn Storage,
+        secret: &[u8],
+        backend: &dyn Backend,
+        options: &UnlockOptions,
+    ) -> Result<Unlocked, UnlockError> {
+        let needed = self.needed_key();
+        unlock::unlock(&self.keyslots, needed, storage, secret, backend, options)
+    }
+
+    /// Checks that this version can read the data, given their key.
+    pub(crate) fn check_openable(&self) -> Result<(), UnlockError> {
+        Ok(self.known_segment().map(drop)?)
+    }
+
+    fn needed_key(&self) -> NeededKey<'_> {
+        NeededKey {
+            number: 0,
+            digest: &self.digest,
+            encryption: self.segment().map(|segment| segment.encryption),
+        }
     }
 
     /// Compares `key` with the digest of the volume key. Returns it under the number of that digest,
@@ -130,33 +161,65 @@ impl Luks1Header {
     ///
     /// # Errors
     /// [`UnlockError::WrongVolumeKey`] or [`UnlockError::VolumeKeyLen`] if it is another key, and
-    /// other errors if the digest costs too much or has an unknown hash.
+    /// other errors if the digest costs too much or has an unknown hash, or if this version cannot
+    /// read the data with any key.
     pub fn confirm_volume_key(
         &self,
         key: &SecretBytes,
         options: &UnlockOptions,
     ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
-        let needed = NeededKey {
-            number: 0,
-            digest: &self.digest,
-            encryption: self.segment.encryption,
-        };
-        unlock::confirm_volume_key(&needed, key, options)
+        self.check_openable()?;
+        self.test_volume_key(key, options)
+    }
+
+    /// Compares `key` with the digest of the volume key, like [`Luks1Header::confirm_volume_key`],
+    /// even if this version cannot read the data.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, and other errors if the digest costs too
+    /// much or has an unknown hash.
+    pub fn test_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        unlock::confirm_volume_key(&self.needed_key(), key, options)
+    }
+
+    /// The segment of the data. `None` if this version does not support their encryption.
+    #[must_use]
+    pub fn segment(&self) -> Option<&Segment> {
+        self.entry.crypt()
+    }
+
+    /// The segment of the data, also if this version does not support their encryption.
+    #[must_use]
+    pub fn entry(&self) -> &SegmentEntry {
+        &self.entry
     }
 
     /// The segment of the data.
-    #[must_use]
-    pub fn segment(&self) -> &Segment {
-        &self.segment
+    ///
+    /// # Errors
+    /// [`SegmentError::Unsupported`]: this version does not support their encryption.
+    pub(crate) fn known_segment(&self) -> Result<&Segment, SegmentError> {
+        match &self.entry.kind {
+            SegmentKind::Crypt(segment) => Ok(segment),
+            SegmentKind::Foreign { what, .. } => Err(SegmentError::Unsupported {
+                what: what.what.clone(),
+            }),
+            SegmentKind::Linear { .. } => unreachable!("LUKS1 data are encrypted"),
+        }
     }
 
     /// The whole plaintext, in a storage of `storage_len` bytes that holds the data. The digest of
     /// its key has number 0.
     pub(crate) fn extent(&self, storage_len: u64) -> Result<Extent, SegmentError> {
+        let segment = self.known_segment()?;
         Ok(Extent {
-            offset: self.segment.offset,
-            len: self.segment.payload_len(storage_len)?,
-            cipher: Some(self.segment.cipher(0)),
+            offset: segment.offset,
+            len: segment.payload_len(storage_len)?,
+            cipher: Some(segment.cipher(0)),
         })
     }
 
@@ -166,7 +229,7 @@ impl Luks1Header {
     /// # Errors
     /// [`SegmentError`]: the storage is too short, or ends within a sector.
     pub fn plaintext_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
-        self.segment.payload_len(storage_len)
+        self.entry.payload_len(storage_len)
     }
 
     /// The number of bytes from the beginning of the storage to the end of the last keyslot area.
@@ -187,10 +250,10 @@ impl Luks1Header {
     pub fn describe(&self) -> Luks1Description<'_> {
         Luks1Description {
             uuid: &self.uuid,
-            encryption: self.segment.encryption,
-            hash: self.hash,
+            encryption: &self.encryption,
+            hash: &self.hash,
             key_len: self.key_len,
-            segment: &self.segment,
+            segment: &self.entry,
             keyslots: &self.keyslots,
             digest: &self.digest,
         }
@@ -221,10 +284,10 @@ impl Luks1Header {
             "schema": 1,
             "type": "luks1",
             "uuid": self.uuid,
-            "encryption": self.segment.encryption.name(),
+            "encryption": self.encryption,
             "key_size": self.key_len,
-            "hash": self.hash.name(),
-            "data_offset": self.segment.offset,
+            "hash": self.hash,
+            "data_offset": self.entry.offset(),
             "keyslots": keyslots,
             "digest": {
                 "iterations": self.digest.iterations,
@@ -242,67 +305,105 @@ impl Luks1Header {
 pub struct Luks1Description<'a> {
     /// The UUID as text.
     pub uuid: &'a str,
-    /// The encryption of data and keyslot areas.
-    pub encryption: Encryption,
-    /// The hash for PBKDF2 and the anti-forensic splitter.
-    pub hash: HashAlgorithm,
+    /// The name of the encryption of data and keyslot areas, which this version may not support.
+    pub encryption: &'a str,
+    /// The name of the hash for PBKDF2 and the anti-forensic splitter, which this version may not
+    /// support.
+    pub hash: &'a str,
     /// The length of the volume key in bytes.
     pub key_len: u32,
     /// The segment of the data.
-    pub segment: &'a Segment,
+    pub segment: &'a SegmentEntry,
     /// The used keyslots by number, at most 8.
     pub keyslots: &'a BTreeMap<u32, Keyslot>,
     /// The digest of the volume key.
     pub digest: &'a Digest,
 }
 
-/// Returns the encryption of data and areas, and the hash. Fails if this version does not support
-/// one of them, or if the key length or the digest's iterations do not suit them.
-fn algorithms(phdr: &Phdr) -> Result<(Encryption, HashAlgorithm), Luks1Error> {
-    let name = format!("{}-{}", phdr.cipher_name, phdr.cipher_mode);
-    if is_cipher_null(&name) {
+/// Checks the rules that concern no keyslot.
+fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
+    if is_cipher_null(&encryption_name(phdr)) {
         return Err(Luks1Error::CipherNull);
     }
-    let Some(encryption) = Encryption::by_name(&name) else {
-        return Err(Luks1Error::Cipher { found: name });
-    };
-    let Some(hash) = HashAlgorithm::by_name(&phdr.hash_spec) else {
-        return Err(Luks1Error::Hash {
-            found: phdr.hash_spec.clone(),
-        });
-    };
-    if !encryption.key_lens().contains(&phdr.key_bytes) {
-        return Err(Luks1Error::KeyLen {
-            found: phdr.key_bytes,
-            encryption,
-        });
+    if !(1..=MAX_KEY_LEN).contains(&phdr.key_bytes) {
+        let found = phdr.key_bytes;
+        return Err(Luks1Error::KeyLen { found });
     }
     if phdr.mk_digest_iter == 0 {
         return Err(Luks1Error::DigestIterations);
     }
-    Ok((encryption, hash))
+    Ok(())
 }
 
-fn segment(phdr: &Phdr, encryption: Encryption) -> Segment {
-    Segment {
-        offset: u64::from(phdr.payload_offset) * UNIT,
-        size: SegmentSize::Dynamic,
-        encryption,
-        geometry: Geometry {
-            sector_size: SectorSize::B512,
-            iv_mode: encryption.iv_mode(),
-            iv_offset: 0,
-            iv_large_sectors: false,
+/// The name of the encryption in dm-crypt's form.
+pub(super) fn encryption_name(phdr: &Phdr) -> String {
+    format!("{}-{}", phdr.cipher_name, phdr.cipher_mode)
+}
+
+/// Returns the segment of the data. Its encryption, or the length of its key, may be unknown to this
+/// version.
+fn segment_entry(phdr: &Phdr, encryption_name: &str) -> SegmentEntry {
+    let offset = u64::from(phdr.payload_offset) * UNIT;
+    let size = SegmentSize::Dynamic;
+    let foreign = |what| SegmentKind::Foreign {
+        offset,
+        size,
+        what: Foreign {
+            kind: "crypt".into(),
+            what,
         },
+    };
+    let key_len = phdr.key_bytes;
+    let kind = match Encryption::by_name(encryption_name) {
+        None => foreign(format!(
+            "the data are encrypted with {}; this version opens {}",
+            brief(encryption_name),
+            Encryption::ALL.map(Encryption::name).join(", ")
+        )),
+        Some(encryption) if !encryption.key_lens().contains(&key_len) => {
+            let [short, long] = encryption.key_lens();
+            foreign(format!(
+                "the volume key has {key_len} bytes, not {short} or {long} as {} needs{}",
+                encryption.name(),
+                if_aes_192(key_len, encryption)
+            ))
+        }
+        Some(encryption) => SegmentKind::Crypt(Segment {
+            offset,
+            size,
+            encryption,
+            encryption_name: encryption_name.into(),
+            geometry: Geometry {
+                sector_size: SectorSize::B512,
+                iv_mode: encryption.iv_mode(),
+                iv_offset: 0,
+                iv_large_sectors: false,
+            },
+        }),
+    };
+    let role = SegmentRole::Regular;
+    SegmentEntry { role, kind }
+}
+
+/// Returns the end of the message for an AES-192 key, which LUKS allows and this version does not
+/// support.
+fn if_aes_192(key_len: u32, encryption: Encryption) -> String {
+    let [aes_128, _] = encryption.key_lens();
+    if key_len == aes_128 * 3 / 2 {
+        format!(": that is AES-192. {}", unlock::HINT_AES_192)
+    } else {
+        String::new()
     }
 }
 
-/// Returns the area of a keyslot, used or empty. It must lie between header and data.
+/// Returns the area of a keyslot, used or empty. It must lie between the header and the data, which
+/// begin at byte `data`.
 fn area(
     number: u32,
     raw: &RawKeyslot,
     key_len: u32,
-    segment: &Segment,
+    data: u64,
+    encryption: &str,
 ) -> Result<KeyslotArea, Luks1Error> {
     if raw.stripes != STRIPES {
         return Err(Luks1Error::Stripes {
@@ -319,7 +420,7 @@ fn area(
         });
     }
     let size = layout::area_len(key_len);
-    let (end, data) = (offset + size, segment.offset);
+    let end = offset + size;
     if data != 0 && end > data {
         return Err(Luks1Error::AreaOverData {
             keyslot: number,
@@ -330,7 +431,7 @@ fn area(
     Ok(KeyslotArea {
         offset,
         size,
-        encryption: segment.encryption.name().into(),
+        encryption: encryption.into(),
         key_len,
     })
 }
@@ -340,7 +441,7 @@ fn used_keyslot(
     number: u32,
     raw: &RawKeyslot,
     area: KeyslotArea,
-    hash: HashAlgorithm,
+    hash: &str,
 ) -> Result<Option<Keyslot>, Luks1Error> {
     match raw.active {
         phdr::ACTIVE => {}
@@ -360,12 +461,12 @@ fn used_keyslot(
         priority: Priority::Normal,
         area,
         kdf: Kdf::Pbkdf2 {
-            hash: hash.name().into(),
+            hash: hash.into(),
             iterations: raw.iterations,
             salt: raw.salt.into(),
         },
         stripes: raw.stripes,
-        af_hash: hash.name().into(),
+        af_hash: hash.into(),
     }))
 }
 

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use super::{
     change::{SectorOrder, write_sectors},
-    header::Luks1Header,
+    header::{Luks1Header, encryption_name},
     layout::{self, AREA_ALIGNMENT},
     phdr::{self, KEYSLOTS, MAGIC, Phdr, RawKeyslot, UNIT},
     relocate::places,
@@ -62,7 +62,8 @@ pub struct Luks1Repair {
 
 impl Luks1Repair {
     /// Looks for damage in the header at the beginning of `storage`. The caller holds the lock on
-    /// the volume's metadata. A valid header is not examined further.
+    /// the volume's metadata. In a valid header only the name of the hash and the length of the key
+    /// may be damaged.
     ///
     /// [`Overwrite::Anything`] permits overwriting the signature of another format, and empties
     /// keyslots with an unknown former state.
@@ -128,18 +129,15 @@ fn restore(
         let header = Luks1Header::parse(&bytes).map_err(|_| Luks1Error::Magic)?;
         return Ok((header, vec![Luks1Restored::Magic]));
     }
-    if let Ok(header) = Luks1Header::parse(damaged) {
-        return Ok((header, Vec::new()));
-    }
+    let valid = Luks1Header::parse(damaged);
     let mut restored = Vec::new();
     restored.extend(restore_uuid(&mut bytes));
     let mut phdr = Phdr::parse(&bytes)?;
     restored.extend(restore_hash(&mut bytes, &phdr));
-    let name = format!("{}-{}", phdr.cipher_name, phdr.cipher_mode);
     let mut lost = Vec::new();
-    if let Some(encryption) = Encryption::by_name(&name) {
+    if let Some(encryption) = Encryption::by_name(&encryption_name(&phdr)) {
         restored.extend(restore_key_len(&mut phdr, encryption));
-        if encryption.key_lens().contains(&phdr.key_bytes) {
+        if valid.is_err() && encryption.key_lens().contains(&phdr.key_bytes) {
             let keyslots = KeyslotClaims::new(&phdr);
             lost = keyslots.unknown();
             restored.extend(keyslots.restore(&mut phdr.keyslots));

@@ -33,6 +33,7 @@ use crate::{
         header::Luks2Header,
         keyslot::Keyslot,
         metadata::Metadata,
+        segment::Segment,
     },
 };
 
@@ -57,15 +58,16 @@ impl Luks1Header {
     /// or the storage failed.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
-        let encryption = self.segment.encryption;
-        if encryption.mode() != Mode::Xts {
-            return Err(ConvertError::Cipher { encryption });
+        let is_xts = |segment: &Segment| segment.encryption.mode() == Mode::Xts;
+        if !self.segment().is_some_and(is_xts) {
+            let found = self.encryption.clone();
+            return Err(ConvertError::Cipher { found });
         }
         // Parsing replaced bytes that are not UTF-8.
         if self.uuid.len() > MAX_UUID_LEN || self.uuid.contains(char::REPLACEMENT_CHARACTER) {
             return Err(ConvertError::Uuid);
         }
-        if matches!(self.segment.offset, 1..HEADERS_AND_PAGE) {
+        if matches!(self.entry.offset(), 1..HEADERS_AND_PAGE) {
             return Err(ConvertError::NoRoom);
         }
         let len = storage
@@ -106,7 +108,7 @@ impl Luks1Header {
     }
 
     fn make_room(&self, len: u64) -> Result<RelocationPlan, ConvertError> {
-        let limit = match self.segment.offset {
+        let limit = match self.entry.offset() {
             // A detached header can grow.
             0 => len.max(self.metadata_len + HEADERS_END),
             offset => offset,
@@ -119,7 +121,7 @@ impl Luks1Header {
     pub(super) fn settle(&mut self, storage: &dyn Storage) -> Result<(), ConvertError> {
         // Without room for a detached header to grow: `limit` is 0, because its end is not known
         // here.
-        let limit = self.segment.offset;
+        let limit = self.entry.offset();
         let plan = relocate::settle(&self.areas(limit));
         for step in plan.into_iter().flat_map(|plan| plan.steps) {
             self.take(storage, step)?;
@@ -139,7 +141,7 @@ impl Luks1Header {
     /// Returns the end of the keyslots area: the beginning of the data or, as in cryptsetup, the
     /// end of a detached header.
     fn keyslots_end(&self, areas: &KeyslotAreas, len: u64) -> u64 {
-        let end = match self.segment.offset {
+        let end = match self.entry.offset() {
             0 => {
                 let used = (0..KEYSLOTS).filter(|&slot| areas.used[slot]);
                 let last = used.map(|slot| areas.offsets[slot] + areas.len).max();
@@ -203,7 +205,7 @@ impl Luks1Header {
     /// Overwrites the bytes right after the headers, from which an interrupted conversion may have
     /// copied an area.
     fn overwrite_old_place(&self, storage: &dyn Storage) -> Result<(), ChangeError> {
-        let data = match self.segment.offset {
+        let data = match self.entry.offset() {
             0 => u64::MAX,
             offset => offset,
         };
@@ -260,17 +262,17 @@ impl Luks1Header {
             "tokens": {},
             "segments": { "0": {
                 "type": "crypt",
-                "offset": self.segment.offset.to_string(),
+                "offset": self.entry.offset().to_string(),
                 "iv_tweak": "0",
                 "size": "dynamic",
-                "encryption": self.segment.encryption.name(),
+                "encryption": self.encryption,
                 "sector_size": UNIT,
             }},
             "digests": { "0": {
                 "type": "pbkdf2",
                 "keyslots": numbers,
                 "segments": ["0"],
-                "hash": self.hash.name(),
+                "hash": self.hash,
                 "salt": BASE64_STANDARD.encode(&self.digest.salt),
                 "digest": BASE64_STANDARD.encode(&self.digest.value),
                 "iterations": self.digest.iterations,

@@ -178,6 +178,7 @@ impl NewLuks2Volume {
                 offset: options.data_offset(),
                 size: SegmentSize::Dynamic,
                 encryption: ENCRYPTION,
+                encryption_name: ENCRYPTION.name().into(),
                 geometry: Geometry {
                     sector_size: options.sector_size,
                     iv_mode: ENCRYPTION.iv_mode(),

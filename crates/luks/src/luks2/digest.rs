@@ -134,6 +134,14 @@ impl Digest {
         }
     }
 
+    /// The length of its key in bytes, if the metadata state one.
+    pub(crate) fn stated_len(&self) -> Option<u32> {
+        match self.key_len {
+            KeyLen::Stated(len) => Some(len),
+            KeyLen::Unstated | KeyLen::Contradictory { .. } => None,
+        }
+    }
+
     /// Checks that `key` is the key of this digest: that it has the length that the metadata state,
     /// and that its PBKDF2 is the digest's value, in constant time.
     pub(crate) fn confirm(&self, key: &[u8]) -> Result<(), KeyMismatch> {

@@ -4,7 +4,7 @@
 use luxor_volume::{Kdf, brief, is_cipher_null};
 
 use super::{field::Object, kdf, metadata_error::MetadataError};
-use crate::af::STRIPES;
+use crate::af::{MAX_KEY_LEN, STRIPES};
 
 /// A keyslot of type `luks2`. A key that is derived from the secret decrypts the area; its stripes
 /// are merged into the volume key.
@@ -142,7 +142,3 @@ fn af_object<'a>(keyslot: &Object<'a>) -> Result<Object<'a>, MetadataError> {
     }
     Ok(af)
 }
-
-/// cryptsetup's limit on the length of keys. It bounds every allocation that depends on a key
-/// length.
-const MAX_KEY_LEN: u32 = 512;

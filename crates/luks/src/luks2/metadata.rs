@@ -365,9 +365,14 @@ impl Metadata {
 
     /// Returns the digest of an encrypted segment, which must exist; in a hot zone, one of two.
     pub(crate) fn digest_of_segment(&self, segment: u32) -> u32 {
-        self.digests_of(|binding| &binding.segments, segment)
-            .next()
+        self.find_digest_of_segment(segment)
             .expect("parsing checks that each one has a digest")
+    }
+
+    /// Returns the digest of a segment. A segment of a kind that this version does not support may
+    /// have none.
+    pub(crate) fn find_digest_of_segment(&self, segment: u32) -> Option<u32> {
+        self.digests_of(|binding| &binding.segments, segment).next()
     }
 
     /// Returns the digest of the data's key, and its number. During a re-encryption it is that of
@@ -380,6 +385,15 @@ impl Metadata {
             .chain(self.segments.data())
             .find_map(|(segment, _)| self.digests_of(|of| &of.segments, segment).next())?;
         Some((number, self.digests.get(&number)?))
+    }
+
+    /// The numbers of the keyslots that hold keys, also of those that this version cannot open. The
+    /// keyslot of a re-encryption holds none.
+    pub(crate) fn keyslots_with_keys(&self) -> impl Iterator<Item = u32> {
+        let foreign = self.foreign_keyslots.iter();
+        let foreign = foreign.filter(|(_, keyslot)| keyslot.kind != "reencrypt");
+        let known = self.keyslots.keys();
+        known.chain(foreign.map(|(number, _)| number)).copied()
     }
 
     /// Returns whether a keyslot exists for each key of the data. A keyslot that this version

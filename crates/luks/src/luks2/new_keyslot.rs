@@ -4,11 +4,11 @@
 use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_volume::{
     DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptions, PbkdfOptionsError, SALT_BYTES,
-    VolumeKey, rng,
+    VolumeKey, brief, rng,
 };
 use serde_json::{Value, json};
 
-use super::{digest::NewDigest, kdf};
+use super::{digest::NewDigest, kdf, segment::SegmentError};
 use crate::{
     af::{STRIPES, af_split},
     area::{AreaError, crypt_area},
@@ -119,6 +119,20 @@ pub enum NewKeyslotError {
     /// The options of the key derivation are not valid.
     #[error(transparent)]
     Options(#[from] PbkdfOptionsError),
+    /// The keyslots of a LUKS1 volume have the encryption of its data, which this version does not
+    /// support.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// The keyslots of a LUKS1 volume use its hash, which this version does not support.
+    #[error(
+        "its hash is {}; this version supports {}",
+        brief(found),
+        HashAlgorithm::NAMES
+    )]
+    Hash {
+        /// The name of the hash.
+        found: String,
+    },
     /// The key belongs to another volume.
     #[error("the unlocked volume is a different one")]
     OtherVolume,

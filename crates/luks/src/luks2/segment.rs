@@ -23,6 +23,8 @@ pub struct Segment {
     pub size: SegmentSize,
     /// The encryption of the data.
     pub encryption: Encryption,
+    /// Its name in the metadata, which may be another spelling of [`Encryption::name`].
+    pub encryption_name: String,
     /// The division of the data into data units.
     pub geometry: Geometry,
 }
@@ -323,6 +325,7 @@ impl Segment {
                 what: "it has integrity tags".into(),
             });
         }
+        let encryption_name = name.to_owned();
         let Some(encryption) = Encryption::by_name(name) else {
             return Err(MetadataError::Unsupported {
                 place: encryption_place,
@@ -349,6 +352,7 @@ impl Segment {
             offset,
             size,
             encryption,
+            encryption_name,
             geometry,
         })
     }
@@ -428,6 +432,12 @@ pub enum SegmentError {
         /// The segment.
         segment: u32,
     },
+    /// The data of a LUKS1 volume have an encryption that this version does not support.
+    #[error("{what}")]
+    Unsupported {
+        /// What is not supported, in words.
+        what: String,
+    },
     /// The segment is valid, but this version does not support it.
     #[error("segment {segment}: {what}, which this version does not open")]
     Foreign {
@@ -467,6 +477,7 @@ mod tests {
             offset: 1 << 24,
             size: SegmentSize::Dynamic,
             encryption: Encryption::AesXtsPlain64,
+            encryption_name: "aes-xts-plain64".into(),
             geometry,
         };
         assert_eq!(segment.payload_len((1 << 24) + 8192), Ok(8192));

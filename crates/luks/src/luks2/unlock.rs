@@ -9,19 +9,23 @@ use std::collections::BTreeMap;
 
 use luxor_engine::{Backend, SecretBytes};
 use luxor_sector::Storage;
-use luxor_volume::{Budget, VolumeKey};
+use luxor_volume::{Budget, Encryption, VolumeKey};
 
-pub(crate) use self::attempt::{NeededKey, confirm_volume_key, unlock};
-use self::attempt::{UnlockAttempt, check_digest};
+use self::attempt::{UnlockAttempt, aes_key_lens, check_digest};
 pub use self::{
     attempt::{ConfirmedKey, OpenedKey, UnlockOptions, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
+};
+pub(crate) use self::{
+    attempt::{NeededKey, confirm_volume_key, unlock},
+    error::HINT_AES_192,
 };
 use super::{
     digest::Digest,
     header::Luks2Header,
     metadata::Metadata,
     reencrypt::{Reencryption, ReencryptionError},
+    segment::{SegmentEntry, SegmentKind},
 };
 
 impl Luks2Header {
@@ -46,7 +50,8 @@ impl Luks2Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let reencryption = self.openable()?;
-        self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
+        let state = (reencryption.as_ref(), KeyUse::Data);
+        self.open_keys(state, storage, secret, backend, options)
     }
 
     /// Compares `key` with the digest of the volume key. Returns it under the number of that digest,
@@ -61,8 +66,31 @@ impl Luks2Header {
         key: &SecretBytes,
         options: &UnlockOptions,
     ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
-        let reencryption = self.openable()?;
-        let needed = needed_keys(self.metadata(), reencryption.as_ref())?;
+        self.confirm(self.openable()?.as_ref(), KeyUse::Data, key, options)
+    }
+
+    /// Compares `key` with the digest of the volume key, like [`Luks2Header::confirm_volume_key`],
+    /// even if this version cannot read the data.
+    ///
+    /// # Errors
+    /// [`UnlockError::WrongVolumeKey`] if it is another key, and [`UnlockError::SeveralKeys`] during a
+    /// re-encryption.
+    pub fn test_volume_key(
+        &self,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        self.confirm(self.state()?.as_ref(), KeyUse::Storing, key, options)
+    }
+
+    fn confirm(
+        &self,
+        reencryption: Option<&Reencryption<'_>>,
+        key_use: KeyUse,
+        key: &SecretBytes,
+        options: &UnlockOptions,
+    ) -> Result<BTreeMap<u32, VolumeKey>, UnlockError> {
+        let needed = needed_keys(self.metadata(), reencryption, key_use)?;
         match needed.as_slice() {
             [] => Err(UnlockError::NotEncrypted),
             [needed] if reencryption.is_none() => confirm_volume_key(needed, key, options),
@@ -70,8 +98,9 @@ impl Luks2Header {
         }
     }
 
-    /// Finds a keyslot that `secret` opens, like [`Luks2Header::unlock`], even if a part of the
-    /// data cannot be read because a re-encryption was interrupted in it.
+    /// Finds a keyslot that `secret` opens, like [`Luks2Header::unlock`], even if the data cannot be
+    /// read: because a re-encryption was interrupted in a part of them, or because this version does
+    /// not support their encryption.
     ///
     /// # Errors
     /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
@@ -83,12 +112,13 @@ impl Luks2Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let reencryption = self.state()?;
-        self.open_keys(reencryption.as_ref(), storage, secret, backend, options)
+        let state = (reencryption.as_ref(), KeyUse::Storing);
+        self.open_keys(state, storage, secret, backend, options)
     }
 
     fn open_keys(
         &self,
-        reencryption: Option<&Reencryption<'_>>,
+        (reencryption, key_use): (Option<&Reencryption<'_>>, KeyUse),
         storage: &dyn Storage,
         secret: &[u8],
         backend: &dyn Backend,
@@ -96,7 +126,7 @@ impl Luks2Header {
     ) -> Result<Unlocked, UnlockError> {
         let metadata = self.metadata();
         let reencryption = reencryption.filter(|state| !state.needs_no_old_key(metadata));
-        let needed = needed_keys(metadata, reencryption)?;
+        let needed = needed_keys(metadata, reencryption, key_use)?;
         let mut attempt = UnlockAttempt {
             keyslots: &metadata.keyslots,
             foreign: &metadata.foreign_keyslots,
@@ -135,7 +165,7 @@ impl Luks2Header {
     /// [`UnlockError`]: the volume cannot be opened with any secret.
     pub fn check_openable(&self) -> Result<(), UnlockError> {
         let reencryption = self.openable()?;
-        let needed = needed_keys(self.metadata(), reencryption.as_ref())?;
+        let needed = needed_keys(self.metadata(), reencryption.as_ref(), KeyUse::Data)?;
         needed.iter().try_for_each(NeededKey::check_len)
     }
 
@@ -146,7 +176,7 @@ impl Luks2Header {
     }
 
     /// Returns the re-encryption that is under way, if any. A part of the data may be half
-    /// re-encrypted.
+    /// re-encrypted. Without a re-encryption, this version may not support a part of the data.
     pub(in crate::luks2) fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
         let metadata = self.metadata();
         let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
@@ -154,11 +184,14 @@ impl Luks2Header {
             let names = unknown.into_iter().map(str::to_owned).collect();
             return Err(UnlockError::Requirements { names });
         }
-        metadata.segments.check_known()?;
+        if metadata.config.reencrypt_version().is_some() {
+            metadata.segments.check_known()?;
+        }
         let reencryption = Reencryption::of(metadata)?;
         let mut data = metadata.segments.data();
+        let is_linear = |entry: &SegmentEntry| matches!(entry.kind, SegmentKind::Linear { .. });
         if reencryption.is_none()
-            && let Some((segment, _)) = data.find(|(_, entry)| entry.crypt().is_none())
+            && let Some((segment, _)) = data.find(|(_, entry)| is_linear(entry))
         {
             // An attacker with write access could otherwise pass off bytes of their own as the
             // owner's data.
@@ -168,17 +201,50 @@ impl Luks2Header {
     }
 }
 
+/// What the keys are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeyUse {
+    /// To read or write the data.
+    Data,
+    /// To be tested, or stored in a keyslot. Whether this version supports the encryption of the data
+    /// does not matter.
+    Storing,
+}
+
 /// Returns the keys of the data and of the re-encryption. The key of the data's first part comes
 /// first.
 fn needed_keys<'a>(
     metadata: &'a Metadata,
     reencryption: Option<&Reencryption<'_>>,
+    key_use: KeyUse,
 ) -> Result<Vec<NeededKey<'a>>, UnlockError> {
+    // AES-192 matters only to the data.
+    let storing = |number: u32, encryption: Encryption| {
+        let digest = metadata.digests.get(&number);
+        let stated = digest.and_then(Digest::stated_len);
+        let is_supported = |len: &u32| encryption.key_lens().contains(len);
+        let is_aes_192 = |len: &u32| !is_supported(len) && aes_key_lens(encryption).contains(len);
+        (!stated.as_ref().is_some_and(is_aes_192)).then_some(encryption)
+    };
     let data = metadata.segments.data().filter_map(|(number, entry)| {
-        let segment = entry.crypt()?;
-        Some((metadata.digest_of_segment(number), segment.encryption))
+        let digest = || metadata.digest_of_segment(number);
+        match (&entry.kind, key_use) {
+            (SegmentKind::Crypt(segment), KeyUse::Data) => {
+                Some((digest(), Some(segment.encryption)))
+            }
+            (SegmentKind::Crypt(segment), KeyUse::Storing) => {
+                Some((digest(), storing(digest(), segment.encryption)))
+            }
+            (SegmentKind::Foreign { .. }, KeyUse::Storing) => metadata
+                .find_digest_of_segment(number)
+                .map(|digest| (digest, None)),
+            _ => None,
+        }
     });
     let state = reencryption.map_or(Vec::new(), Reencryption::keys);
+    let state = state
+        .into_iter()
+        .map(|(number, encryption)| (number, Some(encryption)));
     let mut needed: Vec<NeededKey<'_>> = Vec::new();
     for (number, encryption) in data.chain(state) {
         if needed.iter().all(|key| key.number != number) {

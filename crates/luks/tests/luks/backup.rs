@@ -474,12 +474,27 @@ fn every_misfit_is_named() {
     let mut other = of("--type luks1 --key-size 512");
     // The name of the cipher.
     other[8..16].copy_from_slice(b"serpent\0");
-    let misfits_of_unknown = misfits(&same, &other);
+    let unknown = misfits(&same, &other);
     assert!(
-        matches!(misfits_of_unknown[..], [Misfit::Unsupported { .. }]),
-        "{misfits_of_unknown:?}"
+        matches!(
+            unknown[..],
+            [
+                Misfit::DataOffset { .. },
+                Misfit::Version { .. },
+                Misfit::Uuid { .. },
+                Misfit::VolumeKey
+            ]
+        ),
+        "{unknown:?}"
     );
-    assert!(misfits_of_unknown[0].is_serious());
+    // The null cipher is refused, but the header is there.
+    other[8..20].copy_from_slice(b"cipher_null\0");
+    let unknown = misfits(&same, &other);
+    assert!(
+        matches!(unknown[..], [Misfit::Unsupported { .. }]),
+        "{unknown:?}"
+    );
+    assert!(unknown[0].is_serious());
 
     let mut damaged = volume.clone();
     damaged[0x4000 + 5000] ^= 1;

@@ -8,8 +8,8 @@ use std::{
 };
 
 use luxor_luks::{
-    CostError, Encryption, HashAlgorithm, Kdf, KeyslotError, Luks1Error, Luks1Header, Luks2Header,
-    ReadError, SegmentError, UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
+    CostError, Kdf, KeyslotError, Luks1Error, Luks1Header, Luks2Header, ReadError, SegmentError,
+    UnlockError, UnlockOptions, Unlocked, VolumeHeader, VolumeReadError,
 };
 use luxor_sector::{IvMode, MemoryStorage, SectorSize};
 
@@ -79,14 +79,45 @@ fn patched(bytes: &[u8], offset: usize, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Checks that the header is valid, and that opening it is refused with these words.
+fn not_openable(header: &Luks1Header, words: &str) {
+    assert_eq!(header.segment(), None);
+    let options = UnlockOptions::default();
+    let storage = MemoryStorage::new(Vec::new());
+    let error = header.unlock(&storage, SECRET, &*backend(), &options);
+    let error = error.unwrap_err();
+    assert!(matches!(error, UnlockError::Segment(_)), "{error}");
+    assert!(error.to_string().contains(words), "{words}: {error}");
+}
+
+/// Spellings of `aes-xts-plain64`, and the hash in capital letters.
+#[test]
+fn other_spellings_open() {
+    let (bytes, key) = volume();
+    for (cipher, mode, hash) in [
+        ("aes", "xts-plain64:sha256", "sha256"),
+        ("aes:1", "xts-plain64", "SHA256"),
+        ("capi:xts(aes)", "plain64", "Sha256"),
+    ] {
+        let mut bytes = bytes.clone();
+        for (offset, name) in [(8, cipher), (40, mode), (72, hash)] {
+            bytes = patched(&bytes, offset, format!("{name}\0").as_bytes());
+        }
+        let header = read(&bytes).unwrap();
+        assert_eq!(header.describe().encryption, format!("{cipher}-{mode}"));
+        let opened = unlock(&header, &bytes).unwrap();
+        assert_eq!(opened.volume_key.expose(), key);
+    }
+}
+
 #[test]
 fn every_field_is_read() {
     let (bytes, key) = volume();
     let header = read(&bytes).unwrap();
     let description = header.describe();
     assert_eq!(description.uuid, "01234567-89ab-4def-8123-456789abcdef");
-    assert_eq!(description.encryption, Encryption::AesXtsPlain64);
-    assert_eq!(description.hash, HashAlgorithm::Sha256);
+    assert_eq!(description.encryption, "aes-xts-plain64");
+    assert_eq!(description.hash, "sha256");
     assert_eq!(description.key_len, 32);
     assert_eq!(description.keyslots.len(), 1);
     let keyslot = &description.keyslots[&0];
@@ -103,7 +134,7 @@ fn every_field_is_read() {
     assert_eq!(description.digest.value, bytes[112..132]);
     assert_eq!(description.digest.salt, bytes[132..164]);
     assert_eq!(description.digest.iterations, 1000);
-    let segment = header.segment();
+    let segment = header.segment().unwrap();
     assert_eq!(segment.offset, 2 << 20);
     assert_eq!(segment.geometry.sector_size, SectorSize::B512);
     assert_eq!(segment.geometry.iv_mode, IvMode::Plain64);
@@ -125,7 +156,7 @@ fn every_field_is_read() {
 
     let plain = patched(&bytes, 40, b"xts-plain\0\0");
     let header = read(&plain).unwrap();
-    assert_eq!(header.segment().geometry.iv_mode, IvMode::Plain);
+    assert_eq!(header.segment().unwrap().geometry.iv_mode, IvMode::Plain);
     assert_eq!(unlock(&header, &plain).unwrap().volume_key.expose(), key);
 }
 
@@ -220,19 +251,38 @@ fn each_rule_has_its_error() {
         (40, b"xts-plain64be\0", "aes-xts-plain64be"),
         (8, b"\0", "-xts-plain64"),
     ] {
-        match error(offset, name) {
-            Luks1Error::Cipher { found } => assert_eq!(found, expected),
-            error => panic!("{expected}: {error}"),
-        }
+        let header = read(&patched(&bytes, offset, name)).unwrap();
+        assert_eq!(header.describe().encryption, expected);
+        not_openable(&header, expected);
     }
-    for name in [b"md5\0".as_slice(), b"SHA256\0", b"\0"] {
-        assert!(matches!(error(72, name), Luks1Error::Hash { .. }));
+    for name in [b"md5\0".as_slice(), b"\0"] {
+        let header = read(&patched(&bytes, 72, name)).unwrap();
+        let name = std::str::from_utf8(name).unwrap().trim_end_matches('\0');
+        assert_eq!(header.describe().hash, name);
+        // The data could be read, but no key can be confirmed.
+        assert!(header.segment().is_some());
     }
-    for len in [0, 16, 31, 33, 48, 128, 1_073_742, u32::MAX] {
+    for len in [1, 16, 31] {
+        let header = read(&patched(&bytes, 108, &u32::to_be_bytes(len))).unwrap();
+        assert_eq!(header.describe().key_len, len);
+        not_openable(&header, &format!("{len} bytes"));
+    }
+    for len in [0, 513, 1_073_742, u32::MAX] {
         match number(108, len) {
-            Luks1Error::KeyLen { found, .. } => assert_eq!(found, len),
+            Luks1Error::KeyLen { found } => assert_eq!(found, len),
             error => panic!("{len}: {error}"),
         }
+    }
+    // These areas would overlap one another or the data.
+    for len in [33, 48, 512] {
+        let error = number(108, len);
+        assert!(
+            matches!(
+                error,
+                Luks1Error::Overlap { .. } | Luks1Error::AreaOverData { .. }
+            ),
+            "{error}"
+        );
     }
     assert!(matches!(number(164, 0), Luks1Error::DigestIterations));
     assert!(matches!(
@@ -300,8 +350,8 @@ fn a_detached_header_has_no_data() {
     let (bytes, key) = volume();
     let detached = patched(&bytes, 104, &[0; 4]);
     let header = read(&detached).unwrap();
-    assert_eq!(header.segment().offset, 0);
-    assert!(header.segment().offset < header.metadata_len());
+    assert_eq!(header.segment().unwrap().offset, 0);
+    assert!(header.segment().unwrap().offset < header.metadata_len());
     assert_eq!(unlock(&header, &detached).unwrap().volume_key.expose(), key);
     // The greatest offset that a header can contain, where there is nothing.
     let far = patched(&detached, 208 + 40, &u32::MAX.to_be_bytes());

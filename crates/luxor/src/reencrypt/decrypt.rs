@@ -102,12 +102,13 @@ fn check(
     let name = path_name(data.path());
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let (Some(segment), Some(luks2)) = (volume.header.segment(), volume.header.luks2()) else {
-        let text = if volume.header.is_reencrypting() {
-            "a re-encryption is under way: finish it first"
-        } else {
-            "its data consist of several parts"
-        };
-        return Err(refused(text.to_owned()));
+        if volume.header.is_reencrypting() {
+            let text = "a re-encryption is under way: finish it first";
+            return Err(refused(text.to_owned()));
+        }
+        let is_openable = volume.header.check_openable();
+        is_openable.map_err(|error| refused(error.to_string()))?;
+        return Err(refused("its data consist of several parts".to_owned()));
     };
     if volume.header.has_trailer() {
         let text = "the length of its data is in a trailer after them";

@@ -274,13 +274,16 @@ impl Luks2Header {
         }
     }
 
+    /// Returns the area of a keyslot that holds a key, also if this version cannot open it.
     fn area_of(&self, number: u32) -> Result<Range<u64>, ChangeError> {
-        let keyslot = self.metadata().keyslots.get(&number);
-        let keyslot = keyslot.ok_or(ChangeError::Missing {
-            what: "keyslot",
-            number,
-        })?;
-        Ok(keyslot.area.offset..keyslot.area.offset + keyslot.area.size)
+        let metadata = self.metadata();
+        let what = "keyslot";
+        if !metadata.keyslots_with_keys().any(|other| other == number) {
+            return Err(ChangeError::Missing { what, number });
+        }
+        let area = metadata.areas.get(&number);
+        let area = area.ok_or(ChangeError::Missing { what, number })?;
+        Ok(area.offset..area.offset + area.size)
     }
 
     /// Returns the first number that no digest has.
@@ -402,8 +405,10 @@ impl MetadataDraft {
 }
 
 /// Returns the encryption of the area and the length of its key. As in cryptsetup, that key is as
-/// long as the volume key.
+/// long as the volume key if the encryption has such keys, and otherwise as long as possible.
 fn area_encryption(key: &VolumeKey) -> (Encryption, u32) {
-    let len = u32::try_from(key.expose().len()).expect("a volume key has at most 512 bytes");
-    (ENCRYPTION, len)
+    let [_, longest] = ENCRYPTION.key_lens();
+    let len = u32::try_from(key.expose().len()).unwrap_or(longest);
+    let is_key_len = ENCRYPTION.key_lens().contains(&len);
+    (ENCRYPTION, if is_key_len { len } else { longest })
 }

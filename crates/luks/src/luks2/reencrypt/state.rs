@@ -142,7 +142,7 @@ fn push_segment(out: &mut Vec<u8>, entry: &SegmentEntry) {
     }
     if let SegmentKind::Crypt(segment) = &entry.kind {
         out.extend(segment.geometry.iv_offset.to_be_bytes());
-        out.extend(segment.encryption.name().as_bytes());
+        out.extend(segment.encryption_name.as_bytes());
         let sector = u32::try_from(segment.geometry.sector_size.bytes()).expect("at most 4096");
         out.extend(sector.to_be_bytes());
     }

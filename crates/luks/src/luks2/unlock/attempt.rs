@@ -4,7 +4,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-use luxor_engine::{Backend, Direction, SecretBytes};
+use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
 use luxor_sector::Storage;
 use luxor_volume::{
     Budget, CostLimits, Encryption, HashAlgorithm, KeyCache, VolumeKey, brief, check_iterations,
@@ -147,38 +147,56 @@ pub(crate) struct NeededKey<'a> {
     /// The number of the digest.
     pub number: u32,
     pub digest: &'a Digest,
-    /// The encryption that the key is for.
-    pub encryption: Encryption,
+    /// The encryption that the key is for. `None` if this version does not support it, or if the key
+    /// is to be stored only, not used.
+    pub encryption: Option<Encryption>,
 }
 
 impl NeededKey<'_> {
-    /// Checks that the metadata state one length for the key, and that its encryption has keys of
-    /// that length.
+    /// Returns `bytes` as a key for the encryption.
+    fn volume_key(&self, bytes: SecretBytes, allow_weak: bool) -> Result<VolumeKey, KeyError> {
+        match self.encryption {
+            Some(encryption) => VolumeKey::new(bytes, encryption, allow_weak),
+            None => Ok(VolumeKey::of_unknown_encryption(bytes)),
+        }
+    }
+}
+
+impl NeededKey<'_> {
+    /// Checks that the metadata state one length for the key, and that its encryption, if it is known,
+    /// has keys of that length.
     pub(super) fn check_len(&self) -> Result<(), UnlockError> {
         let digest = self.number;
-        match self.digest.key_len {
-            KeyLen::Contradictory { first, second } => Err(UnlockError::KeyLens {
+        match (self.digest.key_len, self.encryption) {
+            (KeyLen::Contradictory { first, second }, _) => Err(UnlockError::KeyLens {
                 digest,
                 first,
                 second,
             }),
-            KeyLen::Stated(stated) if !aes_key_lens(self.encryption).contains(&stated) => {
-                let encryption = self.encryption;
+            (KeyLen::Stated(stated), Some(encryption))
+                if !aes_key_lens(encryption).contains(&stated) =>
+            {
                 Err(UnlockError::KeyLenOfCipher {
                     digest,
                     stated,
                     encryption,
                 })
             }
-            KeyLen::Stated(_) | KeyLen::Unstated => Ok(()),
+            (KeyLen::Stated(stated), Some(encryption))
+                if !encryption.key_lens().contains(&stated) =>
+            {
+                Err(UnlockError::Aes192 { stated })
+            }
+            (KeyLen::Stated(_) | KeyLen::Unstated, _) => Ok(()),
         }
     }
 
-    /// The lengths that the key can have.
+    /// The lengths that the key can have. Empty if they are not known.
     fn lens(&self) -> Vec<u32> {
-        match self.digest.key_len {
-            KeyLen::Stated(stated) => vec![stated],
-            _ => self.encryption.key_lens().into(),
+        match (self.digest.key_len, self.encryption) {
+            (KeyLen::Stated(stated), _) => vec![stated],
+            (_, Some(encryption)) => encryption.key_lens().into(),
+            (_, None) => Vec::new(),
         }
     }
 }
@@ -210,11 +228,10 @@ pub(super) fn check_digest(
     })
 }
 
-/// Tries the keyslots that hold the key of `digest`, which has the number `number`.
+/// Tries the keyslots that hold the key `needed`.
 pub(crate) fn unlock(
     keyslots: &BTreeMap<u32, Keyslot>,
-    (number, digest): (u32, &Digest),
-    encryption: Encryption,
+    needed: NeededKey<'_>,
     storage: &dyn Storage,
     secret: &[u8],
     backend: &dyn Backend,
@@ -229,12 +246,7 @@ pub(crate) fn unlock(
         options,
         budget: Budget::new(options.limits()),
     };
-    let key = NeededKey {
-        number,
-        digest,
-        encryption,
-    };
-    Unlocked::of(attempt.open_all(&[key])?)
+    Unlocked::of(attempt.open_all(&[needed])?)
 }
 
 /// Compares `key` with the digest of the only key that the volume needs. Returns it under the number
@@ -252,10 +264,11 @@ pub(crate) fn confirm_volume_key(
     needed.check_len()?;
     let (found, expected) = (key.len(), needed.lens());
     // A key of another length is not worth deriving anything from.
-    if expected.iter().all(|&len| found as u64 != u64::from(len)) {
+    let is_len = |&len| found as u64 == u64::from(len);
+    if !expected.is_empty() && !expected.iter().any(is_len) {
         return Err(UnlockError::VolumeKeyLen { found, expected });
     }
-    let key = VolumeKey::new(key.clone(), needed.encryption, options.allow_weak_key);
+    let key = needed.volume_key(key.clone(), options.allow_weak_key);
     let key = key.map_err(|_| UnlockError::WrongVolumeKey)?;
     match digest.confirm(key.expose()) {
         Ok(()) => Ok(BTreeMap::from([(number, key)])),
@@ -331,8 +344,8 @@ impl<'a> UnlockAttempt<'a> {
             };
             match result {
                 Ok(Some(key)) => {
-                    let allow_weak = self.options.allow_weak_key;
-                    let volume_key = VolumeKey::new(key, needed.encryption, allow_weak)
+                    let volume_key = needed
+                        .volume_key(key, self.options.allow_weak_key)
                         .map_err(|error| UnlockError::VolumeKey { keyslot, error })?;
                     return Ok(OpenedKey {
                         keyslot,
@@ -402,8 +415,8 @@ impl<'a> UnlockAttempt<'a> {
             .take(&keyslot.kdf, area_key_len, Some(digest.work()))?;
 
         // Read the area before the slow derivation, so that a read error is reported early. The
-        // lengths are bounded, because `supported` bounds the lengths of the keys.
-        let len = |bytes: u64| usize::try_from(bytes).expect("at most 64 × 4000 bytes");
+        // lengths are bounded, because parsing bounds the lengths of the keys.
+        let len = |bytes: u64| usize::try_from(bytes).expect("at most 512 × 4000 bytes");
         let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
         self.storage
             .read_exact_at(area.expose_mut(), keyslot.area.offset)
@@ -455,12 +468,6 @@ fn supported(keyslot: &Keyslot) -> Result<(Encryption, HashAlgorithm), KeyslotEr
         return unsupported(format!(
             "its area's key has {} bytes, not {short} or {long}",
             keyslot.area.key_len
-        ));
-    }
-    if !matches!(keyslot.key_len, 16 | 32 | 64) {
-        return unsupported(format!(
-            "its key has {} bytes, not 16, 32 or 64",
-            keyslot.key_len
         ));
     }
     match HashAlgorithm::by_name(&keyslot.af_hash) {

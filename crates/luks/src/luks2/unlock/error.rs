@@ -74,6 +74,10 @@ impl KeyslotError {
     }
 }
 
+/// What to do with AES-192, which LUKS allows.
+pub(crate) const HINT_AES_192: &str = "cryptsetup opens it, and `cryptsetup reencrypt --cipher \
+     aes-xts-plain64 --key-size 512` gives the volume another key";
+
 /// Why a volume was not unlocked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -148,6 +152,15 @@ pub enum UnlockError {
         first: (u32, u32),
         /// Another keyslot, and the length in bytes that it states.
         second: (u32, u32),
+    },
+    /// The volume key is for AES-192, which this version does not support.
+    #[error(
+        "the volume key has {stated} bytes: that is AES-192, which this version does not open. \
+         {HINT_AES_192}"
+    )]
+    Aes192 {
+        /// The length in bytes that the keyslots state.
+        stated: u32,
     },
     /// The keyslots state a length that the encryption of the data does not have.
     #[error(

@@ -290,7 +290,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("keyslots/0/key_size", json!(48)),
-            "keyslot 0: its key has 48 bytes",
+            "the volume key has 48 bytes: that is AES-192, which this version does not open",
         ),
         // The length of the stripes would be 704 bytes or 0, if it were computed in 32 bits.
         (
