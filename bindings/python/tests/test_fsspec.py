@@ -276,7 +276,16 @@ def test_files_are_listed_and_described(store: Store) -> None:
     fs.cat_file(names[0], 0, 1)
     assert fs.info(names[0])["size"] == SIZE
     listed = {info["name"]: info for info in fs.ls(store.prefix, detail=True)}
-    assert listed[names[1]]["size"] is None
+    is_remote = store.prefix.startswith("s3:")
+    assert listed[names[1]]["size"] == (None if is_remote else SIZE)
+    store.put("noise", b"no volume")
+    options = {"target_options": store.options.get("s3"), "list_sizes": True}
+    sized = fsspec.filesystem("luks", fo=store.url("a.luks"), **LUKS, **options)
+    sized.fs.invalidate_cache()
+    found = {info["name"]: info.get("size") for info in sized.ls(store.prefix)}
+    assert found[names[0]] == found[names[1]] == SIZE and found[strip(store.url("noise"))] is None
+    sized.fs.rm(strip(store.url("noise")))
+    fs.fs.invalidate_cache()
     assert listed[names[1]]["stored_size"] == len(volume)
     assert sorted(listed) == sorted(fs.ls(store.prefix, detail=False))
     assert len(fs.find(store.prefix)) == 4
@@ -460,6 +469,40 @@ def test_a_file_that_shrinks_yields_no_short_data(tmp_path: Path) -> None:
         for size, offset in ((100, SIZE - 100), (SIZE, 0)):
             with pytest.raises(OSError, match="were read"):
                 file.read_at(size, offset)
+
+
+def test_options_of_files_are_options_of_the_protocol(tmp_path: Path) -> None:
+    """So they work in URLs of several protocols, whose other options fsspec does not pass on."""
+    store = local_store(tmp_path)
+    url = store.put("volume", volume_of("luks2"))
+    options = {**LUKS, "cache_type": "none", "block_size": 4096, "cache_options": {}}
+    with fsspec.open(f"luks::{url}", luks=options) as file:
+        assert file.cache.name == "none" and file.blocksize == 4096
+        assert file.read() == PLAIN
+    fs, path = fsspec.url_to_fs(f"luks::{url}", luks={**options, "cache_type": "bytes"})
+    with fs.open(path) as file:
+        assert file.cache.name == "bytes"
+    with fs.open(path, cache_type="none", block_size=512) as file:
+        assert file.cache.name == "none" and file.blocksize == 512
+
+
+@pytest.mark.parametrize("size", [None, -1])
+def test_a_length_is_found_by_seeking_or_refused(size: int | None) -> None:
+    class Unsized(MemoryFileSystem):  # type: ignore[misc]
+        store: dict[str, Any] = {}
+        cachable = False
+
+        def info(self, path: str, **kwargs: Any) -> Any:
+            return {**super().info(path, **kwargs), "size": size}
+
+    target = Unsized()
+    target.pipe_file("/volume", volume_of("luks2"))
+    fs = luksfs.LuksFileSystem("/volume", fs=target, **LUKS)
+    if size is None:
+        assert fs.cat_file("/volume") == PLAIN
+    else:
+        with pytest.raises(OSError, match="-1 bytes"):
+            fs.cat_file("/volume")
 
 
 def test_writing_is_refused(store: Store) -> None:

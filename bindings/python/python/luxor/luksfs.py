@@ -21,6 +21,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from . import _luxor, _options
 from ._cipher import VolumeCipher
+from ._exceptions import Error
 from ._names import parts_of
 from ._operations import Volume
 from .keys import KEY_CACHE, checked_provider, secret_of
@@ -88,9 +89,18 @@ class StoredFile:
             info = getattr(self._file, "details", None) or fs.info(path)
         if info.get("type") == "directory":
             raise IsADirectoryError(errno.EISDIR, "this is a folder", path)
-        if info["size"] is None:
-            raise OSError(f"{path}: its storage does not say how long it is")
-        self._size: int = info["size"]
+        size = info["size"]
+        if size is None:
+            # As a server whose answers have no length, below a cache that holds the whole file.
+            try:
+                size = self._file.seek(0, os.SEEK_END)
+            except (OSError, ValueError) as error:
+                self._file.close()
+                raise OSError(f"{path}: its storage does not say how long it is") from error
+        if size is None or size < 0:
+            self._file.close()
+            raise OSError(f"{path}: its storage says that it has {size} bytes")
+        self._size: int = size
         tag = info.get("ETag") or info.get("etag") or info.get("generation") or info
         #: The length, and the ETag or what the storage has instead. Another file has another one.
         self.identity = f"{self._size} bytes, {tag}"
@@ -201,7 +211,9 @@ class LuksFileSystem(ChainedFileSystem):
     The secret is `passphrase`, `key_file`, `volume_key` or `key`, a provider (see `luxor.keys`).
     Only `key_file` and `key` can be sent to other processes: the others become a `luxor.Secret`, here
     and in the options of every file system of fsspec around this one. `key_slot`, `engine` and `threads` are
-    as in `luxor.open`.
+    as in `luxor.open`. `block_size`, `cache_type` and `cache_options` are for files that are opened
+    without them. With `list_sizes` listings have the sizes of volumes, for which the metadata of every
+    file are read; by default only those of local files and of memory do.
     """
 
     protocol = _options.PROTOCOL
@@ -223,6 +235,10 @@ class LuksFileSystem(ChainedFileSystem):
         key_slot: int | None = None,
         engine: str | None = None,
         threads: int | None = None,
+        block_size: int | None = None,
+        cache_type: str = "readahead",
+        cache_options: dict[str, Any] | None = None,
+        list_sizes: bool | None = None,
         **kwargs: Any,
     ) -> None:
         if unknown := kwargs.keys() - OF_FSSPEC:
@@ -267,6 +283,13 @@ class LuksFileSystem(ChainedFileSystem):
             "engine": engine,
             "threads": threads,
         }
+        self._block_size, self._cache_type = block_size, cache_type
+        self._cache_options = cache_options
+        if list_sizes is None:
+            names = self.fs.protocol
+            names = {names} if isinstance(names, str) else set(names)
+            list_sizes = bool(names & {"file", "local", "memory"})
+        self._list_sizes = list_sizes
         self._ciphers: OrderedDict[tuple[int, str, str], VolumeCipher] = OrderedDict()
         #: What the last volume needed: the next one is likely of the same layout.
         self._head_size = HEAD
@@ -297,7 +320,7 @@ class LuksFileSystem(ChainedFileSystem):
         autocommit: bool = True,
         cache_options: dict[str, Any] | None = None,
         *,
-        cache_type: str = "readahead",
+        cache_type: str | None = None,
         **_: Any,
     ) -> LuksFile:
         if mode != "rb":
@@ -312,9 +335,9 @@ class LuksFileSystem(ChainedFileSystem):
                 path,
                 stored,
                 self._cipher_of(path, stored),
-                block_size=block_size or BLOCK,
-                cache_type=cache_type,
-                cache_options=cache_options,
+                block_size=block_size or self._block_size or BLOCK,
+                cache_type=cache_type or self._cache_type,
+                cache_options=cache_options or self._cache_options,
             )
         except BaseException:
             stored.close()
@@ -382,14 +405,27 @@ class LuksFileSystem(ChainedFileSystem):
         return self.fs.modified(self._target(path))
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> list[Any]:
-        """List the files of the target. Their size is None here, since no volume is opened."""
+        """List the files of the target. Without `list_sizes` the sizes of their plaintexts are None.
+
+        A file that is no volume has no size.
+        """
         listed = self.fs.ls(self._target(path), detail=detail, **kwargs)
         if not detail:
             return list(listed)
+        files = [info["name"] for info in listed if info["type"] == "file"]
+        sizes = dict(zip(files, at_once(self._size_of, files), strict=True))
         return [
-            {**info, "size": None, "stored_size": info["size"]} if info["type"] == "file" else info
+            {**info, "size": sizes[info["name"]], "stored_size": info["size"]}
+            if info["type"] == "file"
+            else info
             for info in listed
         ]
+
+    def _size_of(self, path: str) -> int | None:
+        try:
+            return self.describe(path)[0] if self._list_sizes else None
+        except (Error, OSError):
+            return None
 
     def ukey(self, path: str) -> str:
         return str(self.fs.ukey(self._target(path)))
