@@ -201,7 +201,8 @@ impl DataCopy<'_> {
             }
             (None, Ok(_)) => {
                 let message = format!(
-                    "{} has no trailer after the data: it was cut off",
+                    "{} has no trailer of its key after the data: it was cut off, or re-encrypted \
+                     by another program",
                     self.name
                 );
                 return Err(cut_off(message));

@@ -16,6 +16,7 @@ mod decrypt;
 mod encrypt;
 mod in_use;
 mod part;
+mod streamed;
 mod tail;
 mod zones;
 
@@ -170,7 +171,7 @@ pub fn reencrypt<'a>(
         let header = header.ok_or_else(|| {
             let text = "to decrypt it in place, its header must be in another file";
             let text = format!("{}: {text}", path_name(volume.path));
-            Error::failure(text).hint("--header names a new file for a copy of the header.")
+            Error::failure(text).hint("--header FILE names a new file for a copy of the header.")
         })?;
         let engine = Engine::select(context, Mode::Xts)?;
         unlocked = export_header(&data, header, secrets, options, &engine, context)?;
@@ -237,6 +238,7 @@ fn begin_or_continue(
     let is_file = mode == ReencryptMode::Decrypt && state.progress.is_open() && data.can_set_len();
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     reencryption.cut_at = end;
+    reencryption.may_cut = data.can_set_len();
     let mut ended = reencryption.resume(options.zone)?.run()?;
     if let (false, Some(end)) = (cut_off(&mut ended, data, context)?, end) {
         // There was no room for a token, or nothing to be cut off.
@@ -392,6 +394,7 @@ fn begin_or_find(
         device_size: options.device_size,
         protection: options.protection,
         cut_at: None,
+        may_cut: false,
         engine,
         context: context.clone(),
     };
@@ -425,7 +428,7 @@ fn is_plain(header: &VolumeHeader) -> bool {
 
 fn only_luks2(name: &str) -> Error {
     let error = Error::failure(format!("{name}: a LUKS1 volume cannot be re-encrypted"));
-    error.hint("Convert it first: luxor convert --type luks2.")
+    error.hint("Convert it first: `luxor convert --type luks2 VOLUME`.")
 }
 
 /// Checks that `options` agree with a re-encryption that has begun. Returns what does not.

@@ -27,9 +27,12 @@ pub struct Resized {
     pub after: u64,
 }
 
-/// Changes the length of the plaintext to `size` bytes; without a size the volume fills its file or
-/// device. A file becomes as long as the volume needs, but not if the volume is in a part of it. New sectors are not written: they decrypt to
-/// noise, as in a new volume. With a `header` the metadata are there, and `volume` has only the data.
+/// Changes the length of the plaintext to `size` bytes. Without a size the volume fills its file or
+/// device, unless its metadata record the length of a file in it: that length changes only to a `size`,
+/// and bytes after it are cut off. A file becomes as long as the volume needs,
+/// but not if the volume is in a part of it. New sectors are not
+/// written: they decrypt to noise, as in a new volume. With a `header` the metadata are there, and
+/// `volume` has only the data.
 ///
 /// # Errors
 /// Fails when the volume or file would become shorter and `shrink` is false, when LUKS1, a device or
@@ -59,12 +62,13 @@ pub fn resize<'a>(
     opened.check_changeable()?;
     let _no_reencryption = opened.keep_reencryptions_out()?;
     let storage_len = data.len()?;
+    let recorded = opened.header.file_length();
     let before = opened.plaintext_len().map_err(|error| {
         opened.accept_cut_off();
-        if opened.plaintext_len().is_ok() {
-            error.hint("--shrink makes the volume as long as what is left of it.")
-        } else {
-            error
+        match (opened.plaintext_len(), recorded) {
+            (Ok(Some(left)), Some(length)) => error.hint(shorten(length, left)),
+            (Ok(_), _) => error.hint("--shrink makes the volume as long as what is left of it."),
+            (Err(_), _) => error,
         }
     });
     let before = before?.unwrap_or(storage_len);
@@ -79,14 +83,14 @@ pub fn resize<'a>(
     let (offset, old_size) = (segment.offset, segment.size);
     let sector_size = segment.geometry.sector_size;
     let sector = sector_size.bytes() as u64;
-    let is_of_file = opened.header.file_length().is_some();
-    let after = size.unwrap_or_else(|| {
-        let room = storage_len.saturating_sub(offset) / sector * sector;
-        // A file keeps its length if only the padding of its last sector follows.
-        let fits = is_of_file && sector_size.payload_len(before) == Some(room);
-        if fits { before } else { room }
-    });
-    if !is_of_file && (after == 0 || !after.is_multiple_of(sector)) {
+    if let (Some(length), None) = (recorded.filter(|&length| length > before), size) {
+        let text = format!("only {before} bytes of the {length} of the file in it are left");
+        return Err(refused(text).hint(shorten(length, before)));
+    }
+    // What follows a file in a volume is no part of it.
+    let after = size.or(recorded);
+    let after = after.unwrap_or_else(|| storage_len.saturating_sub(offset) / sector * sector);
+    if recorded.is_none() && (after == 0 || !after.is_multiple_of(sector)) {
         return Err(refused(format!(
             "it would hold {after} bytes: that must be a multiple of the sector size ({sector}), \
              and not 0"
@@ -143,7 +147,7 @@ pub fn resize<'a>(
         data.set_len(end).map_err(failed)?;
     }
     if !is_luks1 {
-        let file_length = is_of_file.then_some(after);
+        let file_length = recorded.map(|_| after);
         opened.change(context, |header, storage| {
             header.set_data_size(storage, new_size, file_length)
         })?;
@@ -152,4 +156,12 @@ pub fn resize<'a>(
         data.set_len(end).map_err(failed)?;
     }
     Ok(Resized { before, after })
+}
+
+/// How to make a file of `length` bytes, of which only the first `left` are there, shorter.
+fn shorten(length: u64, left: u64) -> String {
+    format!(
+        "To lose the other {} bytes, add --shrink --size {left}.",
+        length - left
+    )
 }

@@ -110,7 +110,8 @@ pub(crate) struct ResizeArgs {
 
     /// The new size of the plaintext: a number of bytes, or with K, M, G or T for powers of 1024
     ///
-    /// Without this option the volume fills the file or device.
+    /// Without this option the volume fills the file or device. A file in it whose length the
+    /// metadata record keeps that length.
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
 

@@ -3,7 +3,9 @@
 
 use std::fs;
 
-use crate::support::{FAST, Folder, Luxor, bytes, luxor, tool};
+use luxor_files::testing::Loop;
+
+use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, shell_without_terminal, tool};
 
 const HEADER: usize = 16 << 20;
 const SECTOR: usize = 4096;
@@ -68,7 +70,7 @@ fn the_trailer_alone_ends_the_file() {
     ] {
         let cut = &volume[..volume.len() - missing];
         folder.write("cut", cut);
-        let words = "has no trailer after the data: it was cut off";
+        let words = "has no trailer of its key after the data: it was cut off";
         decrypt(&folder).args(["cut", "out"]).fails(1, words);
         decrypt(&folder)
             .args(["-", "out"])
@@ -109,6 +111,198 @@ fn the_trailer_alone_ends_the_file() {
     decrypt(&folder)
         .args(["moved", "out"])
         .fails(1, "no trailer");
+}
+
+fn at(folder: &Folder, line: &str) -> Luxor {
+    luxor(line).current_dir(folder.path())
+}
+
+fn reencrypt(folder: &Folder) -> Luxor {
+    at(folder, "reencrypt --key-file key --hotzone-size 64K v")
+}
+
+fn gives_back(folder: &Folder, plain: &[u8]) {
+    decrypt(folder).args(["--force", "v", "out"]).ok();
+    assert!(fs::read(folder.join("out")).unwrap() == plain);
+    let line = "cryptsetup open --test-passphrase --key-file key v";
+    shell_without_terminal(line, folder.path()).assert_code(0);
+}
+
+/// The length of `v` without its header.
+fn data_len(folder: &Folder) -> usize {
+    usize::try_from(fs::metadata(folder.join("v")).unwrap().len()).unwrap() - HEADER
+}
+
+/// The command in the message of a failure, as a shell runs it.
+fn advice(outcome: &Outcome) -> String {
+    let command = outcome.stderr.split('`').nth(1);
+    let command = command.unwrap_or_else(|| panic!("no advice: {outcome:#?}"));
+    command.replacen("luxor", "\"$luxor\"", 1)
+}
+
+/// After a first re-encryption the length is in the token. The trailer, which no key recognises any
+/// more, must not become a part of the file.
+#[test]
+fn a_re_encryption_takes_over_the_length_and_removes_the_trailer() {
+    let folder = prepared();
+    for (len, sector) in [
+        (0, 4096),
+        (1, 512),
+        (4096, 4096),
+        (5_000_001, 4096),
+        (100_000, 512),
+    ] {
+        let plain = bytes(len, 2);
+        let line = format!("encrypt --key-file key --sector-size {sector} - -");
+        let volume = at(&folder, &line).args(FAST).stdin(plain.clone()).ok();
+        folder.write("v", volume.stdout);
+        for _ in 0..3 {
+            reencrypt(&folder).args(FAST).ok();
+            assert_eq!(data_len(&folder), len.max(1).next_multiple_of(sector));
+            gives_back(&folder, &plain);
+        }
+    }
+}
+
+/// An interruption before the end may leave the trailer behind the data: the advice then cuts it off.
+#[test]
+fn the_advice_about_bytes_behind_a_file_keeps_its_length() {
+    let folder = prepared();
+    let plain = bytes(100_001, 2);
+    folder.write("v", streamed(&folder, &plain));
+    reencrypt(&folder).args(FAST).ok();
+    for behind in [SECTOR, 8 * SECTOR, SECTOR + 1] {
+        let mut volume = fs::read(folder.join("v")).unwrap();
+        volume.extend(bytes(behind, 5));
+        folder.write("v", volume);
+        let refused = reencrypt(&folder)
+            .args(FAST)
+            .fails(1, "something else after them");
+        shell_without_terminal(&advice(&refused), folder.path()).assert_code(0);
+        gives_back(&folder, &plain);
+        reencrypt(&folder).args(FAST).ok();
+        gives_back(&folder, &plain);
+    }
+}
+
+#[test]
+fn only_a_size_changes_a_recorded_length() {
+    let folder = prepared();
+    folder.write("plain", bytes(100_001, 2));
+    at(&folder, "encrypt --key-file key plain v")
+        .args(FAST)
+        .ok();
+    let length = || {
+        let json: serde_json::Value =
+            serde_json::from_slice(&at(&folder, "dump --json v").ok().stdout).unwrap();
+        json["tokens"]["0"]["length"].as_str().unwrap().to_owned()
+    };
+    let set_len = |len: usize| {
+        let volume = fs::File::options().write(true).open(folder.join("v"));
+        volume.unwrap().set_len((HEADER + len) as u64).unwrap();
+    };
+    let whole = 102_400;
+    for more in [0, 512, SECTOR, 1 << 20] {
+        set_len(whole + more);
+        match more {
+            0 => drop(at(&folder, "resize v").ok()),
+            _ => drop(at(&folder, "resize v").fails(1, "after the new end")),
+        }
+        at(&folder, "resize --shrink v").ok();
+        assert_eq!((length(), data_len(&folder)), ("100001".into(), whole));
+        gives_back(&folder, &bytes(100_001, 2));
+    }
+    // On a larger device too.
+    set_len(whole + (1 << 20));
+    let device = Loop::over(&folder.join("v"));
+    for options in ["", "--shrink"] {
+        at(&folder, &format!("resize {options} {}", device.name())).ok();
+        assert_eq!(length(), "100001");
+    }
+    let refused = format!("reencrypt --key-file key {}", device.name());
+    at(&folder, &refused).args(FAST).ok();
+    drop(device);
+    assert_eq!(length(), "100001");
+    gives_back(&folder, &bytes(100_001, 2));
+    set_len(whole);
+    // What is cut off is lost only by its number.
+    set_len(whole - 2 * SECTOR);
+    at(&folder, "resize v").fails(1, "--shrink --size 94208");
+    at(&folder, "resize --shrink v").fails(1, "--shrink --size 94208");
+    assert_eq!(length(), "100001");
+    at(&folder, "resize --shrink --size 94208 v").ok();
+    gives_back(&folder, &bytes(100_001, 2)[..94_208]);
+}
+
+/// Luxor has the old key as long as the re-encryption is under way.
+#[test]
+fn the_length_survives_a_re_encryption_that_cryptsetup_began() {
+    let folder = prepared();
+    let plain = bytes(300_001, 2);
+    let cryptsetup = "cryptsetup reencrypt --key-file key --batch-mode --force-offline-reencrypt --pbkdf pbkdf2 \
+                      --pbkdf-force-iterations 1000 v";
+    let shell = |line: &str| shell_without_terminal(line, folder.path());
+    let volume = streamed(&folder, &plain);
+    let (mut continued, mut is_over) = (0, false);
+    // Killed at a sync, of which there are some before and after each zone.
+    for sync in [0, 2, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 18] {
+        let killed = format!(
+            "&& strace -f -o /dev/null -e inject=fsync,fdatasync:signal=KILL:when={sync} \
+             {cryptsetup} --resume-only --hotzone-size 128K"
+        );
+        let killed = if sync == 0 { "" } else { &killed };
+        let line = format!("{cryptsetup} --init-only {killed}");
+        folder.write("v", &volume);
+        shell(&line);
+        // The old keyslots are destroyed last, and with them the key of the trailer.
+        is_over = !at(&folder, "dump v")
+            .ok()
+            .text()
+            .contains("online-reencrypt");
+        if !is_over {
+            let told = reencrypt(&folder).ok().stderr;
+            is_over = told.contains("the trailer that ends the file was not found");
+        }
+        if is_over {
+            decrypt(&folder).args(["v", "gone"]).fails(1, "no trailer");
+            break;
+        }
+        continued += 1;
+        assert_eq!(data_len(&folder), 303_104, "{line}");
+        gives_back(&folder, &plain);
+        reencrypt(&folder).args(FAST).ok();
+        gives_back(&folder, &plain);
+    }
+    assert!(is_over && continued >= 8, "{continued}");
+
+    // A server has the right length from the beginning.
+    folder.write("v", &volume);
+    shell(&format!("{cryptsetup} --init-only")).assert_code(0);
+    let serve = "(until [ -S socket ]; do sleep 0.05; done; nbdinfo --size nbd+unix:///?socket=socket; \
+                 kill $(cat pid)) & \"$luxor\" serve --key-file key --reencrypt --reencrypt-rate 1 \
+                 --pid-file pid --socket socket v; wait";
+    let served = shell(serve);
+    assert_eq!(served.text(), "300001\n", "{served:#?}");
+
+    // Without the old key it is not known where the file ends: an error, and never a longer file.
+    folder.write("v", &volume);
+    shell(cryptsetup).assert_code(0);
+    let failed = decrypt(&folder).args(["v", "gone"]).fails(1, "no trailer");
+    assert!(
+        failed.stderr.contains("re-encrypted by another program"),
+        "{failed:#?}"
+    );
+    assert!(!folder.join("gone").exists());
+    let saved = advice(&failed).replace("NEW-FILE", "gone") + " --key-file key";
+    let saved = shell(&saved);
+    saved.assert_code(1);
+    assert!(
+        saved
+            .stderr
+            .contains("the trailer that ends the file is missing"),
+        "{saved:#?}"
+    );
+    assert_eq!(fs::read(folder.join("gone")).unwrap()[..300_001], plain);
 }
 
 #[test]

@@ -125,7 +125,13 @@ impl Luks2Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let metadata = self.metadata();
+        // Only the old key recognises the trailer of a file, as long as one of its keyslots is left.
+        let more = reencryption.filter(|_| metadata.has_trailer());
         let reencryption = reencryption.filter(|state| !state.needs_no_old_key(metadata));
+        let more = match (reencryption, more) {
+            (None, Some(state)) => needed_keys(metadata, Some(state), key_use)?,
+            _ => Vec::new(),
+        };
         let needed = needed_keys(metadata, reencryption, key_use)?;
         let mut attempt = UnlockAttempt {
             keyslots: &metadata.keyslots,
@@ -149,7 +155,10 @@ impl Luks2Header {
                 }
             })?;
         }
-        let keys = attempt.open_all(&needed)?;
+        let mut keys = attempt.open_all(&needed)?;
+        for key in more.iter().skip(needed.len()) {
+            keys.extend(attempt.open(key).ok());
+        }
         if let Some(reencryption) = reencryption {
             verify(reencryption, metadata, &keys)?;
         }

@@ -35,7 +35,7 @@ pub(super) fn begin(
         .map(|luks2| luks2.data_len(storage_len));
     if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
         let text = format!("it has {data_len} bytes of data, and something else after them");
-        return Err(refused(text).hint("`luxor resize --shrink` cuts that off."));
+        return Err(refused(text).hint("`luxor resize --shrink VOLUME` cuts that off."));
     }
     let Some(segment) = volume.header.segment().cloned() else {
         return Err(refused("its data consist of several parts".to_owned()));
@@ -162,7 +162,7 @@ fn open_keyslots(
                 ErrorClass::NoKey if of_data.len() > 1 && options.keyslots.is_empty() => error
                     .hint(
                         "The secret of each keyslot is needed, because all are kept. `luxor \
-                         reencrypt --key-slot N` keeps keyslot N and removes the others.",
+                         reencrypt --key-slot N VOLUME` keeps keyslot N and removes the others.",
                     ),
                 _ => error,
             })?,

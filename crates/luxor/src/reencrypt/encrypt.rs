@@ -161,6 +161,7 @@ fn go_on(
         device_size: options.device_size,
         protection: None,
         cut_at: None,
+        may_cut: false,
         engine,
         context: context.clone(),
     }

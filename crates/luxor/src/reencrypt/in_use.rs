@@ -61,7 +61,7 @@ pub fn reencrypt_in_use(
 ) -> Result<(Export, ReencryptionInUse)> {
     let name = volume.data_name();
     let refused = |text: &str| Error::failure(format!("{name}: {text}"));
-    let only_offline = |text: &str| refused(text).hint("`luxor reencrypt` continues this.");
+    let only_offline = |text: &str| refused(text).hint("`luxor reencrypt VOLUME` continues this.");
     if export.read_only {
         return Err(refused("a volume that is read-only cannot be re-encrypted"));
     }
@@ -92,16 +92,17 @@ pub fn reencrypt_in_use(
         return Err(only_offline(&text));
     }
     let header = &reencryption.volume.header;
-    if header.has_trailer() && header.file_length().is_none() {
-        let text = "the trailer that ends the file in it is being re-encrypted";
-        return Err(only_offline(text));
-    }
     let export = ExportOptions {
         allow_discards: export.allow_discards || header.allows_discards(),
         ..*export
     };
-    let len = header.file_length().unwrap_or(u64::MAX);
     let mut zones = reencryption.resume(Some(options.zone.unwrap_or(ZONE)))?;
+    let header = &zones.reencryption.volume.header;
+    if header.has_trailer() {
+        let text = "the trailer that ends the file in it was not found";
+        return Err(only_offline(text));
+    }
+    let len = header.file_length().unwrap_or(u64::MAX);
     if !zones.is_protected() {
         let text = "nothing protects its zones (resilience none), so it cannot be used meanwhile";
         return Err(only_offline(text));

@@ -48,6 +48,8 @@ pub(super) struct Reencryption {
     pub protection: Option<ZoneProtection>,
     /// The byte at which the caller cuts off the file of the data after the end.
     pub cut_at: Option<u64>,
+    /// Whether the storage is a file that the caller cuts off at the end.
+    pub may_cut: bool,
     pub engine: Engine,
     pub context: Context,
 }
@@ -60,7 +62,7 @@ struct Loaded {
 
 /// A re-encryption that is done zone by zone.
 pub(super) struct ZoneByZone {
-    reencryption: Reencryption,
+    pub(super) reencryption: Reencryption,
     zones: Zones,
     progress: ReencryptionProgress,
     is_in_zone: bool,
@@ -220,25 +222,7 @@ impl ZoneByZone {
     /// Returns the parts of a disk with the first `len` bytes of the plaintext. The data must stay where they
     /// are.
     pub(super) fn parts(&self, len: u64) -> Vec<Part> {
-        let part = |(range, state): &(Range<u64>, PartState)| {
-            let loaded = match state {
-                PartState::New => &self.zones.new,
-                _ => &self.zones.old,
-            };
-            let crypt = loaded.stored.cipher.zip(loaded.key.clone());
-            Part {
-                offset: loaded.stored.offset + range.start,
-                len: range.end.min(len) - range.start,
-                crypt: crypt.map(|(cipher, key)| {
-                    let mut geometry = cipher.geometry;
-                    geometry.iv_offset = geometry.iv_offset.wrapping_add(range.start / 512);
-                    (key, geometry)
-                }),
-            }
-        };
-        let parts = self.progress.parts().iter();
-        let shown = parts.take_while(|(range, _)| range.start < len);
-        shown.map(part).collect()
+        self.zones.parts(&self.progress, len)
     }
 
     pub(super) fn engine(&self) -> &Engine {
@@ -301,9 +285,10 @@ impl Reencryption {
         if let Some(zone) = progress.zone() {
             self.recover(&zones, &zone, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
-            self.record(&zones, &progress, false)?;
-        } else if is_done {
-            // An older version, or another program, has left it like that.
+        }
+        self.take_over_trailer(&zones, &progress)?;
+        // Without a zone an older version, or another program, has left it at the end.
+        if progress != zones.state.progress || is_done {
             self.record(&zones, &progress, false)?;
         }
         if progress.left() > 0 && next != zones.state.resilience {
@@ -382,7 +367,7 @@ impl Reencryption {
         let (what, hint) = match resilience {
             Resilience::Journal => (
                 "a copy",
-                "`luxor reencrypt --resilience checksum` needs less room",
+                "`luxor reencrypt --resilience checksum VOLUME` needs less room",
             ),
             _ if resilience.shift().is_none() => (
                 "the checksums",
@@ -523,7 +508,7 @@ impl Reencryption {
 
     /// Changes the metadata as [`Volume::change`] does, also after an interruption: what has begun
     /// must be finished.
-    fn change<T>(
+    pub(super) fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Luks2Header, &dyn Storage) -> std::result::Result<T, ChangeError>,
     ) -> Result<T> {
@@ -541,10 +526,10 @@ impl Reencryption {
 }
 
 /// What does not change while the zones are done.
-struct Zones {
+pub(super) struct Zones {
     /// The volume's name for messages.
     name: String,
-    state: ReencryptionState,
+    pub(super) state: ReencryptionState,
     data: Arc<dyn Storage>,
     threads: NonZeroUsize,
     old: Loaded,
@@ -554,6 +539,29 @@ struct Zones {
 }
 
 impl Zones {
+    /// Returns the parts of a disk with the first `len` bytes of the plaintext, which has come so far.
+    pub(super) fn parts(&self, progress: &ReencryptionProgress, len: u64) -> Vec<Part> {
+        let part = |(range, state): &(Range<u64>, PartState)| {
+            let loaded = match state {
+                PartState::New => &self.new,
+                _ => &self.old,
+            };
+            let crypt = loaded.stored.cipher.zip(loaded.key.clone());
+            Part {
+                offset: loaded.stored.offset + range.start,
+                len: range.end.min(len) - range.start,
+                crypt: crypt.map(|(cipher, key)| {
+                    let mut geometry = cipher.geometry;
+                    geometry.iv_offset = geometry.iv_offset.wrapping_add(range.start / 512);
+                    (key, geometry)
+                }),
+            }
+        };
+        let parts = progress.parts().iter();
+        let shown = parts.take_while(|(range, _)| range.start < len);
+        shown.map(part).collect()
+    }
+
     /// Where a zone is read.
     fn source(&self, zone: &Range<u64>) -> &Loaded {
         match &self.moved {

@@ -270,15 +270,7 @@ impl Luks2Header {
             digests.set(&new_digest.to_string(), &new);
         });
         if let Some(length) = plan.file_length {
-            draft.root.edit(&["tokens"], |tokens| {
-                tokens.retain(|token| {
-                    if token.raw("padding").is_some() {
-                        token.remove("padding");
-                        token.set("length", &length.to_string());
-                    }
-                    true
-                });
-            });
+            draft.record_file_length(length);
         }
         let keys = BTreeMap::from([
             (plan.old.digest, plan.old.volume_key),
@@ -301,6 +293,23 @@ impl Luks2Header {
         for (CarriedKeyslot { new, .. }, place) in plan.keyslots.iter().zip(places.values()) {
             durable::check_area(storage, &new.encrypted, place.offset)?;
         }
+        self.commit(storage, draft)
+    }
+
+    /// Records the length in bytes of the file in the volume, of which only a trailer knew, in the
+    /// token: the key that recognises the trailer will be gone. The state of a re-encryption stays as
+    /// it is.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
+    /// cannot be written.
+    pub fn record_file_length(
+        &mut self,
+        storage: &dyn Storage,
+        length: u64,
+    ) -> Result<(), ChangeError> {
+        let mut draft = self.begin_reencrypting(storage)?;
+        draft.record_file_length(length);
         self.commit(storage, draft)
     }
 
@@ -549,6 +558,19 @@ impl Luks2Header {
 }
 
 impl MetadataDraft {
+    /// Records the length of a file in its token, in place of a trailer.
+    fn record_file_length(&mut self, length: u64) {
+        self.root.edit(&["tokens"], |tokens| {
+            tokens.retain(|token| {
+                if token.raw("padding").is_some() {
+                    token.remove("padding");
+                    token.set("length", &length.to_string());
+                }
+                true
+            });
+        });
+    }
+
     /// Adds a keyslot with the priority and tokens of the one that it takes over from.
     fn carry(&mut self, CarriedKeyslot { from, new }: &CarriedKeyslot, name: &str, offset: u64) {
         let from = from.to_string();

@@ -330,7 +330,7 @@ impl<'a> UnlockAttempt<'a> {
         Ok(keys)
     }
 
-    fn open(&mut self, needed: &NeededKey<'_>) -> Result<OpenedKey, UnlockError> {
+    pub(super) fn open(&mut self, needed: &NeededKey<'_>) -> Result<OpenedKey, UnlockError> {
         let NeededKey { number, digest, .. } = *needed;
         check_digest(number, digest, self.options)?;
         let mut tried = Vec::new();
