@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sockets inherited from the parent process (`sd_listen_fds(3)`).
 
-use std::{env, os::fd::AsFd};
+use std::{
+    env,
+    os::fd::{AsFd, RawFd},
+};
 
 use listenfd::ListenFd;
 use luxor_serve::nbd::Listener;
@@ -9,14 +12,39 @@ use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::{Error, Result};
 
+/// The most sockets that a process takes over.
+const MAX: u64 = 128;
+
+/// The numbers that the first of them may have: not a standard stream, and never beyond what a process
+/// can have open.
+const FIRST: std::ops::Range<RawFd> = 3..1 << 20;
+
 /// Returns the sockets of `LISTEN_FDS`, if they are for this process. Call this only once.
 ///
 /// # Errors
-/// Fails when one of them is not a listening Unix or TCP socket.
+/// Fails when there are too many, and when one of them is not a listening Unix or TCP socket.
 pub(crate) fn inherited() -> Result<Vec<Listener>> {
     // Without `LISTEN_PID` the crate would assume that the sockets are for this process.
     if env::var_os("LISTEN_PID").is_none() {
         return Ok(Vec::new());
+    }
+    // The crate makes a list of as many sockets as the environment says.
+    let number = |name| {
+        env::var(name)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    };
+    if let Some(count) = number("LISTEN_FDS").filter(|&count| count > MAX) {
+        return Err(Error::failure(format!(
+            "LISTEN_FDS is {count}, and at most {MAX} sockets are taken over"
+        )));
+    }
+    if let Ok(first) = env::var("LISTEN_FDS_FIRST_FD")
+        && !first.parse().is_ok_and(|first| FIRST.contains(&first))
+    {
+        return Err(Error::failure(
+            "LISTEN_FDS_FIRST_FD is not the number of a descriptor from 3 on",
+        ));
     }
     let mut given = ListenFd::from_env();
     (0..given.len())

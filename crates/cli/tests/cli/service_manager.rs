@@ -144,6 +144,28 @@ fn systemds_sockets_are_served() {
         assert!(outcome.stderr.contains(words), "{outcome:?}");
         let _ = fs::remove_file(folder.join("activated"));
     }
+    // Numbers in the environment are bounded before anything is done as often.
+    for (name, number, words) in [
+        ("LISTEN_FDS", "1000000000", "at most 128 sockets"),
+        ("LISTEN_FDS", "129", "at most 128 sockets"),
+        ("LISTEN_FDS", "128", "socket 1 of LISTEN_FDS"),
+        ("LISTEN_FDS_FIRST_FD", "-1", "LISTEN_FDS_FIRST_FD"),
+        ("LISTEN_FDS_FIRST_FD", "0", "LISTEN_FDS_FIRST_FD"),
+        ("LISTEN_FDS_FIRST_FD", "2147483647", "LISTEN_FDS_FIRST_FD"),
+        ("LISTEN_FDS_FIRST_FD", "900", "socket 1 of LISTEN_FDS"),
+    ] {
+        let line = r#"export LISTEN_FDS=2 LISTEN_PID=$$; export "$1=$2"
+            exec "$luxor" serve --key-file key volume"#;
+        // A list of so many numbers would need more memory than this.
+        let line = format!("ulimit -v 4000000; {line}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line, "sh", name, number]);
+        shell.env("luxor", env!("CARGO_BIN_EXE_luxor"));
+        let outcome = shell.current_dir(folder.path()).output().unwrap();
+        let outcome = Outcome::new(format!("{name}={number}"), outcome);
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
+    }
     // `LISTEN_PID` names another process.
     let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
     luxor
