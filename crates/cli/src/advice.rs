@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the user can do with a file that is not a volume, as a command to copy where there is one.
 
-use std::{env, ffi::OsString};
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    path::Path,
+};
 
 use luxor::{Contents, ContentsClass};
 
-use crate::{context::Context, error::BACKUP_HELPS, volume::shell_word};
+use luxor_files::{shell_quoted, shell_word};
+
+use crate::error::BACKUP_HELPS;
 
 /// The most commands that are shown.
 const MAX_COMMANDS: usize = 4;
@@ -49,7 +55,10 @@ pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
                 "The header is inside the format of the image: only qemu opens it.".to_owned()
             }
             ContentsClass::DiskImage => {
-                let (image, raw) = (shell_word(name), shell_word(&format!("{name}.raw")));
+                let (image, raw) = (
+                    shell_word(Path::new(name)),
+                    shell_word(Path::new(&format!("{name}.raw"))),
+                );
                 format!("Convert it first: qemu-img convert -O raw {image} {raw}")
             }
             ContentsClass::Archive => "Unpack it first.".to_owned(),
@@ -105,24 +114,14 @@ fn command_with(line: &[OsString], option: &str) -> Option<String> {
     // After the name of the command, if that comes first.
     let before = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
     let (command, rest) = args.split_at(before);
-    let words = command.iter().map(|arg| shell_word(arg));
+    let words = command.iter().map(|arg| shell_quoted(OsStr::new(arg)));
     let words = ["luxor".to_owned()].into_iter().chain(words);
     let words = words.chain([option.to_owned()]);
     let words: Vec<_> = words
-        .chain(rest.iter().map(|arg| shell_word(arg)))
+        .chain(rest.iter().map(|arg| shell_quoted(OsStr::new(arg))))
         .collect();
     let shown = words.join(" ");
     (shown.len() <= MAX_LEN).then_some(shown)
-}
-
-/// Returns the options that name the part of a file, each with a space before it.
-pub(crate) fn part_options(context: &Context) -> String {
-    let general = &context.options;
-    match (general.volume_offset, general.volume_partition) {
-        (Some(offset), _) => format!(" --volume-offset {offset}"),
-        (None, Some(number)) => format!(" --volume-partition {number}"),
-        (None, None) => String::new(),
-    }
 }
 
 #[cfg(test)]

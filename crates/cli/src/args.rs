@@ -73,7 +73,8 @@ pub(crate) const EXIT_CODES: &str = "    0  done
     4  the volume or the input does not exist
     5  the output exists (see --force), or something is locked, mounted or in use
   130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file remains
-       (`serve` and `mount` stop cleanly at the first three, with 0)";
+       (`serve` and `mount` stop cleanly at the first three, with 0)
+SIGPIPE ends `luxor` without a message when the reader of a pipe in place of OUTPUT has gone.";
 
 /// What encryption with XTS does not do.
 pub(crate) const LIMITS: &str = "\
@@ -266,7 +267,8 @@ impl Command {
     /// Whether the command writes data or a key to standard output.
     #[must_use]
     pub(crate) fn output_is_stdout(&self) -> bool {
-        let is_stdout = |output: &Path| output == Path::new("-");
+        let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+        let is_stdout = |output: &Path| names.map(Path::new).contains(&output);
         match self {
             Self::Encrypt(args) => is_stdout(&args.output),
             Self::Decrypt(args) => is_stdout(&args.output),
@@ -454,6 +456,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
         }
     }
+    crate::subject::is_about(&matches);
     Cli::from_arg_matches(&matches)
 }
 

@@ -9,6 +9,7 @@ use std::{
 use crate::{
     error::{Error, Result},
     process::{OpenLine, terminal},
+    subject,
 };
 
 /// Shows `warning` on the terminal and asks whether to continue. Only `YES` in capital letters
@@ -22,7 +23,8 @@ pub(crate) fn confirm(warning: &str, option: &str) -> Result<()> {
             "There is no terminal to ask for confirmation. {option} skips the question."
         )));
     };
-    let answer = ask(&tty, &format!("{warning}\nType YES to go on: "))
+    let question = format!("{}\nType YES to go on: ", subject::complete(warning));
+    let answer = ask(&tty, &question)
         .map_err(|error| Error::io("cannot ask for confirmation on the terminal", &error))?;
     match answer.as_slice() {
         b"YES" => Ok(()),

@@ -11,6 +11,7 @@ use luxor_files::standard_streams;
 use crate::{
     args::GlobalArgs,
     error::{Error, Result},
+    subject,
 };
 
 /// How much the program prints.
@@ -66,7 +67,7 @@ impl Console {
 pub(crate) fn say(lines: &str) {
     let mut stderr = AutoStream::auto(io::stderr().lock());
     // The whole text in one call, so that lines of several threads or processes do not mix.
-    let _ = stderr.write_all(format!("{lines}\n").as_bytes());
+    let _ = stderr.write_all(format!("{}\n", subject::complete(lines)).as_bytes());
 }
 
 /// Prints what went wrong.

@@ -179,8 +179,9 @@ const OTHERS: &[Other] = &[
     Other {
         names: &["create", "plainOpen"],
         why: NO_DEVICES,
-        instead: "`luxor mount --type plain VOLUME DIR` shows the plaintext as a file, and \
-                  `luxor serve --type plain --socket SOCKET VOLUME` serves it as a disk.",
+        instead: "`luxor mount --type plain --key-file KEY VOLUME DIR` shows the plaintext as a \
+                  file, and `luxor serve --type plain --key-file KEY --socket SOCKET VOLUME` serves \
+                  it as a disk. KEY is the key itself, not a passphrase.",
     },
     Other {
         names: &["close", "luksClose", "luksResume", "luksSuspend", "refresh"],

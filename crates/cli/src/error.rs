@@ -18,7 +18,7 @@ use crate::advice;
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
 pub(crate) const BACKUP_HELPS: &str =
-    "If you have a backup of the header, restore it: luxor header restore.";
+    "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
 
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -34,6 +34,20 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
         ErrorClass::Cancelled => INTERRUPTED,
         _ => 1,
     }
+}
+
+/// Whether it is that nobody reads the output any more.
+#[must_use]
+pub(crate) fn is_broken_pipe(error: &Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let system: Option<&io::Error> = error.downcast_ref();
+        if system.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error with exit code 1 and no message, for scripts.
@@ -78,10 +92,15 @@ fn hint(error: &Error) -> Option<String> {
         return match source {
             LockError::UnderLoop { device } => Some(format!("Name {device} instead.")),
             LockError::BesideLoop { device } => Some(format!(
-                "Detach one of the two first: losetup --detach {device}."
+                "Detach one of the two first: `losetup --detach {device}`."
             )),
             LockError::Held(_) => Some(
                 "Run the command again when that program has ended; lslocks lists it.".to_owned(),
+            ),
+            LockError::Missing { file: None, .. } => Some(
+                "Without a lock, two changes at the same time can lose keys. Add --disable-locks if no \
+                 other program changes the volume."
+                    .to_owned(),
             ),
             LockError::Missing { .. } => Some(
                 "Without the lock, two changes at the same time can lose keys. Run the command as \
@@ -110,7 +129,7 @@ fn hint(error: &Error) -> Option<String> {
                 ..
             } => Some(BACKUP_HELPS.to_owned()),
             VolumeError::KeyslotInUse { .. } => Some(
-                "Name another keyslot with --new-key-slot, or use `luxor key change`.".to_owned(),
+                "Name another keyslot with --new-key-slot N, or use `luxor key change VOLUME`.".to_owned(),
             ),
             VolumeError::LastKeyslot { .. } => {
                 Some("To remove it nevertheless, add --last.".to_owned())
@@ -119,7 +138,7 @@ fn hint(error: &Error) -> Option<String> {
                 Some("Use --type luks2, which can store any length.".to_owned())
             }
             VolumeError::Reencrypting { .. } => Some(
-                "Use --read-only, or finish it: luxor reencrypt. If it gives the volume a new key, \
+                "Use --read-only, or finish it: `luxor reencrypt VOLUME`. If it gives the volume a new key, \
                  --reencrypt=begun continues it meanwhile."
                     .to_owned(),
             ),
@@ -133,12 +152,12 @@ fn hint(error: &Error) -> Option<String> {
         };
     }
     if let Some(ChangeError::Reencrypting) = source.downcast_ref() {
-        return Some("Finish it first: luxor reencrypt.".to_owned());
+        return Some("Finish it first: `luxor reencrypt VOLUME`.".to_owned());
     }
     if let Some(error) = source.downcast_ref() {
         return match error {
             ConvertError::Loses { .. } => Some("--force drops it.".to_owned()),
-            ConvertError::Damaged => Some("Run luxor header repair.".to_owned()),
+            ConvertError::Damaged => Some("Run `luxor header repair VOLUME`.".to_owned()),
             _ => None,
         };
     }

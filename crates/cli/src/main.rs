@@ -23,6 +23,7 @@ mod process;
 mod progress;
 mod secrets;
 mod stats;
+mod subject;
 mod volume;
 
 use std::{
@@ -56,8 +57,12 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    let output_is_stdout = cli.command.output_is_stdout();
     match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output_is_stdout && error::is_broken_pipe(&error) => {
+            process::end_by_sigpipe()
+        }
         Err(error) => failed(&error),
     }
 }

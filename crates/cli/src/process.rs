@@ -24,8 +24,8 @@ use luxor_engine::harden_process;
 use luxor_files::temporary;
 use nix::{
     libc::{
-        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX, SIGRTMIN,
-        SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+        SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX,
+        SIGRTMIN, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
     },
     sys::{
         signal::{SigSet, SigmaskHow, Signal},
@@ -191,6 +191,15 @@ fn interrupted() -> ! {
     let _ = done.recv_timeout(LAST_WORDS);
     // `std::process::exit` could wait for a lock that another thread holds.
     low_level::exit(INTERRUPTED.into())
+}
+
+/// Ends the program like a filter whose reader has gone: by SIGPIPE, without a message. A shell with
+/// `pipefail` sees that the output is not whole.
+pub(crate) fn end_by_sigpipe() -> ! {
+    let _until_then = hold();
+    let _held = temporary::remove_all();
+    let _ = low_level::emulate_default_handler(SIGPIPE);
+    low_level::exit(128 + SIGPIPE)
 }
 
 fn continued() {

@@ -13,7 +13,7 @@ use std::{
 use luxor::{KeyFile, KeyFileError, read_secret};
 use luxor_engine::SecretBytes;
 use luxor_files::{
-    path_name,
+    path_name, shell_word,
     standard_streams::{self, STDIN},
 };
 
@@ -53,7 +53,7 @@ enum SecretFrom {
 #[derive(Debug)]
 struct NamedKeyFile {
     file: KeyFile,
-    names: [&'static str; 2],
+    names: SecretArgNames,
 }
 
 /// An inherited file descriptor, whose next line is a passphrase.
@@ -178,7 +178,8 @@ impl SecretSource {
         let names = options.names;
         let both = |secret: &str, data: &str| {
             let message = format!("standard input cannot be both {secret} and {data}");
-            let hint = format!("Put the secret into a file: {} FILE.", names.key_file);
+            let key_file = names.key_file;
+            let hint = format!("Put the secret into a file: {key_file} FILE.");
             Err(Error::failure(message).hint(hint))
         };
         let from = if let Some(path) = options.key_file {
@@ -202,7 +203,7 @@ impl SecretSource {
                     offset: options.offset,
                     size,
                 },
-                names: [names.offset, names.size],
+                names,
             })
         } else if options.offset != 0 || options.size.is_some() {
             return Err(Error::failure(format!(
@@ -265,6 +266,30 @@ impl SecretSource {
             SecretFrom::Known(secret) => secret.clone(),
         };
         Ok(secret)
+    }
+
+    /// Returns why `secret`, which opens no keyslot, may be other bytes than the user means, and what
+    /// to try. It tells nothing of a file that is not one line of text.
+    #[must_use]
+    pub(crate) fn doubt(&self, secret: &SecretBytes) -> Option<String> {
+        if matches!(self.from, SecretFrom::VolumeKey(_) | SecretFrom::Known(_)) {
+            return None;
+        }
+        let text = std::str::from_utf8(secret.expose()).ok()?;
+        let line = text.strip_suffix('\n').unwrap_or(text);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        if line.is_empty() || line.chars().any(char::is_control) {
+            return None;
+        }
+        let end = &text[line.len()..];
+        if let (SecretFrom::KeyFile(file), "\n" | "\r\n") = (&self.from, end)
+            && (file.file.offset, file.file.size) == (0, None)
+        {
+            return Some(file.without_newline(end));
+        }
+        let other = "It has characters outside ASCII, for which systems have several encodings (such as \
+                     Unicode NFC and NFD). Enter it as on the system on which it was set.";
+        (!line.is_ascii()).then(|| other.to_owned())
     }
 
     /// Whether the secret must be typed.
@@ -339,7 +364,7 @@ impl NamedKeyFile {
     /// # Errors
     /// Fails when the file cannot be read, is too long or is too short.
     fn read(&self) -> Result<SecretBytes> {
-        let [offset_name, size_name] = self.names;
+        let (offset_name, size_name) = (self.names.offset, self.names.size);
         self.file.read().map_err(|error| match &error {
             KeyFileError::Offset {
                 name,
@@ -356,6 +381,25 @@ impl NamedKeyFile {
             }
             _ => error.into(),
         })
+    }
+
+    /// How to give its line without the newline `end`.
+    fn without_newline(&self, end: &str) -> String {
+        let SecretArgNames {
+            key_file,
+            descriptor,
+            ..
+        } = self.names;
+        let path = shell_word(&self.file.path);
+        let how = match (end, self.file.is_stdin()) {
+            ("\n", true) => format!("give {descriptor} 0 in place of {key_file} -"),
+            ("\n", false) => format!("give {descriptor} 3 3< {path} in place of {key_file} {path}"),
+            (_, true) => "take it out".to_owned(),
+            (_, false) => format!("make a file without it: `tr -d '\\r\\n' < {path} > NEW-FILE`"),
+        };
+        format!(
+            "The key file ends with a newline, which is a part of the key. If it should not be, {how}."
+        )
     }
 }
 
@@ -411,9 +455,9 @@ impl Descriptor {
 /// Opens the controlling terminal. `names` are the options that work without one.
 fn terminal_for(names: &SecretArgNames) -> Result<File> {
     terminal().map_err(|error| {
+        let (key_file, descriptor) = (names.key_file, names.descriptor);
         Error::io("there is no terminal for the passphrase", &error).hint(format!(
-            "Give the secret with {} FILE or {} N (0 is standard input).",
-            names.key_file, names.descriptor
+            "Give the secret with {key_file} FILE or {descriptor} N (0 is standard input)."
         ))
     })
 }

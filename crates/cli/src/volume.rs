@@ -5,7 +5,7 @@ use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{Secrets, Volume};
 use luxor_engine::{Backend, SecretBytes};
-use luxor_files::{Escaped, Input, Role, VolumePlace, path_name};
+use luxor_files::{Escaped, Input, Role, VolumePlace, path_name, shell_word};
 use luxor_luks::{UnlockOptions, Unlocked};
 
 use crate::{
@@ -103,6 +103,8 @@ pub(crate) struct Asking<'a> {
     keyslot: Cell<Option<u32>>,
     /// Where other programs get the secrets of all keyslots. Shown before the first prompt.
     tokens: Cell<Option<String>>,
+    /// Why the last secret may be another one than the user means.
+    doubt: Cell<Option<String>>,
 }
 
 impl<'a> Asking<'a> {
@@ -115,6 +117,7 @@ impl<'a> Asking<'a> {
             attempts: Cell::new(source.attempts(limits.tries)),
             keyslot: Cell::default(),
             tokens: Cell::default(),
+            doubt: Cell::default(),
         }
     }
 
@@ -140,7 +143,9 @@ impl Secrets for Asking<'_> {
             }
             complain(&format!("{message}\n  {commands}"));
         }
-        self.source.existing(volume, self.keyslot.get())
+        let secret = self.source.existing(volume, self.keyslot.get())?;
+        self.doubt.set(self.source.doubt(&secret));
+        Ok(secret)
     }
 
     fn keyslot_secret(&self, volume: &Path, keyslot: u32) -> Result<SecretBytes> {
@@ -148,6 +153,13 @@ impl Secrets for Asking<'_> {
             self.attempts.set(self.source.attempts(self.tries));
         }
         self.secret(volume)
+    }
+
+    fn explain(&self, wrong: Error) -> Error {
+        match self.doubt.take() {
+            Some(hint) => wrong.hint(hint),
+            None => wrong,
+        }
     }
 
     fn are_volume_keys(&self) -> bool {
@@ -168,7 +180,7 @@ impl Secrets for Asking<'_> {
 /// Returns how to get the secret of each keyslot, a line each, if a token has the secrets of all.
 fn token_commands(volume: &Volume, key_slot: Option<u32>) -> Option<String> {
     let numbers: Vec<u32> = key_slot.into_iter().collect();
-    let device = shell_word(&volume.name());
+    let device = shell_word(volume.path());
     let lines = volume.header.token_keyslots(&numbers).into_iter();
     let lines = lines.map(|found| {
         let (keyslot, token) = (found.keyslot, found.token);
@@ -187,14 +199,4 @@ fn token_commands(volume: &Volume, key_slot: Option<u32>) -> Option<String> {
     });
     let lines: Vec<_> = lines.collect();
     (!lines.is_empty()).then(|| lines.join("\n  "))
-}
-
-/// Quotes a name for the shell if it has characters that mean something there.
-pub(crate) fn shell_word(name: &str) -> String {
-    let is_plain = |c: char| c.is_alphanumeric() || "/._-+:,@%".contains(c);
-    if name.chars().all(is_plain) {
-        name.to_owned()
-    } else {
-        format!("'{}'", name.replace('\'', r"'\''"))
-    }
 }

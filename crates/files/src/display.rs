@@ -3,8 +3,10 @@
 
 use std::{
     borrow::Cow,
+    ffi::OsStr,
     fmt::{self, Write},
     io,
+    os::unix::ffi::OsStrExt,
     path::Path,
 };
 
@@ -43,6 +45,46 @@ pub fn bounded(text: &str) -> Cow<'_, str> {
     let tail = text.char_indices().nth_back(half - 1);
     let tail = tail.map_or("", |(tail, _)| &text[tail..]);
     format!("{}…{tail}", &text[..head]).into()
+}
+
+/// Returns a path as one word of a command line, as [`shell_quoted`] does. No program takes it for an
+/// option. A dash alone stays: it is the name of a stream there.
+#[must_use]
+pub fn shell_word(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.starts_with(b"-") && bytes != b"-" {
+        shell_quoted(Path::new(".").join(path).as_os_str())
+    } else {
+        shell_quoted(path.as_os_str())
+    }
+}
+
+/// Returns a word of a command line, which a shell passes on as it is. It has no control characters,
+/// and is never cut off, because another word would mean something else. Words with control characters,
+/// or with bytes that are not UTF-8, are in the form that bash, ksh and zsh understand.
+#[must_use]
+pub fn shell_quoted(word: &OsStr) -> String {
+    let bytes = word.as_bytes();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(byte);
+    match word.to_str() {
+        Some(text) if !bytes.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
+        // Messages put commands between backticks.
+        Some(text) if text.chars().all(|c| c != '`' && is_shown(c)) => {
+            format!("'{}'", text.replace('\'', r"'\''"))
+        }
+        _ => {
+            let mut quoted = "$'".to_owned();
+            for byte in bytes {
+                match byte {
+                    b'\'' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
+                    b' '..=b'~' if *byte != b'`' => quoted.push(char::from(*byte)),
+                    // Three octal digits end by themselves.
+                    _ => write!(quoted, "\\{byte:03o}").expect("a string can grow"),
+                }
+            }
+            quoted + "'"
+        }
+    }
 }
 
 /// Displays text from a volume or a file with control characters escaped. An empty text is
@@ -84,8 +126,6 @@ pub(crate) fn name_or(path: &Path, standard: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
-
     use super::*;
 
     #[test]
@@ -125,6 +165,51 @@ mod tests {
             "{name}"
         );
         assert_eq!(name.chars().count(), LONGEST + 1);
+    }
+
+    #[test]
+    fn a_shell_reads_a_word_as_the_same_path() {
+        for (path, word) in [
+            ("photos.tar", "photos.tar"),
+            ("-", "-"),
+            ("--force", "./--force"),
+            ("my photos", "'my photos'"),
+            ("-it's", r"'./-it'\''s'"),
+            ("\u{fc}ber", "'\u{fc}ber'"),
+            ("a`id`b", r"$'a\140id\140b'"),
+            ("a\u{1b}[2J\n1'\\", r"$'a\033[2J\0121\'\\'"),
+            ("", "''"),
+            ("~x", "'~x'"),
+            ("$(id)", "'$(id)'"),
+        ] {
+            assert_eq!(shell_word(Path::new(path)), word);
+        }
+        for seed in 0..200_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+            let mut next = || {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                u8::try_from(state >> 56).unwrap().max(1)
+            };
+            let name: Vec<u8> = (0..=seed % 9).map(|_| next()).collect();
+            let path = Path::new(OsStr::from_bytes(&name));
+            let word = shell_word(path);
+            let line = format!("printf %s {word}");
+            let shell = std::process::Command::new("bash")
+                .args(["-c", &line])
+                .output();
+            let found = shell.unwrap().stdout;
+            let found = found
+                .strip_prefix(b"./-")
+                .map(|rest| [b"-", rest].concat())
+                .unwrap_or(found);
+            assert_eq!(found, name, "seed {seed}: {line}");
+            assert!(
+                !word.contains(['\n', '`', '\u{1b}']),
+                "seed {seed}: {word:?}"
+            );
+        }
     }
 
     #[test]

@@ -190,10 +190,10 @@ pub enum LockError {
     #[error("another program has held the lock for {} seconds", .0.as_secs())]
     Held(Duration),
     /// The lock that other programs respect cannot be had.
-    #[error("{what}: {}", io_words(source))]
+    #[error("{}{}", not_there(file.as_deref()), io_words(source))]
     Missing {
-        /// The file that would be locked.
-        what: String,
+        /// The file that would be locked, if that is another one.
+        file: Option<String>,
         /// The system's error.
         source: io::Error,
     },
@@ -213,6 +213,14 @@ pub enum LockError {
     /// Any other error of the system.
     #[error("{}", io_words(.0))]
     Io(#[source] io::Error),
+}
+
+/// What comes before the system's reason.
+fn not_there(file: Option<&str>) -> String {
+    file.map_or_else(
+        || "its file system gives no locks: ".to_owned(),
+        |file| format!("{file}: "),
+    )
 }
 
 impl MetadataLock {
@@ -322,14 +330,11 @@ fn lock_node(file: &File, how: FlockArg, wait: Wait<'_>) -> Result<Flock<File>, 
     let kind = file.metadata().map_err(LockError::Io)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(LockError::Missing {
-            what: "it".to_owned(),
+            file: None,
             source: io::ErrorKind::Unsupported.into(),
         });
     }
-    let missing = |source| LockError::Missing {
-        what: "it".to_owned(),
-        source,
-    };
+    let missing = |source| LockError::Missing { file: None, source };
     patiently(|| flock(file.try_clone()?, how), wait, missing)
 }
 
@@ -340,7 +345,7 @@ fn lock_stand_in(
     wait: Wait<'_>,
 ) -> Result<OfProcess<NamedLock>, LockError> {
     let missing = |source| LockError::Missing {
-        what: folder.join(name).display().to_string(),
+        file: Some(folder.join(name).display().to_string()),
         source,
     };
     let lock = || {

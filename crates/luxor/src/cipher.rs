@@ -80,7 +80,7 @@ impl VolumeCipher {
         let mut plaintext = payload.plaintext(keys);
         if !payload.find_end(&mut plaintext, &engine)? {
             let message = format!("{name}: the trailer that ends the file is not the last sector");
-            let hint = "`luxor decrypt` looks for it in all sectors.";
+            let hint = "`luxor decrypt VOLUME NEW-FILE` looks for it in all sectors.";
             return Err(Error::failure(message).hint(hint));
         }
         warn_of_linear(&name, &plaintext, context);

@@ -247,7 +247,7 @@ pub fn format(
             (0, _) => error,
             (_, Some(_)) => error.hint(format!("A size of {whole} bytes is possible.")),
             (_, None) => error.hint(format!(
-                "`truncate --size %{sector} {name}` gives it a possible length."
+                "`truncate --size %{sector} VOLUME` gives it a possible length."
             )),
         }
     })?;

@@ -98,6 +98,7 @@ pub(crate) fn copy_error(
 pub(crate) fn write_error(error: &io::Error, output: &Output, total: Option<u64>) -> Error {
     let name = output.name();
     let failed = Error::io(format!("cannot write {name}"), error);
+    let failed = failed.caused_by(io::Error::from(error.kind()));
     match total {
         Some(total) if error.kind() == io::ErrorKind::StorageFull && output.is_seekable() => {
             failed.hint(format!("{name} needs {total} bytes."))

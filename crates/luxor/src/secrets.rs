@@ -28,6 +28,12 @@ pub trait Secrets {
     /// call [`Secrets::secret`] again; if not, `wrong` is the error of the operation.
     fn ask_again(&self, wrong: &Error) -> bool;
 
+    /// Called with the error of the operation when no secret opened a keyslot. Returns it, perhaps with
+    /// a hint about the last secret.
+    fn explain(&self, wrong: Error) -> Error {
+        wrong
+    }
+
     /// Whether the secrets are volume keys, which need no keyslot.
     fn are_volume_keys(&self) -> bool {
         false
@@ -94,8 +100,11 @@ pub(crate) fn try_secrets<T>(
                 error,
                 is_wrong_secret,
             }) => {
-                if !is_wrong_secret || !secrets.ask_again(&error) {
+                if !is_wrong_secret {
                     return Err(error);
+                }
+                if !secrets.ask_again(&error) {
+                    return Err(secrets.explain(error));
                 }
             }
         }

@@ -194,6 +194,12 @@ impl Volume {
         shown(&self.path)
     }
 
+    /// The path of the file or device with the metadata.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Opens a keyslot with a secret from `secrets`, which is asked again after a wrong secret.
     /// Returns the keys, and the secret for a caller that needs it again. `backend` decrypts the
     /// keyslot: use [`Engine::backend`](crate::Engine::backend) of an engine for `Mode::Xts`.
@@ -746,7 +752,7 @@ impl Metadata {
 /// The error for data whose end is missing.
 pub(crate) fn cut_off(message: String) -> Error {
     Error::failure(message)
-        .hint("`luxor decrypt --truncated` saves the whole sectors that are left.")
+        .hint("`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.")
 }
 
 /// The error of a change to the metadata at `path`.

@@ -363,7 +363,7 @@ pub enum CostError {
     /// The total of all keyslots and digests.
     #[error(
         "it costs {cost}% of the limit for one keyslot, and of the {limit}% for all keyslots and \
-         digests together {spent}% are used already; try one keyslot alone with --key-slot, or, \
+         digests together {spent}% are used already; try one keyslot alone with --key-slot N, or, \
          if you trust the volume, raise the limit with --pbkdf-iterations-limit"
     )]
     Total {

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     if volume.header.warnings().is_empty() {
         return Err(error);
     }
-    let hint = "`luxor header repair` restores what can be restored with certainty.";
+    let hint = "`luxor header repair VOLUME` restores what can be restored with certainty.";
     Err(error.hint(hint))
 }
 

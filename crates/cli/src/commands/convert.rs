@@ -29,7 +29,7 @@ pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
     if !args.batch_mode {
         let warning = format!(
             "The header of {shown} will be rewritten in the other format. Make a backup of it \
-             first (luxor header backup)."
+             first (`luxor header backup VOLUME NEW-FILE`)."
         );
         confirm(&warning, "--batch-mode")?;
     }

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use luxor_files::{Input, InputError, Role, path_name};
+use luxor_files::{Input, InputError, Role, shell_word};
 
 use crate::{
     args::EncryptArgs,
@@ -24,8 +24,8 @@ pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume, context)?;
     let mut input = Input::open(&args.input, Role::Data).map_err(|error| match error {
         InputError::Folder { ref path } => {
-            let (folder, output) = (path_name(path), path_name(&args.output));
-            let hint = format!("Encrypt an archive: tar c {folder} | luxor encrypt - {output}");
+            let (folder, output) = (shell_word(path), shell_word(&args.output));
+            let hint = format!("Encrypt an archive: `tar c {folder} | luxor encrypt - {output}`");
             Error::from(error).hint(hint)
         }
         _ => error.into(),

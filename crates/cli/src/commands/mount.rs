@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use luxor_files::path_name;
+use luxor_files::{path_name, shell_word};
 use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
 
 use crate::{
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         return Err(
             Error::failure("a mounted file cannot pass discards on").hint(
                 "Programs expect to read zeros from a hole, but discarded sectors do not read as \
-             zeros. `luxor serve` passes discards on.",
+             zeros. `luxor serve --allow-discards --socket SOCKET VOLUME` passes discards on.",
             ),
         );
     }
@@ -152,10 +152,10 @@ fn refused(error: &MountError) -> Error {
         )
         .hint("The mount would hide its contents. Create a new folder."),
         MountError::LeftBehind { folder } => {
-            let folder = path_name(folder);
-            let what = format!("{folder} still has the mount of a process that was killed");
-            Error::new(ErrorClass::Busy, what)
-                .hint(format!("To unmount it: fusermount3 -u {folder}"))
+            let name = path_name(folder);
+            let what = format!("{name} still has the mount of a process that was killed");
+            let hint = format!("To unmount it: `fusermount3 -u {}`", shell_word(folder));
+            Error::new(ErrorClass::Busy, what).hint(hint)
         }
         MountError::Folder { folder, source } => {
             Error::io(format!("cannot list {}", path_name(folder)), source)

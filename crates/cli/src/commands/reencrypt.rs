@@ -14,7 +14,6 @@ use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, Reencr
 use luxor_sector::SectorSize;
 
 use crate::{
-    advice::part_options,
     args::{ReencryptArgs, ResilienceName},
     commands::inputs,
     confirm::confirm,
@@ -76,18 +75,16 @@ pub(crate) fn run(args: &ReencryptArgs, context: &Context) -> Result<()> {
         )
     };
     let header = context.options.header.as_deref();
-    let option = header.map(|header| format!(" --header {}", path_name(header)));
-    let mut option = option.unwrap_or_default();
-    option += &part_options(context);
+    let mut option = String::new();
     if args.decrypt {
-        option.insert_str(0, " --decrypt");
+        option += " --decrypt";
     }
     if let Some(size) = args.device_size {
         option += &format!(" --device-size {size}");
     }
     let mode = done.map_err(|error| match error.class() {
         ErrorClass::Cancelled => error.hint(format!(
-            "If the re-encryption has begun, this continues it: luxor reencrypt{option} {volume}"
+            "If the re-encryption has begun, this continues it: `luxor reencrypt{option} VOLUME`."
         )),
         ErrorClass::Busy => in_use(error),
         _ => error,
@@ -207,7 +204,7 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
             options,
             library,
         )
-        .map_err(|error| interrupted(error, header, volume, context)),
+        .map_err(|error| interrupted(error, header)),
         Err(size) => luxor::encrypt_with_header_in_front(
             context.place(volume),
             size,
@@ -220,17 +217,15 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
 }
 
 /// Adds what to do when the header exists, as after an interruption.
-fn interrupted(error: Error, header: &Path, volume: &Path, context: &Context) -> Error {
+fn interrupted(error: Error, header: &Path) -> Error {
     let source = error.source().and_then(|source| source.downcast_ref());
     if !matches!(source, Some(OutputError::Exists { .. })) {
         return error;
     }
-    let (header, volume) = (path_name(header), path_name(volume));
-    let part = part_options(context);
-    Error::new(error.class(), format!("{header} exists already")).hint(format!(
-        "If --encrypt was interrupted, it is needed, and this continues: luxor reencrypt{part} --header \
-         {header} {volume}"
-    ))
+    let header = path_name(header);
+    Error::new(error.class(), format!("{header} exists already")).hint(
+        "If --encrypt was interrupted, it is needed, and this continues: `luxor reencrypt VOLUME`.",
+    )
 }
 
 /// Adds what to do when the volume is in use. The general hints name the option `--read-only`.

@@ -548,6 +548,10 @@ fn a_file_system_without_locks_counts_as_no_lock() {
                 outcome.assert_code(5);
                 let is_told = outcome.stderr.contains("--disable-locks");
                 assert!(is_told, "{version}: {outcome:#?}");
+                // Being root does not help, and the message has a subject.
+                assert!(!outcome.stderr.contains("root"), "{outcome:#?}");
+                let words = "cannot lock image: its file system gives no locks: ";
+                assert!(outcome.stderr.contains(words), "{outcome:#?}");
             }
             assert!(fs::read(folder.join("image")).unwrap() == before);
             run("dump image").assert_code(0);

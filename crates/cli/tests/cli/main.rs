@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the program as its users see it.
 
+mod advice;
 mod calibration;
 mod console;
 mod contents;

@@ -360,7 +360,7 @@ fn an_interrupted_command_says_how_to_go_on() {
                 break;
             }
             is_same(&folder);
-            if said.contains("this continues it: luxor reencrypt v") {
+            if said.contains("this continues it: `luxor reencrypt v`") {
                 reencrypt(&folder, "").ok();
                 break;
             }
@@ -480,7 +480,7 @@ fn the_other_commands_know_that_it_is_under_way() {
         let refused = line(&format!("{command} v")).fails(
             1,
             "a re-encryption is under way, and until it ends the volume's header cannot be changed\n  \
-             Finish it first: luxor reencrypt.\n",
+             Finish it first: `luxor reencrypt v`.\n",
         );
         assert_eq!(refused.stderr.lines().count(), 2, "{refused:?}");
     }

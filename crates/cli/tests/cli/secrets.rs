@@ -16,7 +16,7 @@ fn volume(folder: &Folder, secret: &[u8]) {
     folder.write("plain", b"attack at dawn");
     folder.write("secret", secret);
     encrypt()
-        .args(["--key-file", "secret", "plain", "volume"])
+        .args(["--force", "--key-file", "secret", "plain", "volume"])
         .current_dir(folder.path())
         .ok();
 }
@@ -74,6 +74,74 @@ fn key_files_count_every_byte_and_descriptors_one_line() {
 }
 
 /// A loop over a list of files reads the list from standard input, and so does every program in it.
+/// The commonest reasons why the right passphrase fails. The advice works, and nothing is told of a
+/// file that is not one line of text.
+#[test]
+fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
+    let folder = Folder::new();
+    let composed = "\u{fc}ber";
+    let decomposed = "u\u{308}ber";
+    let check = |options: &str| {
+        let line = format!("\"$luxor\" check {options} volume");
+        shell_without_terminal(&line, folder.path())
+    };
+    for name in ["key", "my key's"] {
+        volume(&folder, b"correct horse");
+        folder.write(name, b"correct horse\n");
+        let word = if name == "key" {
+            "key"
+        } else {
+            r"'my key'\''s'"
+        };
+        let failed = check(&format!("--key-file {word}"));
+        failed.assert_code(2);
+        let advice = format!("--passphrase-fd 3 3< {word}");
+        assert!(failed.stderr.contains(&advice), "{failed:#?}");
+        check(&advice).assert_code(0);
+        folder.write(name, b"correct horse\r\n");
+        let failed = check(&format!("--key-file {word}"));
+        let command = failed.stderr.split('`').nth(1);
+        let command = command.unwrap_or_else(|| panic!("{failed:#?}"));
+        shell_without_terminal(&command.replace("NEW-FILE", "new"), folder.path()).assert_code(0);
+        check("--key-file new").assert_code(0);
+    }
+    folder.write("key", b"correct horse\n");
+    let failed = check("--key-file - < key");
+    assert!(
+        failed.stderr.contains("give --passphrase-fd 0 in place"),
+        "{failed:#?}"
+    );
+    check("--passphrase-fd 0 < key").assert_code(0);
+
+    for (set, given) in [(composed, decomposed), (decomposed, composed)] {
+        volume(&folder, set.as_bytes());
+        folder.write("key", given);
+        for options in ["--key-file key", "--passphrase-fd 0 < key"] {
+            let failed = check(options);
+            failed.assert_code(2);
+            assert!(failed.stderr.contains("NFC and NFD"), "{failed:#?}");
+            assert!(!failed.stderr.contains(given), "{failed:#?}");
+        }
+    }
+    for secret in [
+        &b"wrong"[..],
+        b"two\nlines\n",
+        b"\x01\x02\xff\n",
+        b"\xc3\xbc\x01",
+        b"\n",
+    ] {
+        folder.write("key", secret);
+        let failed = check("--key-file key");
+        failed.assert_code(2);
+        assert_eq!(failed.stderr.lines().count(), 1, "{failed:#?}");
+    }
+    folder.write("key", b"correct horse\n");
+    for options in ["--keyfile-size 14", "--keyfile-offset 1"] {
+        let failed = check(&format!("{options} --key-file key"));
+        assert_eq!(failed.stderr.lines().count(), 1, "{failed:#?}");
+    }
+}
+
 #[test]
 fn standard_input_is_no_secret_unless_an_option_says_so() {
     let folder = Folder::new();

@@ -61,7 +61,7 @@ pub enum ConvertError {
     /// A keyslot has a key derivation that LUKS1 does not support.
     #[error(
         "keyslot {keyslot} uses {kind}, but LUKS1 supports only pbkdf2: convert the keyslot first \
-         (luxor key convert --pbkdf pbkdf2)"
+         (`luxor key convert --pbkdf pbkdf2 --key-slot {keyslot} VOLUME`)"
     )]
     Pbkdf {
         /// The keyslot.

@@ -498,7 +498,7 @@ pub enum Luks1RepairError {
     /// Only the states of some keyslots cannot be determined.
     #[error(
         "the state of keyslots {} cannot be recovered; nothing was written. `luxor header repair \
-         --force` empties them, which loses their keys, and repairs the rest",
+         --force VOLUME` empties them, which loses their keys, and repairs the rest",
         keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unknown {
@@ -508,7 +508,7 @@ pub enum Luks1RepairError {
     /// The header's place has the signature of another format, which may be wanted.
     #[error(
         "the signature of {found} is in the place of the header; nothing was written. To keep the \
-         LUKS volume, overwrite that with `luxor header repair --force`"
+         LUKS volume, overwrite that with `luxor header repair --force VOLUME`"
     )]
     ForeignSignature {
         /// The name of the format, in words.

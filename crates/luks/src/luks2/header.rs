@@ -404,7 +404,7 @@ pub enum Warning {
     /// A copy is damaged.
     #[error(
         "the {} copy of the LUKS2 header is damaged ({error}); the other copy is used. `luxor \
-         header repair` rewrites it",
+         header repair VOLUME` rewrites it",
         kind.name()
     )]
     Damaged {
@@ -427,8 +427,8 @@ pub enum Warning {
     /// The copies have equal seqids and different contents, so one of them was replaced.
     #[error(
         "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ, which \
-         no interrupted change explains. The primary copy is used; `luxor header repair` rewrites \
-         the secondary copy from it"
+         no interrupted change explains. The primary copy is used; `luxor header repair VOLUME` \
+         rewrites the secondary copy from it"
     )]
     Contents {
         /// The seqid of both copies.

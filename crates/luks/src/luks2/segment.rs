@@ -426,7 +426,7 @@ pub enum SegmentError {
     /// A re-encryption was interrupted in this segment.
     #[error(
         "segment {segment}: this part may be partly old and partly new. Unless another program is \
-         re-encrypting it now, finish it: luxor reencrypt, or cryptsetup repair"
+         re-encrypting it now, finish it: `luxor reencrypt VOLUME`"
     )]
     HotZone {
         /// The segment.

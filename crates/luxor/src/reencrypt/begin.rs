@@ -204,6 +204,10 @@ impl Secrets for OfKeyslot<'_> {
         self.secrets.ask_again(wrong)
     }
 
+    fn explain(&self, wrong: Error) -> Error {
+        self.secrets.explain(wrong)
+    }
+
     fn are_volume_keys(&self) -> bool {
         self.secrets.are_volume_keys()
     }

@@ -52,7 +52,7 @@ pub(super) fn export_header(
         }
         let text = format!("{header_name}: it exists, and is not a copy of the header of {name}");
         return Err(
-            Error::failure(text).hint("--header names a new file for a copy of the header.")
+            Error::failure(text).hint("--header FILE names a new file for a copy of the header.")
         );
     }
     match Volume::version(volume.input()?, context)? {
@@ -112,7 +112,7 @@ fn check(
     };
     if volume.header.has_trailer() {
         let text = "the length of its data is in a trailer after them";
-        let hint = format!("This writes the data to a new file: luxor decrypt {name} OUTPUT");
+        let hint = "This writes the data to a new file: `luxor decrypt VOLUME NEW-FILE`";
         return Err(refused(text.to_owned()).hint(hint));
     }
     let data_len = luks2.data_len(data.len()?);

@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc};
 
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{DataFile, Input, Role, VolumePart, VolumePlace, locks::Access, path_name};
+use luxor_files::{DataFile, Input, Role, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
     ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
@@ -258,10 +258,11 @@ fn begin(
         Ok(_) => {
             if !options.force && !place.is_free(&*storage).map_err(failed)? {
                 let text = format!("its last {reduce_by} bytes are not empty, and would be lost");
-                return Err(refused(text).hint(
-                    "Make it longer first (for a file: truncate --size). If nothing there is needed, \
-                     permit it with --force. An interrupted attempt leaves something there too.",
-                ));
+                return Err(refused(text).hint(format!(
+                    "Make it longer first (for a file: `truncate --size +{reduce_by} VOLUME`). If \
+                     nothing there is needed, permit it with --force. An interrupted attempt leaves \
+                     something there too."
+                )));
             }
             let (header, keys) = place.header(&new, sizes, secret, engine, context)?;
             place.prepare(&*storage, &header).map_err(failed)?;
@@ -303,12 +304,7 @@ pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
 fn already_luks(data: VolumePlace<'_>) -> Error {
     let name = path_name(data.path);
     let error = Error::failure(format!("{name}: it is a LUKS volume already"));
-    error.hint(match data.part {
-        VolumePart::Whole => {
-            format!("If it was interrupted, this continues: luxor reencrypt {name}")
-        }
-        _ => "If it was interrupted, `luxor reencrypt` continues it.".to_owned(),
-    })
+    error.hint("If it was interrupted, this continues: `luxor reencrypt VOLUME`.")
 }
 
 /// Where the header and the first bytes of the data go.

@@ -74,9 +74,9 @@ impl KeyslotError {
     }
 }
 
-/// What to do with AES-192, which LUKS allows.
-pub(crate) const HINT_AES_192: &str = "cryptsetup opens it, and `cryptsetup reencrypt --cipher \
-     aes-xts-plain64 --key-size 512` gives the volume another key";
+/// What to do with AES-192, which LUKS allows. No command gives every such volume another key:
+/// `cryptsetup reencrypt` of LUKS1 needs a header with more room, and an interruption leaves no header.
+pub(crate) const HINT_AES_192: &str = "cryptsetup opens it";
 
 /// Why a volume was not unlocked.
 #[derive(Debug, thiserror::Error)]

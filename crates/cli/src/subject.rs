@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands in messages, between backticks: `` `luxor reencrypt VOLUME` ``. The program puts the names
+//! of the command line in the place of VOLUME, so that a shell can run the command as it is printed.
+
+use std::{borrow::Cow, path::PathBuf, sync::OnceLock};
+
+use clap::ArgMatches;
+use luxor_files::shell_word;
+
+/// Stands for the volume, and for its header if that is detached.
+const VOLUME: &str = "VOLUME";
+
+/// What the command line is about.
+static SUBJECT: OnceLock<Subject> = OnceLock::new();
+
+struct Subject {
+    volume: PathBuf,
+    header: Option<PathBuf>,
+    /// The options for the part of a file that is the volume.
+    part: String,
+}
+
+impl Subject {
+    fn words(&self) -> String {
+        let volume = shell_word(&self.volume);
+        // A header that is still to be made cannot be used yet.
+        match self.header.as_deref().filter(|header| header.exists()) {
+            Some(header) => format!("{}--header {} {volume}", self.part, shell_word(header)),
+            None => format!("{}{volume}", self.part),
+        }
+    }
+}
+
+/// Takes the volume from the command line.
+pub(crate) fn is_about(matches: &ArgMatches) {
+    let mut leaf = matches;
+    let mut command = "";
+    while let Some((name, inner)) = leaf.subcommand() {
+        (command, leaf) = (name, inner);
+    }
+    let path = |id: &str| leaf.try_get_one::<PathBuf>(id).ok().flatten().cloned();
+    let volume = match command {
+        "decrypt" => path("input"),
+        _ => path("volume"),
+    };
+    if let Some(volume) = volume {
+        let header = path("header");
+        let offset = leaf.try_get_one::<u64>("volume_offset").ok().flatten();
+        let offset = offset.map(|offset| format!("--volume-offset {offset} "));
+        let number = leaf.try_get_one::<u32>("volume_partition").ok().flatten();
+        let number = number.map(|number| format!("--volume-partition {number} "));
+        let part = offset.or(number).unwrap_or_default();
+        // There is one command line.
+        let _ = SUBJECT.set(Subject {
+            volume,
+            header,
+            part,
+        });
+    }
+}
+
+/// Returns a message in which the commands name the volume.
+pub(crate) fn complete(text: &str) -> Cow<'_, str> {
+    match SUBJECT.get() {
+        Some(subject) if text.contains(VOLUME) => completed(text, &subject.words()).into(),
+        _ => text.into(),
+    }
+}
+
+fn completed(text: &str, volume: &str) -> String {
+    let spans = text.split('`').enumerate().map(|(index, span)| {
+        let is_command = index % 2 == 1;
+        let word = |word| if word == VOLUME { volume } else { word };
+        if is_command {
+            Cow::Owned(span.split(' ').map(word).collect::<Vec<_>>().join(" "))
+        } else {
+            Cow::Borrowed(span)
+        }
+    });
+    spans.collect::<Vec<_>>().join("`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_name_the_volume() {
+        assert_eq!(
+            completed("VOLUME: run `luxor dump VOLUME` or VOLUME.", "'my disk'"),
+            "VOLUME: run `luxor dump 'my disk'` or VOLUME."
+        );
+    }
+}
