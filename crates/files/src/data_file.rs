@@ -272,7 +272,7 @@ impl DataFile {
                 limited(DirectFile::new(file)?, range, &lock).map_err(system)
             }
             Kind::File { file, lock } => limited(file, range, &lock).map_err(system),
-            Kind::Storage(_) if direct => Err(DirectError::Unsupported),
+            Kind::Storage(_) if direct => Err(DirectError::NotAFile),
             Kind::Storage(storage) => Ok(storage),
         }
     }
@@ -298,7 +298,7 @@ impl DataFile {
                 let file = DirectFile::new(File::open(&self.path).map_err(system)?)?;
                 limited(file, self.range.as_ref(), lock).map_err(system)
             }
-            Kind::Storage(_) => Err(DirectError::Unsupported),
+            Kind::Storage(_) => Err(DirectError::NotAFile),
         }
     }
 

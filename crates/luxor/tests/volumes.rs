@@ -428,14 +428,25 @@ fn a_volume_key_opens_the_data_but_no_keyslot() {
         assert_eq!(found[&0].expose(), key);
         let mut other = key.clone();
         other[0] ^= 1;
-        for wrong in [&other[..], &key[1..], &[]] {
+        let not_its_key = "this is not the volume key of the volume";
+        for (wrong, reason) in [
+            (&other[..], not_its_key.to_owned()),
+            (
+                &key[1..],
+                format!(
+                    "{not_its_key}: it has {} bytes, not {}",
+                    key.len() - 1,
+                    key.len()
+                ),
+            ),
+            (
+                &[],
+                format!("{not_its_key}: it has 0 bytes, not {}", key.len()),
+            ),
+        ] {
             let error = keys(wrong).unwrap_err();
             assert_eq!(error.class(), ErrorClass::NoKey, "{error}");
-            assert!(
-                error
-                    .message()
-                    .ends_with("not the volume key of the volume")
-            );
+            assert!(error.message().ends_with(&reason), "{error}");
         }
         let key = VolumeKeySecret(SecretBytes::copy_of(&key));
         let removed = open(Role::Change).remove_key(&key, true, &unlock, &context);

@@ -355,6 +355,9 @@ pub enum DirectError {
     /// The file system or device does not support it.
     #[error("its file system does not support direct I/O")]
     Unsupported,
+    /// It is an object of a program that supplies the data.
+    #[error("only a file supports direct I/O")]
+    NotAFile,
     /// It requires a larger alignment than Luxor supports.
     #[error("direct I/O needs multiples of {wanted} bytes there, which Luxor does not support")]
     Alignment {
