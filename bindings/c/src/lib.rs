@@ -12,6 +12,7 @@
 //! or frees a handle while a call uses it. The SAFETY comments call this *the caller's contract*.
 //! Everything that can be checked is checked, by the functions of `pointers.rs`.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![allow(
     non_camel_case_types,
     reason = "types and constants have their names of C"

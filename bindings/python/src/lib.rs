@@ -2,6 +2,8 @@
 //! The Python module `luxor`: the part that is written in Rust. `python/luxor` adds what is simpler
 //! in Python: the exceptions, and files as `io` knows them.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 mod args;
 mod buffer;
 mod cipher;

@@ -2,6 +2,7 @@
 //! `luxor`: encrypts files, images and disks into LUKS volumes, and decrypts them.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 #![warn(unreachable_pub)]
 
 mod advice;

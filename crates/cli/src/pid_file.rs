@@ -12,7 +12,7 @@ use std::{
     process,
 };
 
-use luxor_files::{path_name, temporary::Temporary};
+use luxor_files::{open, path_name, temporary::Temporary};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -57,17 +57,13 @@ impl PidFile {
         // A file that an earlier process with the same ID may have left.
         let _ = fs::remove_file(&hidden);
         let under_work = Temporary::new(hidden.clone());
-        let made = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o644)
-            .open(&hidden)
-            .and_then(|mut file| {
-                set_lock(&file)?;
-                writeln!(file, "{}", process::id())?;
-                Ok(file)
-            });
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true).mode(0o644);
+        let made = open(&hidden, &options).and_then(|mut file| {
+            set_lock(&file)?;
+            writeln!(file, "{}", process::id())?;
+            Ok(file)
+        });
         let placed = made
             .map_err(failed)
             .and_then(|file| place(&hidden, path).map(|()| file));
@@ -121,11 +117,12 @@ fn place(hidden: &Path, path: &Path) -> Result<()> {
 /// Opens the existing file. A FIFO or a link at the path does not block the process or lead
 /// elsewhere.
 fn open_old(path: &Path, write: bool) -> io::Result<File> {
-    OpenOptions::new()
+    let mut options = OpenOptions::new();
+    options
         .read(true)
         .write(write)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY)
-        .open(path)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY);
+    open(path, &options)
 }
 
 /// No pid file is this long.

@@ -23,6 +23,7 @@ use crate::{
     error_class::FileErrorClass,
     input::{Input, InputError, Role},
     locks::{Access, DataLock},
+    opening::open,
     volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
 
@@ -112,15 +113,15 @@ impl DataFile {
         } else {
             0
         };
-        let file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        options
             .read(true)
             .write(access == Access::Write)
-            .custom_flags(excluding | libc::O_NOCTTY)
-            .open(path)
-            .map_err(|source| match source.kind() {
-                io::ErrorKind::ResourceBusy => in_use("in use".into()),
-                _ => failed(source),
-            })?;
+            .custom_flags(excluding | libc::O_NOCTTY);
+        let file = open(path, &options).map_err(|source| match source.kind() {
+            io::ErrorKind::ResourceBusy => in_use("in use".into()),
+            _ => failed(source),
+        })?;
         // In the meantime the name may have been given to another file.
         if FileIdentity::of(&file.metadata().map_err(failed)?) != Some(identity) {
             return Err(failed(io::Error::other("it changed while it was opened")));

@@ -34,6 +34,7 @@ use crate::{
     display::{io_words, name_or},
     error_class::FileErrorClass,
     locks::{Access, DataLock},
+    opening::open,
     standard_streams,
     volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
@@ -115,18 +116,18 @@ impl Input {
         let file = if path == Path::new("-") {
             standard_streams::stdin().map_err(failed)?
         } else {
-            OpenOptions::new()
+            let mut options = OpenOptions::new();
+            options
                 .read(true)
                 .write(role == Role::Change)
-                .custom_flags(libc::O_NOCTTY)
-                .open(path)
-                .map_err(|source| match source.kind() {
-                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-                        InputError::Missing { path: path_of() }
-                    }
-                    io::ErrorKind::IsADirectory => InputError::Folder { path: path_of() },
-                    _ => failed(source),
-                })?
+                .custom_flags(libc::O_NOCTTY);
+            open(path, &options).map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    InputError::Missing { path: path_of() }
+                }
+                io::ErrorKind::IsADirectory => InputError::Folder { path: path_of() },
+                _ => failed(source),
+            })?
         };
         Self::of_place(file, VolumePlace { path, part }, None, role)
     }

@@ -36,6 +36,7 @@
 //! ```
 
 #![deny(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod block_device;
 mod contents;
@@ -46,6 +47,7 @@ mod input;
 pub mod locks;
 mod metadata_change;
 mod of_process;
+mod opening;
 mod output;
 mod piped_header;
 mod same_file;
@@ -64,6 +66,7 @@ pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};
 pub use of_process::OfProcess;
+pub use opening::{open, open_at, open_to_read};
 pub use output::{Needed, Output, OutputError, OutputOptions, check_not_needed};
 pub use piped_header::PipedHeader;
 pub use same_file::is_same_file;

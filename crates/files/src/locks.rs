@@ -22,7 +22,7 @@ use nix::{
     sys::stat::{major, minor},
 };
 
-use crate::{OfProcess, block_device::FileIdentity, io_words};
+use crate::{OfProcess, block_device::FileIdentity, io_words, opening::open};
 
 /// What is done with a file's data while it is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -483,14 +483,15 @@ fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<NamedLock>
     }
     let path = folder.join(name);
     loop {
-        let file = OpenOptions::new()
+        let mut options = OpenOptions::new();
+        options
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&path)?;
+            .custom_flags(libc::O_NOFOLLOW);
+        let file = open(&path, &options)?;
         // The program that released the last lock may have removed the file before it was locked
         // here. Then no other program would see this lock.
         let held = flock(file, how)?;

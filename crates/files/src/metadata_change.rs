@@ -22,6 +22,7 @@ use crate::{
     error_class::FileErrorClass,
     input::Input,
     locks::{Access, DataLock, Lock, LockError, MetadataLock},
+    opening::open,
     volume_part::window,
 };
 
@@ -127,10 +128,10 @@ impl<'a> MetadataChange<'a> {
             0
         };
         // Reopens the same file or device, even if its name now belongs to another one.
-        let opened = OpenOptions::new()
-            .read(true)
-            .custom_flags(excluding)
-            .open(format!("/proc/self/fd/{}", file.as_raw_fd()));
+        let opened = open(
+            format!("/proc/self/fd/{}", file.as_raw_fd()),
+            OpenOptions::new().read(true).custom_flags(excluding),
+        );
         let file = opened.map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => Unusable::InUse("in use".to_owned()),
             _ => Unusable::Io(error),

@@ -8,7 +8,7 @@
 use std::{
     fs::File,
     io,
-    os::fd::{AsFd, BorrowedFd, RawFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
 };
 
@@ -103,13 +103,7 @@ pub fn keep_closed() -> io::Result<()> {
         if !was_closed.load(Relaxed) {
             continue;
         }
-        // A socket cannot be reopened through `/proc`, and this one has no peer.
-        let nothing = socket(
-            AddressFamily::Unix,
-            SockType::SeqPacket,
-            SockFlag::SOCK_CLOEXEC,
-            None,
-        )?;
+        let nothing = unconnected()?;
         match stream {
             STDIN_FILENO => dup2_stdin(&nothing),
             STDOUT_FILENO => dup2_stdout(&nothing),
@@ -117,6 +111,17 @@ pub fn keep_closed() -> io::Result<()> {
         }?;
     }
     Ok(())
+}
+
+/// Returns a descriptor with which nothing can be done: a socket cannot be reopened through `/proc`, and
+/// this one has no peer.
+pub(crate) fn unconnected() -> nix::Result<OwnedFd> {
+    socket(
+        AddressFamily::Unix,
+        SockType::SeqPacket,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )
 }
 
 fn check(stream: RawFd) -> io::Result<()> {

@@ -9,7 +9,8 @@ use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
 use luxor_engine::{Direction, Mode, SecretBytes};
 use luxor_files::{
-    Input, Needed, Output, OutputOptions, check_not_needed, path_name, suitable_sector_size,
+    Input, Needed, Output, OutputOptions, check_not_needed, open_to_read, path_name,
+    suitable_sector_size,
 };
 use luxor_luks::{
     LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, TrailerKey,
@@ -513,7 +514,7 @@ fn existing(volume: &Path) -> Result<Option<(Option<fs::File>, u64)>> {
     if !metadata.file_type().is_block_device() {
         return Ok(Some((None, metadata.len())));
     }
-    let device = fs::File::open(volume).map_err(failed)?;
+    let device = open_to_read(volume).map_err(failed)?;
     let len = Storage::len(&device).map_err(failed)?;
     Ok(Some((Some(device), len)))
 }

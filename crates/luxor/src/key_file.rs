@@ -2,13 +2,12 @@
 //! Reads secrets from files and streams directly into locked memory.
 
 use std::{
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
 use luxor_engine::SecretBytes;
-use luxor_files::{io_words, path_name, standard_streams::stdin};
+use luxor_files::{io_words, open_to_read, path_name, standard_streams::stdin};
 
 use crate::Error;
 
@@ -66,7 +65,7 @@ impl KeyFile {
         let file = if self.is_stdin() {
             stdin()
         } else {
-            File::open(&self.path)
+            open_to_read(&self.path)
         };
         let mut file = file.map_err(failed)?;
         if file.metadata().map_err(failed)?.is_dir() {

@@ -73,5 +73,9 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
         preformatted("CAVEATS", args::LIMITS);
     }
     sections.to_writer(&mut page)?;
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the program keeps standard streams open"
+    )]
     fs::write(folder.join(man.get_filename()), page)
 }

@@ -18,7 +18,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AT_FDCWD, OFlag, openat, readlinkat},
+    fcntl::{AT_FDCWD, OFlag, readlinkat},
     libc::{S_ISVTX, S_IWOTH},
     sys::{
         stat::Mode,
@@ -27,7 +27,7 @@ use nix::{
     unistd::geteuid,
 };
 
-use crate::block_device::FileIdentity;
+use crate::{block_device::FileIdentity, opening::open_at};
 
 /// A name in a folder that exists. It is not a symbolic link.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl DirectoryEntry {
             };
             let file = match entry.open_at(OFlag::O_PATH | OFlag::O_NOFOLLOW) {
                 Err(Errno::ENOENT) => return Ok(entry),
-                result => File::from(result?),
+                result => result?,
             };
             let metadata = file.metadata().map_err(EntryError::Io)?;
             if !metadata.is_symlink() {
@@ -120,7 +120,7 @@ impl DirectoryEntry {
             let target = PathBuf::from(readlinkat(&file, "")?);
             if fstatfs(&entry.folder)?.filesystem_type() == PROC_SUPER_MAGIC {
                 // The target of such a link is not always a path.
-                let open = File::from(entry.open_at(OFlag::O_PATH)?);
+                let open = entry.open_at(OFlag::O_PATH)?;
                 let metadata = open.metadata().map_err(EntryError::Io)?;
                 if metadata.is_file() {
                     let named = fs::metadata(entry.folder_path.join(&target));
@@ -145,9 +145,8 @@ impl DirectoryEntry {
         Err(Errno::ELOOP.into())
     }
 
-    fn open_at(&self, flags: OFlag) -> nix::Result<std::os::fd::OwnedFd> {
-        let flags = flags | OFlag::O_CLOEXEC;
-        openat(&self.folder, &*self.name, flags, Mode::empty())
+    fn open_at(&self, flags: OFlag) -> nix::Result<File> {
+        open_at(&self.folder, &*self.name, flags, Mode::empty())
     }
 
     /// Opens the file that was found. Fails if another file has its name now.
@@ -157,7 +156,7 @@ impl DirectoryEntry {
         } else {
             OFlag::O_NOFOLLOW
         };
-        let file = File::from(self.open_at(flags | OFlag::O_NOCTTY | follow)?);
+        let file = self.open_at(flags | OFlag::O_NOCTTY | follow)?;
         let metadata = file.metadata()?;
         // Compare the owner too: a new file may get the inode number of a removed one.
         let what = |metadata: &Metadata| {
@@ -221,13 +220,13 @@ fn has_own_files(folder: &Metadata) -> bool {
 }
 
 fn open_folder(base: Option<&File>, path: &Path) -> Result<File, EntryError> {
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
     let opened = match base {
-        Some(base) => openat(base, path, flags, Mode::empty()),
-        None => openat(AT_FDCWD, path, flags, Mode::empty()),
+        Some(base) => open_at(base, path, flags, Mode::empty()),
+        None => open_at(AT_FDCWD, path, flags, Mode::empty()),
     };
     match opened {
-        Ok(folder) => Ok(folder.into()),
+        Ok(folder) => Ok(folder),
         Err(Errno::ENOENT | Errno::ENOTDIR) => Err(EntryError::MissingFolder),
         Err(error) => Err(error.into()),
     }

@@ -16,9 +16,9 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{AtFlags, OFlag, openat, renameat},
+    fcntl::{AtFlags, OFlag, renameat},
     libc,
-    sys::stat::{Mode, fstatat},
+    sys::stat::{Mode, fchmod, fstatat},
     unistd::{UnlinkatFlags, geteuid, linkat, unlinkat},
 };
 use rustix::fs::{RenameFlags, renameat_with};
@@ -27,6 +27,7 @@ use super::{OutputError, OutputOptions, entry::DirectoryEntry};
 use crate::{
     FileIdentity,
     locks::{Access, DataLock},
+    opening::open_at,
     temporary::{Temporary, uninterrupted},
 };
 
@@ -257,10 +258,10 @@ impl Drop for WholeFile {
 impl Folder {
     /// Opens the folder again, for reading, so that its entries can be made durable.
     fn open(folder: File) -> io::Result<Self> {
-        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
-        match openat(&folder, ".", flags, Mode::empty()) {
+        let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY;
+        match open_at(&folder, ".", flags, Mode::empty()) {
             Ok(file) => Ok(Self {
-                file: file.into(),
+                file,
                 can_sync: true,
             }),
             Err(Errno::EACCES) => Ok(Self {
@@ -274,10 +275,10 @@ impl Folder {
     /// Creates a file without a name. `None` if the file system does not support that, or if the
     /// file could not be given a name later.
     fn unnamed_file(&self, mode: Mode) -> io::Result<Option<File>> {
-        let flags = OFlag::O_TMPFILE | OFlag::O_RDWR | OFlag::O_CLOEXEC;
-        match openat(&self.file, ".", flags, mode) {
+        let flags = OFlag::O_TMPFILE | OFlag::O_RDWR;
+        match open_at(&self.file, ".", flags, mode) {
             Ok(file) => {
-                let file = File::from(file);
+                set_mode(&file, mode);
                 let visible = Path::new(&proc_name(&file)).exists();
                 Ok(visible.then_some(file))
             }
@@ -295,11 +296,12 @@ impl Folder {
         name: &OsStr,
         mode: Mode,
     ) -> io::Result<(File, TemporaryName)> {
-        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_RDWR | OFlag::O_CLOEXEC;
+        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_RDWR;
         let mut made = None;
         let name = with_random_name(name, |name| {
             let registered = Temporary::new(path.join(name));
-            let file = File::from(openat(&self.file, name, flags, mode)?);
+            let file = open_at(&self.file, name, flags, mode)?;
+            set_mode(&file, mode);
             // Another run may have removed it as a left-over before it was locked.
             let lock = DataLock::acquire(&file, Access::Write)?;
             if lock.is_none() || file.metadata()?.nlink() == 0 {
@@ -352,17 +354,16 @@ impl Folder {
 
     /// Claims the name with an empty file, so that the rename replaces only that.
     fn claim_and_rename(&self, from: &OsStr, to: &OsStr) -> nix::Result<()> {
-        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY | OFlag::O_CLOEXEC;
-        openat(&self.file, to, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
+        let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
+        open_at(&self.file, to, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
         renameat(&self.file, from, &self.file, to).inspect_err(|_| self.remove(to))
     }
 
     fn remove_left_over(&self, name: &OsStr, kept: &[FileIdentity]) {
-        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let Ok(file) = openat(&self.file, name, flags, Mode::empty()) else {
+        let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let Ok(file) = open_at(&self.file, name, flags, Mode::empty()) else {
             return;
         };
-        let file = File::from(file);
         let is_ours = |metadata: Metadata| {
             // A loop device over the file may be mounted, or may be what the command reads.
             metadata.is_file()
@@ -416,6 +417,12 @@ fn with_random_name(
 
 fn proc_name(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Gives a new file its mode in spite of the umask, which has removed bits of it. On a file system without
+/// modes it stays as it is.
+fn set_mode(file: &File, mode: Mode) {
+    let _ = fchmod(file, mode);
 }
 
 #[cfg(test)]

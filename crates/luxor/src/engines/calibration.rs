@@ -16,7 +16,7 @@ use std::{
 use nix::fcntl::OFlag;
 use serde::{Deserialize, Serialize};
 
-use luxor_files::path_name;
+use luxor_files::{open, open_to_read, path_name};
 
 use crate::{Error, Result};
 
@@ -95,7 +95,7 @@ impl Cpu {
 /// entry lies within 4096 bytes.
 fn cpu_model() -> Option<String> {
     let mut text = Vec::new();
-    let file = File::open("/proc/cpuinfo").ok()?;
+    let file = open_to_read("/proc/cpuinfo").ok()?;
     file.take(4096).read_to_end(&mut text).ok()?;
     let text = String::from_utf8_lossy(&text);
     let line = text.lines().find(|line| line.starts_with("model name"))?;
@@ -144,11 +144,10 @@ impl Calibration {
     /// Returns a sentence that says why the file cannot be used, or that there is none.
     pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> std::result::Result<Self, String> {
         let shown = path_name(path);
-        let file = File::options()
-            .read(true)
-            // If `path` is a FIFO, do not block until another process opens it for writing.
-            .custom_flags(OFlag::O_NONBLOCK.bits())
-            .open(path);
+        let mut options = File::options();
+        // If `path` is a FIFO, do not block until another process opens it for writing.
+        options.read(true).custom_flags(OFlag::O_NONBLOCK.bits());
+        let file = open(path, &options);
         let mut text = Vec::new();
         let read = file.and_then(|file| file.take(MAX_LEN).read_to_end(&mut text));
         if let Err(error) = read {
@@ -210,11 +209,9 @@ impl Calibration {
                     .mode(0o700)
                     .create(folder)?;
             }
-            let mut file = File::options()
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&temporary)?;
+            let mut options = File::options();
+            options.write(true).create_new(true).mode(0o600);
+            let mut file = open(&temporary, &options)?;
             let written = file.write_all(self.json().as_bytes());
             written
                 .and_then(|()| fs::rename(&temporary, path))
