@@ -187,18 +187,14 @@ impl Volume {
     fn add_token(&self, py: Python<'_>, json: String, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let number: Option<u32> = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
-            volume.change(context, |header, storage| {
-                header.add_token(storage, &json, number)
-            })
+            volume.add_token(&json, number, false, context)
         })
     }
 
     fn remove_token(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
         let number: u32 = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
-            volume.change(context, |header, storage| {
-                header.remove_token(storage, number)
-            })
+            volume.remove_token(number, context)
         })
     }
 

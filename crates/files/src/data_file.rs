@@ -23,7 +23,7 @@ use crate::{
     error_class::FileErrorClass,
     input::{Input, InputError, Role},
     locks::{Access, DataLock},
-    opening::open,
+    opening::{open, open_to_read},
     volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
 
@@ -99,7 +99,7 @@ impl DataFile {
         };
         if part != VolumePart::Whole && access == Access::Write {
             // Before the users of other partitions: the device of this one may have none.
-            let file = File::open(path).map_err(failed)?;
+            let file = open_to_read(path).map_err(failed)?;
             let range = part.range_of_file(&file, &file, true);
             range.map_err(no_part)?;
         }
@@ -296,7 +296,7 @@ impl DataFile {
         let system = |source| DirectError::System { source };
         match &self.kind {
             Kind::File { lock, .. } => {
-                let file = DirectFile::new(File::open(&self.path).map_err(system)?)?;
+                let file = DirectFile::new(open_to_read(&self.path).map_err(system)?)?;
                 limited(file, self.range.as_ref(), lock).map_err(system)
             }
             Kind::Storage(_) => Err(DirectError::NotAFile),

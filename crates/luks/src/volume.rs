@@ -174,6 +174,20 @@ impl VolumeHeader {
             && ours.has_trailer() == theirs.has_trailer()
     }
 
+    /// Returns whether both headers have the same keyslot `number`: the same area, secret and costs.
+    /// Also `false` if neither has it.
+    #[must_use]
+    pub fn has_same_keyslot(&self, other: &Self, number: u32) -> bool {
+        match (self.keyslots().get(&number), other.keyslots().get(&number)) {
+            (Some(ours), Some(theirs)) => ours == theirs,
+            (None, None) => {
+                let foreign = |header: &Self| header.foreign_keyslots()?.get(&number).cloned();
+                foreign(self).is_some() && foreign(self) == foreign(other)
+            }
+            _ => false,
+        }
+    }
+
     /// Returns whether the data have the same location and encryption, whatever the keys and the
     /// versions of LUKS.
     pub(crate) fn has_same_segments(&self, other: &Self) -> bool {

@@ -17,7 +17,7 @@ use luxor_luks::{
 use luxor_sector::Storage;
 
 use crate::{
-    Context, Error, Result, VolumeError, create_output,
+    Context, Error, ErrorClass, Result, VolumeError, create_output,
     output::no_storage,
     volume::{begin_change, exclusive, unreadable},
 };
@@ -171,7 +171,7 @@ impl<'a> HeaderRestore<'a> {
         let replaced = Replaced::look(&self.backup, self.target.path, change.storage())?;
         if !replaced.is_same(&self.replaced, self.target.path) {
             let message = format!("{name} has changed since it was checked; nothing was written");
-            return Err(Error::failure(message).hint("Run the command again."));
+            return Err(Error::new(ErrorClass::Busy, message).hint("Run the command again."));
         }
         let force = self.force || replaced.is_empty();
         let restored = self.backup.restore(change.storage(), force);

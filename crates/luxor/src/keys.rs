@@ -2,18 +2,22 @@
 //! Adds, changes and removes the keyslots of a volume.
 //!
 //! Secrets are read and keys derived without a lock on the metadata, because that takes seconds and
-//! other processes would have to wait. The change that follows is quick. It is refused if the
-//! metadata have changed meanwhile.
+//! other processes would have to wait. The change that follows is quick, and made to the metadata as
+//! they are then. It is refused if another program has changed the data's keys or the same keyslot
+//! meanwhile.
 //!
 //! Keys can be changed even if this version cannot read the data.
 
 use luxor_engine::{Mode, SecretBytes};
 use luxor_luks::{
-    ConfirmedKey, Luks2Header, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions,
-    UnlockOptions, VolumeKey,
+    ChangeError, ConfirmedKey, Luks2Header, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions,
+    UnlockOptions, VolumeHeader, VolumeKey,
 };
+use luxor_sector::Storage;
 
-use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
+use crate::{
+    Context, Engine, Error, Result, Secrets, Volume, VolumeError, volume::changed_meanwhile,
+};
 
 /// How to unlock the volume for a change of its keys, and how the new keyslot derives its key.
 #[derive(Clone, Debug, Default)]
@@ -70,9 +74,11 @@ impl Volume {
         };
         let key = ConfirmedKey { digest, volume_key };
         let new = self.new_keyslot(key, &new_secret()?, &pbkdf, &engine, context)?;
-        self.change(context, |header, storage| {
-            header.add_keyslot(storage, &new, number)
-        })
+        self.change_present(
+            context,
+            |_, _| Ok(()),
+            |header, storage| header.add_keyslot(storage, &new, number),
+        )
     }
 
     /// Adds a keyslot with a key that encrypts no data, in keyslot `number` or the first free one.
@@ -106,9 +112,11 @@ impl Volume {
         let new = Luks2Header::new_unbound_keyslot(key, secret, &pbkdf, backend)?;
         drop(step);
         context.check_cancelled()?;
-        self.change(context, |header, storage| {
-            header.add_keyslot(storage, &new, number)
-        })
+        self.change_present(
+            context,
+            |_, _| Ok(()),
+            |header, storage| header.add_keyslot(storage, &new, number),
+        )
     }
 
     /// Unlocks the volume and replaces the secret of the keyslot that opened. Calls `new_secret`
@@ -139,7 +147,7 @@ impl Volume {
             context,
         )?;
         let number = unlocked.keyslot;
-        self.change(context, |header, storage| {
+        self.change_keyslot(number, &[number], true, context, |header, storage| {
             header.replace_keyslot(storage, number, &new)
         })?;
         Ok(number)
@@ -163,7 +171,7 @@ impl Volume {
         let (unlocked, _) = self.test(secrets, &*engine.backend, unlock, context)?;
         let number = unlocked.keyslot;
         self.check_is_not_last(number, last)?;
-        self.change(context, |header, storage| {
+        self.change_keyslot(number, &[number], last, context, |header, storage| {
             header.remove_keyslot(storage, number)
         })?;
         Ok(number)
@@ -186,6 +194,7 @@ impl Volume {
     ) -> Result<()> {
         self.check_changeable()?;
         self.check_removal(number, last)?;
+        let mut known = vec![number];
         if let Some(secrets) = secrets {
             let mut keyslots = self.header.data_keyslots();
             keyslots.retain(|&other| other != number);
@@ -197,9 +206,10 @@ impl Volume {
                 ..unlock.clone()
             };
             let engine = Engine::select(context, Mode::Xts)?;
-            self.test(secrets, &*engine.backend, &options, context)?;
+            let (opened, _) = self.test(secrets, &*engine.backend, &options, context)?;
+            known.push(opened.keyslot);
         }
-        self.change(context, |header, storage| {
+        self.change_keyslot(number, &known, last, context, |header, storage| {
             header.remove_keyslot(storage, number)
         })
     }
@@ -235,11 +245,31 @@ impl Volume {
     }
 
     fn check_is_not_last(&self, number: u32, allowed: bool) -> Result<()> {
-        if allowed || self.header.data_keyslots() != [number] {
-            return Ok(());
-        }
+        check_is_not_last(&self.header, self.name(), number, allowed)
+    }
+
+    /// Changes or removes keyslot `number`. Other programs may have changed other parts of the metadata
+    /// since they were read, but not the keyslots `known`, whose secrets were checked, and they may have
+    /// made it the last one, which only `last` permits.
+    fn change_keyslot(
+        &mut self,
+        number: u32,
+        known: &[u32],
+        last: bool,
+        context: &Context,
+        change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<(), ChangeError>,
+    ) -> Result<()> {
         let name = self.name();
-        Err(VolumeError::LastKeyslot { name, number }.into())
+        let still_fits = |before: &VolumeHeader, now: &VolumeHeader| {
+            if !known
+                .iter()
+                .all(|&number| now.has_same_keyslot(before, number))
+            {
+                return Err(changed_meanwhile(&name));
+            }
+            check_is_not_last(now, name, number, last)
+        };
+        self.change_present(context, still_fits, change)
     }
 
     fn new_keyslot(
@@ -256,4 +286,16 @@ impl Volume {
         context.check_cancelled()?;
         Ok(new)
     }
+}
+
+fn check_is_not_last(
+    header: &VolumeHeader,
+    name: String,
+    number: u32,
+    allowed: bool,
+) -> Result<()> {
+    if allowed || header.data_keyslots() != [number] {
+        return Ok(());
+    }
+    Err(VolumeError::LastKeyslot { name, number }.into())
 }

@@ -96,6 +96,7 @@ mod raw;
 mod reencrypt;
 mod resize;
 mod secrets;
+mod tokens;
 mod trailer;
 mod volume;
 mod volume_error;

@@ -17,8 +17,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, Luks2Header, LuksVersion, UnlockError, UnlockOptions, Unlocked, VolumeHeader,
-    VolumeReadError, check_file_length,
+    ChangeError, ConvertError, Luks2Header, LuksVersion, UnlockError, UnlockOptions, Unlocked,
+    VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::{Extent, Plaintext, VolumeKey};
@@ -344,6 +344,32 @@ impl Volume {
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
         self.lock_to_change(context)?.change(change)
+    }
+
+    /// As [`Volume::change`], for a change that other changes do not disturb, such as one more keyslot.
+    /// If another program has changed the metadata since they were read, but not what they say about the
+    /// data, the change is made to the present metadata. `still_fits` may refuse that; it gets the
+    /// metadata that were read before, and the present ones.
+    ///
+    /// # Errors
+    /// Those of [`Volume::change`] and of `still_fits`.
+    ///
+    /// # Panics
+    /// As [`Volume::change`].
+    pub fn change_present<T>(
+        &mut self,
+        context: &Context,
+        still_fits: impl FnOnce(&VolumeHeader, &VolumeHeader) -> Result<()>,
+        change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
+    ) -> Result<T> {
+        let mut locked = self.lock_to_change(context)?;
+        let now = read_header(locked.lock.storage(), locked.path)?;
+        if now.uuid() == locked.header.uuid() && now.has_same_data(locked.header) {
+            context.policy.check(&now, &shown(locked.path))?;
+            still_fits(locked.header, &now)?;
+            *locked.header = now;
+        }
+        locked.change(change)
     }
 
     /// Checks that the metadata require nothing that forbids changes. Every change does this too, but
@@ -757,7 +783,25 @@ pub(crate) fn cut_off(message: String) -> Error {
 
 /// The error of a change to the metadata at `path`.
 fn failed(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::failure(format!("{}: {error}", shown(path))).caused_by(error)
+    Error::new(class_of(&error), format!("{}: {error}", shown(path))).caused_by(error)
+}
+
+/// Returns the class of an error of a change: metadata that another program has changed are in use.
+pub(crate) fn class_of(error: &(dyn std::error::Error + 'static)) -> ErrorClass {
+    let change = match error.downcast_ref() {
+        Some(ConvertError::Change(error)) => Some(error),
+        _ => error.downcast_ref(),
+    };
+    match change {
+        Some(ChangeError::ChangedMeanwhile) => ErrorClass::Busy,
+        _ => ErrorClass::Failure,
+    }
+}
+
+/// The error for metadata that another program has changed in a way that forbids this change.
+pub(crate) fn changed_meanwhile(name: &str) -> Error {
+    let error = ChangeError::ChangedMeanwhile;
+    Error::new(ErrorClass::Busy, format!("{name}: {error}")).caused_by(error)
 }
 
 fn shown(path: &Path) -> String {

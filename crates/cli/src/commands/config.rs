@@ -2,7 +2,8 @@
 //! `luxor config`: labels, flags and priorities.
 
 use luxor_files::Role;
-use luxor_luks::{ActivationFlag, Label, Priority, Uuid};
+use luxor_luks::{ActivationFlag, Label, Priority, Uuid, VolumeHeader};
+use luxor_sector::Storage;
 
 use crate::{
     args::{ConfigArgs, PriorityName},
@@ -19,7 +20,7 @@ use crate::{
 pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
-    volume.change(&context.library, |header, storage| {
+    let set = |header: &mut VolumeHeader, storage: &dyn Storage| {
         // Settings that LUKS1 or this volume may not support come first, so that a refusal changes
         // nothing.
         if let Some((keyslot, priority)) = settings.priority {
@@ -38,7 +39,8 @@ pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
             header.set_uuid(storage, uuid)?;
         }
         Ok(())
-    })
+    };
+    volume.change_present(&context.library, |_, _| Ok(()), set)
 }
 
 /// The settings from the options.

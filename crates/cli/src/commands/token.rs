@@ -84,10 +84,6 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
 fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()> {
     let description = luks2(&volume)?.describe();
     let keyslots: Vec<u32> = description.keyslots.keys().copied().collect();
-    let replaces = args.token_replace
-        && args
-            .token_id
-            .is_some_and(|number| description.tokens.contains_key(&number));
     if let Some(number) = args.key_slot
         && !keyslots.contains(&number)
     {
@@ -108,22 +104,14 @@ fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()>
             keyring_token(description.unwrap_or_default(), &keyslots)
         }
     };
-    let number = volume.change(&context.library, |header, storage| match args.token_id {
-        Some(number) if replaces => header
-            .replace_token(storage, &token, number)
-            .map(|()| number),
-        number => header.add_token(storage, &token, number),
-    })?;
+    let number = volume.add_token(&token, args.token_id, args.token_replace, &context.library)?;
     context.console.note(format!("token {number} added"));
     Ok(())
 }
 
 fn remove(args: &TokenRemoveArgs, mut volume: Volume, context: &Context) -> Result<()> {
     let number = args.token_id;
-    let library = &context.library;
-    volume.change(library, |header, storage| {
-        header.remove_token(storage, number)
-    })?;
+    volume.remove_token(number, &context.library)?;
     context.console.note(format!("token {number} removed"));
     Ok(())
 }
