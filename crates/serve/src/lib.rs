@@ -62,6 +62,7 @@ mod channel;
 pub mod fuse;
 pub mod metrics;
 pub mod nbd;
+mod outage;
 pub mod stats;
 mod tls;
 

@@ -20,6 +20,7 @@ use prometheus_client::{
 
 use crate::{
     channel::Timed,
+    outage::Outage,
     stats::{OperationStats, Stats},
 };
 
@@ -88,12 +89,15 @@ impl Metrics {
     }
 
     fn serve(&self) {
+        let mut outage = Outage::default();
         loop {
             match self.listener.accept() {
-                // Errors of a client, such as a timeout, are ignored.
-                Ok((client, _)) => drop(self.attend(&client)),
-                // Usually there are too many open files, and that lasts for a while.
-                Err(_) => thread::sleep(Duration::from_millis(10)),
+                Ok((client, _)) => {
+                    outage.accepted();
+                    // Errors of a client, such as a timeout, are ignored.
+                    let _ = self.attend(&client);
+                }
+                Err(error) => thread::sleep(outage.failed(&error, Instant::now()).0),
             }
         }
     }

@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     channel::{Channel, Timed},
+    outage::Outage,
     stats::Stats,
     tls::TlsServer,
 };
@@ -178,6 +179,7 @@ impl Server {
                 .prepare()
                 .map_err(|source| ServeError::Listen { source })?;
         }
+        let mut outage = Outage::default();
         while !stop.is_requested() && !self.is_idle_and_done() {
             let mut waiting: Vec<_> = listeners
                 .iter()
@@ -196,7 +198,11 @@ impl Server {
             drop(waiting);
             stop.clear();
             for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
-                match listener.accept() {
+                let accepted = listener.accept();
+                if matches!(accepted, Ok(Some(_))) {
+                    outage.accepted();
+                }
+                match accepted {
                     Ok(Some((_, peer))) if !peer.may_come_in() => {
                         refused(peer, "it belongs to another user");
                     }
@@ -209,12 +215,14 @@ impl Server {
                     }
                     Ok(None) => {}
                     Err(error) => {
-                        error!(reason = error.to_string(), "cannot accept a client");
+                        let (pause, is_new) = outage.failed(&error, Instant::now());
+                        if is_new {
+                            error!(reason = error.to_string(), "cannot accept clients");
+                        }
                         if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                             self.lock().make_room();
                         }
-                        // The error may last for a while.
-                        thread::sleep(Duration::from_millis(10));
+                        stop.wait(pause);
                     }
                 }
             }
@@ -527,6 +535,15 @@ impl Stop {
     #[must_use]
     pub fn is_requested(&self) -> bool {
         self.requested.load(Ordering::SeqCst)
+    }
+
+    /// Waits for at most `limit`, until the stop is requested or a client has left.
+    fn wait(&self, limit: Duration) {
+        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
+        let _ = poll(
+            &mut [PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)],
+            limit,
+        );
     }
 
     fn wake(&self) {
