@@ -9,14 +9,14 @@ mod inherited;
 
 use std::{
     fmt::Write as _,
-    fs::{self, File, Metadata, TryLockError},
+    fs::{self, File, Metadata, Permissions, TryLockError},
     io,
     net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::{
             ffi::OsStrExt,
-            fs::{FileTypeExt, MetadataExt},
+            fs::{FileTypeExt, MetadataExt, PermissionsExt},
             net::UnixListener,
         },
     },
@@ -28,7 +28,7 @@ use std::{
 use luxor_serve::nbd::Listener;
 use nix::{
     errno::Errno,
-    fcntl::{OFlag, open},
+    fcntl::{AT_FDCWD, OFlag},
     sys::{
         socket::{
             AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect, listen, socket,
@@ -38,7 +38,7 @@ use nix::{
 };
 
 pub(crate) use self::inherited::inherited;
-use luxor_files::{path_name, temporary::Temporary};
+use luxor_files::{open_at, open_to_read, path_name, temporary::Temporary};
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -85,8 +85,9 @@ fn escaped(bytes: &[u8]) -> String {
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// While it is open, no other file gets its inode number.
-    file: File,
+    made: Metadata,
+    /// While it is open, no other file gets its inode number. `None` for the moment before it is opened.
+    file: Option<File>,
     _temporary: Temporary,
 }
 
@@ -125,14 +126,22 @@ impl SocketFile {
             }
             bound => bound.map_err(failed)?,
         }
-        // Not by `OpenOptions`, which ignores `O_PATH` if the C library is musl.
-        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-        let file = open(path, flags, Mode::empty()).map_err(failed)?;
-        let file = Self {
+        // From here on a failure removes the socket again. `symlink_metadata` needs no descriptor, of
+        // which there may be none left.
+        let temporary = Temporary::new(path.to_owned());
+        let mut file = Self {
             path: path.to_owned(),
-            file: file.into(),
-            _temporary: Temporary::new(path.to_owned()),
+            made: fs::symlink_metadata(path).map_err(|error| cannot(path, &error))?,
+            file: None,
+            _temporary: temporary,
         };
+        // Not by `OpenOptions`, which ignores `O_PATH` if the C library is musl.
+        let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW;
+        let opened = open_at(AT_FDCWD, path, flags, Mode::empty()).map_err(failed)?;
+        // The umask may have taken bits away. `chmod` on a descriptor without access needs its name.
+        let name = format!("/proc/self/fd/{}", opened.as_raw_fd());
+        let _ = fs::set_permissions(name, Permissions::from_mode(0o600));
+        file.file = Some(opened);
         listen(&fd, Backlog::MAXCONN).map_err(failed)?;
         Ok((fd.into(), file))
     }
@@ -140,9 +149,7 @@ impl SocketFile {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        if let (Ok(ours), Ok(named)) = (self.file.metadata(), fs::symlink_metadata(&self.path))
-            && is_same(&ours, &named)
-        {
+        if fs::symlink_metadata(&self.path).is_ok_and(|named| is_same(&self.made, &named)) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -153,7 +160,7 @@ impl Drop for SocketFile {
 /// because any user who can read the folder can lock it.
 fn turn(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|path| !path.as_os_str().is_empty());
-    let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
+    let folder = open_to_read(folder.unwrap_or(Path::new("."))).ok()?;
     for _ in 0..100 {
         match folder.try_lock() {
             Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(10)),
@@ -266,7 +273,7 @@ fn addresses(text: &str) -> io::Result<Vec<SocketAddr>> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+    use std::os::unix::net::UnixStream;
 
     use super::*;
     use luxor_files::testing::alone;

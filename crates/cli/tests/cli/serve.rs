@@ -674,6 +674,40 @@ fn a_signal_before_it_listens_leaves_nothing() {
     drop(pipe);
 }
 
+/// It fails at one place after another, until the number of descriptors is enough.
+#[test]
+fn a_start_without_file_descriptors_leaves_no_socket() {
+    let folder = prepared(&bytes(4096, 1));
+    let socket = folder.join("socket");
+    for number in 3.. {
+        let mut prlimit = Command::new("prlimit");
+        let mut child = prlimit
+            .arg(format!("--nofile={number}"))
+            .args([env!("CARGO_BIN_EXE_luxor"), "serve", "--key-file", "key"])
+            .args(["--socket", "socket", "volume"])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("prlimit is needed");
+        let mut words = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        words.read_line(&mut line).unwrap();
+        let listens = line.contains(", at nbd+unix:");
+        if listens {
+            kill(
+                Pid::from_raw(child.id().try_into().unwrap()),
+                Signal::SIGTERM,
+            )
+            .unwrap();
+        }
+        assert_eq!(child.wait().unwrap().success(), listens, "{number}: {line}");
+        assert!(!socket.exists(), "{number}: {line}");
+        if listens {
+            break;
+        }
+    }
+}
+
 #[test]
 fn discards_reach_the_file_when_they_are_allowed() {
     let plain = bytes(4 << 20, 1);
