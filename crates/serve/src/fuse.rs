@@ -148,6 +148,9 @@ pub struct MountOptions {
     pub name: FileName,
     /// The name of the source, for `findmnt` and similar programs: usually the path of the volume.
     pub source: OsString,
+    /// When the plaintext was last changed, as far as is known: the file's modification time until it is
+    /// written to.
+    pub modified: SystemTime,
     /// Whether other users may access the mount. The file's mode still applies, so this adds root
     /// only.
     pub allow_other: bool,
@@ -165,6 +168,7 @@ pub struct MountOptions {
 /// let options = MountOptions {
 ///     name: FileName::new("plaintext")?,
 ///     source: "volume.luks".into(),
+///     modified: std::fs::metadata("volume.luks")?.modified()?,
 ///     allow_other: false,
 /// };
 /// let mounted = Mounted::new(disk, point, &options)?;
@@ -203,7 +207,7 @@ impl Mounted {
         };
         let cores = thread::available_parallelism().map_or(1, Into::into);
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
-        let file = OneFile::new(disk.clone(), options.name.clone());
+        let file = OneFile::new(disk.clone(), options);
         let stats = file.stats.clone();
         // Checked again, because the caller may have waited for a secret since the first check.
         let path = point.empty_path()?;
@@ -358,14 +362,13 @@ struct OneFile {
 }
 
 impl OneFile {
-    fn new(disk: Arc<Disk>, name: FileName) -> Self {
-        let now = SystemTime::now();
+    fn new(disk: Arc<Disk>, options: &MountOptions) -> Self {
         Self {
             disk,
             stats: Arc::default(),
-            name,
-            mounted: now,
-            modified: Mutex::new(now),
+            name: options.name.clone(),
+            mounted: SystemTime::now(),
+            modified: Mutex::new(options.modified),
         }
     }
 

@@ -3,12 +3,13 @@
 
 use std::{
     ffi::OsStr,
+    fs::{self, Metadata},
     io, mem,
     os::unix::ffi::OsStrExt,
     path::Path,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use luxor_files::{path_name, shell_word};
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let options = MountOptions {
         name: args.name.clone().unwrap_or_else(|| file_name(volume)),
         source: volume.as_os_str().to_owned(),
+        modified: modified(volume),
         allow_other: args.allow_other,
     };
     let page = Page::of(&args.stats)?;
@@ -121,6 +123,14 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
 
 /// Unmounting that takes no longer than this needs no message.
 const SOON: Duration = Duration::from_secs(1);
+
+/// Returns when the volume's file was last changed. The time of a device's node says nothing about its
+/// data.
+fn modified(volume: &Path) -> SystemTime {
+    let metadata = fs::metadata(volume).ok().filter(Metadata::is_file);
+    let modified = metadata.and_then(|metadata| metadata.modified().ok());
+    modified.unwrap_or_else(SystemTime::now)
+}
 
 fn unmount(unmounter: &Unmounter) -> Result<()> {
     let unmounted = unblocked(|| unmounter.unmount());

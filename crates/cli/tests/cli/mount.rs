@@ -13,7 +13,7 @@ use std::{
     path::PathBuf,
     process::{Child, ChildStderr, Command, Stdio},
     sync::{Mutex, PoisonError},
-    time::Instant,
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
@@ -167,6 +167,19 @@ fn the_plaintext_is_a_file_until_it_is_unmounted() {
         assert_eq!(mounted.end(), (Some(0), String::new()));
         assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
     }
+}
+
+#[test]
+fn the_file_has_the_time_of_the_volume() {
+    let folder = prepared();
+    let volume = File::open(folder.join("photos.tar.luks")).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
+    volume.set_modified(time).unwrap();
+    let mounted = Mounted::new(&folder, "photos.tar.luks dir");
+    let shown = mounted.file().metadata().unwrap().modified().unwrap();
+    assert_eq!(shown, time);
+    mounted.send(Signal::SIGTERM);
+    assert_eq!(mounted.end().0, Some(0));
 }
 
 #[test]
@@ -553,6 +566,34 @@ fn fusermount3_unmounts_once_and_may_fail() {
         lines[3..].iter().all(|mask| *mask == lines[6]),
         "{outcome:?}"
     );
+}
+
+/// A parent that ignores SIGCHLD hides the exit status of fusermount3, and a service may have a PATH
+/// without it.
+#[test]
+fn a_user_mounts_whatever_the_parent_process_has_set() {
+    let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = prepared_for_nobody();
+    let _fuse = Fuse::with_mode(0o666);
+    for setting in ["--ignore-signal=CHLD", "PATH=/nonexistent"] {
+        let line = format!(
+            "mkfifo line
+             /usr/bin/env {setting} $luxor mount --key-file key photos.tar.luks dir 2>line &
+             exec 3<line
+             read -r words <&3
+             ls dir
+             kill -TERM $!
+             wait $! && echo ended
+             rm line
+             ls dir"
+        );
+        let outcome = as_nobody(&line, folder.path());
+        assert_eq!(
+            outcome.text(),
+            "photos.tar\nended\n",
+            "{setting}: {outcome:?}"
+        );
+    }
 }
 
 #[test]

@@ -6,14 +6,14 @@ use std::{
     env,
     ffi::{OsStr, OsString},
     fs::{self, File},
-    io::{self, IoSliceMut},
+    io::{self, IoSliceMut, Read},
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
         unix::{ffi::OsStringExt, fs::MetadataExt, net::UnixStream},
     },
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::Arc,
 };
 
@@ -65,7 +65,7 @@ pub fn mount(
     let fuse = match nix::mount::mount(Some(&*source), target, Some("fuse"), flags, Some(&*ours)) {
         Err(Errno::EPERM) => {
             let words = format!("fsname={source},nodev,nosuid,noexec,{words}");
-            mount_by_fusermount3(folder, &words)?
+            mount_by_fusermount3(place, folder, &words)?
         }
         mounted => mounted
             .map(|()| fuse.into())
@@ -74,15 +74,19 @@ pub fn mount(
     match Unmounter::new(&fuse, folder) {
         Ok(unmounter) => Ok((fuse, unmounter)),
         Err(error) => {
-            // The mount was made a moment ago. Use the path, because there may be no free
-            // descriptor left.
-            let _ = path_of(place).and_then(|folder| detach(&folder, &folder));
+            undo(place);
             Err(failed(error))
         }
     }
 }
 
-fn mount_by_fusermount3(folder: &Path, options: &str) -> Result<OwnedFd, MountError> {
+/// Removes the mount that was made on `place` a moment ago, by its path, because there may be no free
+/// descriptor left.
+fn undo(place: &File) {
+    let _ = path_of(place).and_then(|folder| detach(&folder, &folder));
+}
+
+fn mount_by_fusermount3(place: &File, folder: &Path, options: &str) -> Result<OwnedFd, MountError> {
     let failed = |error: io::Error| MountError::refused(folder, &error);
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let mut program = fusermount3();
@@ -92,39 +96,93 @@ fn mount_by_fusermount3(folder: &Path, options: &str) -> Result<OwnedFd, MountEr
     program
         .env("_FUSE_COMMFD", "0")
         .stdin(OwnedFd::from(theirs));
-    run(program).map_err(|error| match error.kind() {
+    let ended = run(program).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => MountError::NoFusermount,
         _ => failed(error),
     })?;
+    if ended.succeeded == Some(false) {
+        return Err(failed(ended.error()));
+    }
+    // Without an exit status, a descriptor is the sign of success.
+    received(&ours).map_err(|error| {
+        undo(place);
+        failed(match ended.words.as_str() {
+            "" => error,
+            _ => ended.error(),
+        })
+    })
+}
+
+/// Receives the descriptor that `fusermount3` has sent.
+fn received(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let mut bytes = [IoSliceMut::new(&mut byte)];
-    recvmsg(&ours, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC)
-        .map_err(|error| failed(error.into()))?;
+    recvmsg(socket, &mut bytes, &mut control, RecvFlags::CMSG_CLOEXEC)?;
     let sent = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
     });
-    sent.ok_or_else(|| failed(io::Error::other("fusermount3 has sent no file descriptor")))
+    sent.ok_or_else(|| io::Error::other("fusermount3 has sent no file descriptor"))
 }
 
+/// The program that mounts for users. It is looked for where distributions install it too, because
+/// `PATH` may be the short one of a service.
 fn fusermount3() -> Command {
-    Command::new(env::var_os("FUSERMOUNT_PATH").unwrap_or_else(|| "fusermount3".into()))
+    const NAME: &str = "fusermount3";
+    let path = env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/bin", "/bin"].map(PathBuf::from);
+    let program = env::var_os("FUSERMOUNT_PATH").or_else(|| {
+        let folders = env::split_paths(&path).chain(usual);
+        let mut programs = folders.map(|folder| folder.join(NAME));
+        let found = programs.find(|program| program.is_file());
+        found.map(PathBuf::into_os_string)
+    });
+    Command::new(program.unwrap_or_else(|| NAME.into()))
 }
 
-/// Runs a program. An error contains its standard error output. The kind `NotFound` means only that
-/// the program is not installed.
-fn run(mut program: Command) -> io::Result<()> {
-    let output = program.output()?;
-    if output.status.success() {
-        return Ok(());
+/// How a program has ended.
+struct Ended {
+    /// `None` if the parent process ignored SIGCHLD when it started this one: then the kernel discards
+    /// the exit status of a child.
+    succeeded: Option<bool>,
+    /// What it wrote to standard error.
+    words: String,
+}
+
+impl Ended {
+    fn error(&self) -> io::Error {
+        io::Error::other(match self.words.as_str() {
+            "" => "fusermount3 has failed without a message",
+            words => words,
+        })
     }
-    let words = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(match words.trim() {
-        "" => format!("fusermount3: {}", output.status),
-        words => words.to_owned(),
-    }))
+}
+
+/// Runs a program to its end. An error of the kind `NotFound` means only that it is not installed.
+fn run(mut program: Command) -> io::Result<Ended> {
+    let mut child = program
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    // With it closes this process's copy of a socket that the program has.
+    drop(program);
+    let mut words = Vec::new();
+    let read = child
+        .stderr
+        .take()
+        .map(|mut stderr| stderr.read_to_end(&mut words));
+    let succeeded = match child.wait() {
+        Ok(status) => Some(status.success()),
+        Err(error) if error.raw_os_error() == Some(Errno::ECHILD as i32) => None,
+        Err(error) => return Err(error),
+    };
+    read.transpose()?;
+    Ok(Ended {
+        succeeded,
+        words: String::from_utf8_lossy(&words).trim().to_owned(),
+    })
 }
 
 /// Unmounts a [`Mounted`](super::Mounted), from any thread.
@@ -210,7 +268,12 @@ fn detach(path: &Path, folder: &Path) -> io::Result<()> {
         Err(Errno::EPERM) => {
             let mut program = fusermount3();
             program.args(["-u", "-z", "--"]).arg(folder);
-            run(program)
+            let ended = run(program)?;
+            match ended.succeeded {
+                Some(true) => Ok(()),
+                None if ended.words.is_empty() => Ok(()),
+                _ => Err(ended.error()),
+            }
         }
         result => Ok(result?),
     }

@@ -15,6 +15,7 @@ use std::{
     process::Command,
     sync::{Arc, atomic::Ordering},
     thread::{self, JoinHandle},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use luxor_sector::{Disk, SectorSize};
@@ -477,10 +478,25 @@ impl Drop for BindMount {
     }
 }
 
+#[test]
+fn the_time_of_change_is_that_of_the_volume_until_it_is_written() {
+    let (_, disk) = disk(LEN, SectorSize::B512, false);
+    let mount = Mount::new(disk);
+    let file = mount.open();
+    let modified = || file.metadata().unwrap().modified().unwrap();
+    assert_eq!(modified(), options().modified);
+    let begun = SystemTime::now();
+    file.write_all_at(b"new", 7).unwrap();
+    assert!(modified() >= begun, "{:?}", modified());
+    drop(file);
+    mount.unmount().unwrap();
+}
+
 fn options() -> MountOptions {
     MountOptions {
         name: FileName::new("plain text").unwrap(),
         source: "my,volume".into(),
+        modified: UNIX_EPOCH + Duration::from_secs(1_000_000_000),
         allow_other: false,
     }
 }
