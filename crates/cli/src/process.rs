@@ -10,7 +10,8 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write},
+    process,
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -21,11 +22,12 @@ use std::{
 };
 
 use luxor_engine::harden_process;
-use luxor_files::temporary;
+use luxor_files::{open, temporary};
 use nix::{
     libc::{
         SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX,
-        SIGRTMIN, SIGSTKFLT, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
+        SIGRTMIN, SIGSTKFLT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+        SIGXFSZ,
     },
     sys::{
         signal::{SigSet, SigmaskHow, Signal},
@@ -64,8 +66,8 @@ pub(crate) static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
 /// with a name are removed by [`Temporary`](luxor_files::temporary::Temporary).
 ///
 /// A signal that was ignored when the program started stays ignored (`nohup`, background jobs of a
-/// script). Stopping at a prompt (Ctrl-Z) gives the terminal back to the shell, so after SIGCONT
-/// the echo is switched off again.
+/// script). SIGTSTP (Ctrl-Z) at a prompt gives the terminal back to the shell with its echo, and
+/// SIGCONT switches the echo off again and repeats the prompt.
 ///
 /// No other thread receives these signals. To call a handler, the kernel saves all registers of the
 /// thread on its stack, and in a thread that handles keys they may contain parts of them. A new
@@ -78,7 +80,7 @@ pub(crate) fn handle_signals() -> Result<()> {
     let ignored = ignored_signals();
     let wanted = ENDING
         .into_iter()
-        .chain([SIGCONT])
+        .chain([SIGCONT, SIGTSTP])
         .chain(SIGRTMIN()..=SIGRTMAX())
         .filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
@@ -101,6 +103,7 @@ pub(crate) fn handle_signals() -> Result<()> {
             for signal in &mut signals {
                 match signal {
                     SIGCONT => continued(),
+                    SIGTSTP => stop(),
                     SIGINT | SIGTERM | SIGHUP => {
                         let now = Instant::now();
                         let stop = lock(&STOP).take();
@@ -202,15 +205,64 @@ pub(crate) fn end_by_sigpipe() -> ! {
     low_level::exit(128 + SIGPIPE)
 }
 
+/// Stops the process, as SIGTSTP does without a handler. Before that a prompt restores the echo, which
+/// the shell may not do.
+fn stop() {
+    if is_orphaned() {
+        return;
+    }
+    if let Some(prompt) = &*lock(&TERMINAL) {
+        prompt.set(&prompt.before);
+    }
+    let _ = low_level::raise(SIGSTOP);
+}
+
+/// Whether no shell could continue this process if it stopped. The kernel ignores SIGTSTP in such a
+/// process group: one in which no process has a parent in another group of the same session.
+fn is_orphaned() -> bool {
+    let group = getpgrp().as_raw();
+    let Some((_, _, session)) = parent_group_and_session(process::id()) else {
+        return false;
+    };
+    let mut id = process::id();
+    while let Some((parent, _, _)) = parent_group_and_session(id) {
+        match parent_group_and_session(parent) {
+            Some((_, other, _)) if other == group => id = parent,
+            Some((_, _, other)) => return other != session,
+            None => return true,
+        }
+    }
+    true
+}
+
+/// Returns these fields of `/proc/ID/stat` (`proc_pid_stat(5)`).
+fn parent_group_and_session(id: u32) -> Option<(u32, i32, i32)> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The name of the program, in brackets, may contain anything.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace().skip(1);
+    Some((
+        fields.next()?.parse().ok()?,
+        fields.next()?.parse().ok()?,
+        fields.next()?.parse().ok()?,
+    ))
+}
+
 fn continued() {
     if let Some(prompt) = &*lock(&TERMINAL) {
         prompt.set(&prompt.silent);
+        // On a thread of its own, because Ctrl-S may keep the terminal from taking it.
+        if let Ok(mut tty) = prompt.tty.try_clone() {
+            let question = prompt.question.clone();
+            let _ = thread::Builder::new().spawn(move || tty.write_all(question.as_bytes()));
+        }
     }
 }
 
 /// The terminal of a prompt, with its states before and during the prompt.
 struct Prompt {
     tty: File,
+    question: String,
     before: Termios,
     silent: Termios,
 }
@@ -270,7 +322,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// # Errors
 /// Fails when there is none.
 pub(crate) fn terminal() -> io::Result<File> {
-    File::options().read(true).write(true).open("/dev/tty")
+    open("/dev/tty", File::options().read(true).write(true))
 }
 
 /// Marks that the cursor is behind a prompt or a progress bar.
@@ -297,11 +349,15 @@ impl Drop for OpenLine {
 pub(crate) struct EchoOff(());
 
 impl EchoOff {
-    /// Switches the echo of `tty` off. The newline at the end is still shown.
+    /// Switches the echo of `tty` off. The newline at the end is still shown. `question` is written
+    /// again after a stop.
     ///
     /// # Errors
     /// Fails when `tty` is not a terminal.
-    pub(crate) fn on(tty: &File) -> io::Result<Self> {
+    pub(crate) fn on(tty: &File, question: &str) -> io::Result<Self> {
+        // Stops a process in the background. The state of the terminal is then the shell's own, and
+        // must not be taken for the one to restore.
+        termios::tcdrain(tty)?;
         let before = termios::tcgetattr(tty)?;
         let mut silent = before.clone();
         silent.local_flags.remove(LocalFlags::ECHO);
@@ -309,6 +365,7 @@ impl EchoOff {
         // The state is stored before it is changed, so that a signal in between restores it.
         *lock(&TERMINAL) = Some(Prompt {
             tty: tty.try_clone()?,
+            question: question.to_owned(),
             before,
             silent: silent.clone(),
         });

@@ -486,7 +486,7 @@ fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
 fn prompt(mut tty: &File, question: &str) -> Result<SecretBytes> {
     let cannot = |error: io::Error| Error::io("cannot ask for the passphrase", &error);
     let line = OpenLine::begin();
-    let echo = EchoOff::on(tty).map_err(cannot)?;
+    let echo = EchoOff::on(tty, question).map_err(cannot)?;
     tty.write_all(question.as_bytes()).map_err(cannot)?;
     let Some(first) = first_byte(&mut tty).map_err(cannot)? else {
         drop(echo);

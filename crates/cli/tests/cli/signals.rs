@@ -261,11 +261,36 @@ fn after_a_stop_a_passphrase_is_not_shown_either() {
         exec \"$luxor\" encrypt {} plain volume",
         FAST.join(" ")
     );
-    let is_continued = |screen: &str| screen.contains("now: ");
+    // The prompt is written again.
+    let is_continued =
+        |screen: &str| screen.contains("now: ") && screen.matches("assphrase").count() >= 2;
     let answers = ["secret\n", "secret\n"].into_iter();
     let (code, screen) = answered_when(is_continued, &shell, answers, folder.path());
     assert_eq!(code, 0, "{screen}");
     assert!(!screen.contains("secret"), "{screen}");
+}
+
+/// Ctrl-Z at a prompt gives the terminal to a shell, which may not switch the echo on itself.
+#[test]
+fn ctrl_z_at_a_prompt_restores_the_echo() {
+    let folder = Folder::new();
+    folder.write("plain", b"attack at dawn");
+    folder.write("key", b"secret");
+    let line = "encrypt --key-file key plain volume";
+    luxor(line).args(FAST).current_dir(folder.path()).ok();
+    let shell = "set -m; \"$luxor\" key test volume; echo stopped $?
+        stty -a | grep -q -- ' echo ' && echo the echo is on
+        fg; echo code $?
+        stty -a | grep -q -- ' echo ' && echo the echo is on";
+    let (_, screen) = terminal_shell(shell, &["\x1a", "secret\n"], folder.path());
+    assert_eq!(screen.matches("the echo is on").count(), 2, "{screen}");
+    assert!(screen.contains("code 0"), "{screen}");
+    assert!(!screen.contains("secret"), "{screen}");
+    let before = screen.find("the echo is on").unwrap();
+    assert!(
+        screen[before..].contains("assphrase"),
+        "not asked again: {screen}"
+    );
 }
 
 /// To call a handler, the kernel saves all registers on the stack, and they may contain keys.

@@ -11,7 +11,7 @@ use std::{
 use luxor_files::testing::Loop;
 
 use super::{PREPARED, encrypt, prepared};
-use crate::support::{FAST, Outcome, bytes, luxor, tool};
+use crate::support::{FAST, Folder, Outcome, bytes, luxor, shell_without_terminal, tool};
 
 #[test]
 fn a_volume_and_its_header_are_not_replaced_together() {
@@ -264,4 +264,22 @@ fn a_file_of_another_program_under_our_name_is_left_alone() {
     }
     assert_eq!(fs::read(folder.join(".out.luxor-new")).unwrap(), b"theirs");
     assert_eq!(folder.names().len(), 4);
+}
+
+#[test]
+fn a_umask_does_not_change_the_mode_of_outputs() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"attack at dawn");
+    for umask in ["000", "777"] {
+        let line = format!(
+            "umask {umask} && \"$luxor\" encrypt --force --key-file key {} plain volume
+             \"$luxor\" decrypt --force --key-file key volume back
+             \"$luxor\" header backup --force volume backup
+             stat --format=%a volume back backup",
+            FAST.join(" ")
+        );
+        let outcome = shell_without_terminal(&line, folder.path());
+        assert_eq!(outcome.text(), "600\n600\n400\n", "{umask}: {outcome:?}");
+    }
 }
