@@ -526,36 +526,46 @@ fn flock(how: &str, path: &Path) -> bool {
 
 #[test]
 fn no_lock_is_held_while_waiting_for_a_secret() {
-    let folder = prepared();
-    let volume = folder.join("volume");
-    let fifo = folder.join("fifo");
-    tool("mkfifo", [&fifo]);
-    let child = Command::new(env!("CARGO_BIN_EXE_luxor"))
-        .args(["key", "add", "--new-key-file"])
-        .arg(folder.join("other"))
-        .arg("--key-file")
-        .arg(&fifo)
-        .args(FAST)
-        .arg(&volume)
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The program has read the metadata, and waits for its key.
-    let mut secret = File::options().write(true).open(&fifo).unwrap();
-    assert!(flock("--exclusive", &volume));
-    // Another program changes the metadata in the meantime, so they are out of date.
-    luxor("config --label meanwhile").arg(&volume).ok();
-    secret.write_all(b"one").unwrap();
-    drop(secret);
-    let output = child.wait_with_output().unwrap();
-    let words = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{words}");
-    assert!(
-        words.contains("another program changed the volume"),
-        "{words}"
-    );
-    assert_eq!(keyslots(&folder), ["0"]);
+    // With another UUID it may be another volume.
+    let uuid = "--uuid 8d2b0c3e-2e4c-4a57-8f5b-1f0f6a3c9d10";
+    for (meanwhile, code, after) in [("--label meanwhile", 0, 2), (uuid, 5, 1)] {
+        let folder = prepared();
+        let volume = folder.join("volume");
+        let fifo = folder.join("fifo");
+        tool("mkfifo", [&fifo]);
+        let child = Command::new(env!("CARGO_BIN_EXE_luxor"))
+            .args(["key", "add", "--new-key-file"])
+            .arg(folder.join("other"))
+            .arg("--key-file")
+            .arg(&fifo)
+            .args(FAST)
+            .arg(&volume)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The program has read the metadata, and waits for its key.
+        let mut secret = File::options().write(true).open(&fifo).unwrap();
+        assert!(flock("--exclusive", &volume));
+        // Another program changes the metadata in the meantime.
+        let config = luxor("config").args(meanwhile.split(' '));
+        config.arg(&volume).ok();
+        secret.write_all(b"one").unwrap();
+        drop(secret);
+        let output = child.wait_with_output().unwrap();
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{meanwhile}: {words}");
+        let is_refused = words.contains("another program changed the volume");
+        assert_eq!(is_refused, code == 5, "{meanwhile}: {words}");
+        assert_eq!(keyslots(&folder).len(), after, "{meanwhile}");
+        if code == 0 {
+            assert!(
+                fs::read(&volume).unwrap()[..4096]
+                    .windows(9)
+                    .any(|text| text == b"meanwhile")
+            );
+        }
+    }
 }
 
 #[test]
