@@ -824,3 +824,34 @@ def test_shutil_copies_a_volume(volume: Path, tmp_path: Path) -> None:
     with opened(volume) as source, open(tmp_path / "copy", "wb") as target:
         shutil.copyfileobj(source, target)
     assert (tmp_path / "copy").read_bytes() == expected
+
+
+@pytest.mark.parametrize("closed", [(2,), (0, 1, 2)])
+def test_no_file_becomes_a_standard_stream(
+    closed: tuple[int, ...], volume: Path, tmp_path: Path
+) -> None:
+    """Text for standard error would be written into the volume."""
+    code = f"""
+import os, sys
+import luxor
+from luxor import _uploads
+for stream in {closed}:
+    os.close(stream)
+with luxor.open({str(volume)!r}, "r+b", passphrase={PASSPHRASE!r}) as file:
+    file.write(b"x" * 4096)
+    file.flush()
+    folder = _uploads.Folder({str(tmp_path)!r})
+    parts = folder.open("parts", os.O_CREAT | os.O_WRONLY)
+    for stream in {closed}:
+        try:
+            os.write(stream, b"a message")
+        except OSError:
+            continue
+        os._exit(3)
+    assert parts > 2 and folder.fd > 2
+os._exit(0)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with opened(volume) as file:
+        assert file.read(4096) == b"x" * 4096
+    subprocess.run(["cryptsetup", "luksDump", volume], check=True, stdout=subprocess.DEVNULL)

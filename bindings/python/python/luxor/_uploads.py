@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import stat
@@ -135,6 +136,20 @@ class S3Upload:
             raise OSError(errno.EBUSY, "the storage keeps the parts of an upload that was aborted")
 
 
+def opened(name: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
+    """Open a file as `os.open` does, but never as standard input, output or error.
+
+    If these are closed, messages of other code would be written into the file.
+    """
+    file = os.open(name, flags, mode, dir_fd=dir_fd)
+    if file > 2:
+        return file
+    try:
+        return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(file)
+
+
 class Folder:
     """A folder, held by its descriptor: what is renamed or linked meanwhile changes nothing."""
 
@@ -144,7 +159,7 @@ class Folder:
         If `below` is a part of the path, the folders after it are made, and must not be links.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        self.fd = os.open(path if below is None else below, flags)
+        self.fd = opened(path if below is None else below, flags)
         if below is not None and path != below:
             inside = path.removeprefix(below.rstrip("/"))
             for name in parts_of(inside):
@@ -152,7 +167,7 @@ class Folder:
                 try:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(name, dir_fd=outer)
-                    self.fd = os.open(name, flags | os.O_NOFOLLOW, dir_fd=outer)
+                    self.fd = opened(name, flags | os.O_NOFOLLOW, dir_fd=outer)
                 finally:
                     os.close(outer)
         weakref.finalize(self, os.close, self.fd)
@@ -160,7 +175,7 @@ class Folder:
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a regular file. A link, a pipe or a device is refused."""
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = os.open(name, flags, mode, dir_fd=self.fd)
+        file = opened(name, flags, mode, dir_fd=self.fd)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise OSError(errno.EINVAL, "this is not a regular file", name)
