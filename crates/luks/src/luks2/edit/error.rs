@@ -107,8 +107,8 @@ pub enum ChangeError {
     },
     /// The keyslots area has no room for the new keyslot.
     #[error(
-        "the keyslots area has no room for {needed} more bytes: remove a keyslot that you do not \
-         need"
+        "the keyslots area has no room for {needed} more bytes. Removing a keyslot that you do not need \
+         makes room. The only keyslot is not replaced in its own place, because a crash would lose it"
     )]
     NoArea {
         /// The length of the new area in bytes.
