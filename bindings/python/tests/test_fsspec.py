@@ -39,7 +39,7 @@ SIZE = 3_000_001
 PLAIN = random.Random(28).randbytes(SIZE)
 #: LUKS1 stores whole sectors of 512 bytes.
 PLAINS = {"luks2": PLAIN, "luks2-512": PLAIN, "luks1": PLAIN[: SIZE // 512 * 512]}
-LUKS = {"passphrase": PASSPHRASE}
+LUKS: dict[str, Any] = {"passphrase": PASSPHRASE}
 
 
 def encrypt(plain: bytes, **options: Any) -> bytes:
@@ -503,22 +503,6 @@ def test_a_length_is_found_by_seeking_or_refused(size: int | None) -> None:
     else:
         with pytest.raises(OSError, match="-1 bytes"):
             fs.cat_file("/volume")
-
-
-def test_writing_is_refused(store: Store) -> None:
-    url = store.put("volume", volume_of("luks2"))
-    fs = store.filesystem()
-    for mode in ("wb", "ab", "r+b", "xb"):
-        with pytest.raises((io.UnsupportedOperation, NotImplementedError, ValueError)):
-            fs.open(url, mode)
-    with pytest.raises(io.UnsupportedOperation):
-        fs.pipe_file(url, b"data")
-    with fs.open(url) as file:
-        assert file.readable() and file.seekable() and not file.writable()
-        with pytest.raises((ValueError, OSError)):
-            file.write(b"data")
-        assert file.read() == PLAIN
-    assert store.filesystem().cat_file(url) == PLAIN
 
 
 def test_exactly_one_secret_is_needed(tmp_path: Path) -> None:

@@ -329,6 +329,10 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
         else:
             self.discard()
 
+    def _dealloc_warn(self, _source: object) -> None:
+        # What `io.TextIOWrapper` calls when nothing has closed it, before it closes this file.
+        self.__del__()
+
     def __del__(self) -> None:
         # A volume of which the end is missing must not appear.
         if not self.closed:
@@ -349,13 +353,13 @@ def _end(size: int) -> OSError:
     return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
 
 
-def _create(
+def new_disk(
     file: Path | FileLike,
     *,
-    passphrase: Secret | None,
-    key_file: Path | None,
-    engine: str | None,
-    threads: int | None,
+    passphrase: Secret | None = None,
+    key_file: Path | None = None,
+    engine: str | None = None,
+    threads: int | None = None,
     force: bool = False,
     type: VolumeType = "luks2",
     sector_size: int | None = None,
@@ -369,8 +373,9 @@ def _create(
     uuid: str | None = None,
     luks2_metadata_size: int | None = None,
     luks2_keyslots_size: int | None = None,
-) -> VolumeCreator:
-    return VolumeCreator(NewVolumeFile(_luxor.open_new(file, locals())), BUFFER)
+) -> _luxor.Disk:
+    """Begin a new volume. The arguments are those of `open`."""
+    return _luxor.open_new(file, locals())
 
 
 @overload
@@ -437,7 +442,7 @@ def open(
         }
         if wrong := [name for name, value in existing.items() if value is not None]:
             raise TypeError(f"a new volume has no option {' or '.join(wrong)}")
-        return _create(
+        disk = new_disk(
             file,
             passphrase=passphrase,
             key_file=key_file,
@@ -445,6 +450,7 @@ def open(
             threads=threads,
             **new,
         )
+        return VolumeCreator(NewVolumeFile(disk), BUFFER)
     if mode not in ("rb", "r+b", "rb+"):
         raise ValueError(f"invalid mode: {mode[:20]!r} (should be 'rb', 'r+b' or 'wb')")
     if new:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fsspec.implementations.local import LocalFileSystem
 
 from ._exceptions import Error
+from ._manifest import MAX_PARTS, PART_SIZE
 from ._names import parts_of
+from ._pool import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -322,6 +324,52 @@ def store(fs: Any, path: str, data: bytes, *, force: bool, below: str | None = N
         fs.pipe_file(path, data, mode="overwrite" if force else "create")
     else:
         raise _unsupported(fs, "write of a whole file at once")
+
+
+def check_can_store(fs: Any) -> None:
+    """Refuse a file system in which `store_file` makes no files."""
+    if not (isinstance(fs, LocalFileSystem) or OBJECT_STORES.intersection(protocols(fs))):
+        raise _unsupported(fs, "write of a whole file at once")
+
+
+def store_file(fs: Any, path: str, file: int, *, force: bool) -> None:
+    """Make a file with the bytes of an open one, as `store` does.
+
+    It is sent to S3 in parts. Other object stores get it in one piece, from memory.
+    """
+    check_can_store(fs)
+    length = os.fstat(file).st_size
+    in_parts = isinstance(fs, LocalFileSystem) or (_is_s3(fs) and length > PART_SIZE)
+    if not in_parts:
+        store(fs, path, _read(file, length, 0), force=force)
+        return
+    size = max(PART_SIZE, -(-length // MAX_PARTS))
+    unfinished = upload(fs, path)
+
+    def put(number: int) -> tuple[int, PartRecord]:
+        offset = (number - 1) * size
+        return number, unfinished.put(number, offset, _read(file, min(size, length - offset), offset))
+
+    try:
+        parts = dict(at_once(put, range(1, -(-length // size) + 1)))
+        try:
+            unfinished.complete(parts, force=force)
+        except (FileExistsError, FileNotFoundError):
+            # The answer to a request that succeeded can be lost, and the request be repeated.
+            if not unfinished.is_complete():
+                raise
+    except BaseException:
+        unfinished.abort()
+        raise
+
+
+def _read(file: int, size: int, offset: int) -> bytes:
+    """Return `size` bytes of an open file."""
+    pieces = []
+    while size and (piece := os.pread(file, size, offset)):
+        pieces.append(piece)
+        size, offset = size - len(piece), offset + len(piece)
+    return b"".join(pieces)
 
 
 def load(fs: Any, path: str, limit: int) -> bytes:

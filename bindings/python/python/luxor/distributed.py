@@ -33,7 +33,7 @@ from ._manifest import Manifest as Manifest
 from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
 from ._uploads import PartRecord, Upload, abort_all, load, remove, store, upload
-from .keys import KEY_CACHE, WrappedKey, checked_provider, secret_of
+from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
@@ -245,14 +245,7 @@ class HeaderOnly:
 
 def header_for(size: int, name: str, key: KeyProvider, options: dict[str, Any]) -> HeaderOnly:
     """Make the header of the volume `name` for `size` bytes. `options` are those of `new_header`."""
-    token = None
-    if isinstance(key, WrappedKey):
-        made, token = key.new({"volume": name})
-        secret = _luxor.Secret(made)
-        # A random secret needs no slow derivation.
-        options = {**options, "pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
-    else:
-        secret = secret_of(key, {})
+    secret, options, token = new_secret(key, name, options)
     header, length = new_header(size, passphrase=secret, **options, key_cache=KEY_CACHE)
     volume = io.BytesIO(header)
     if token is not None:
@@ -363,7 +356,7 @@ class _Files:
     def open_plaintext(self, volumes: LuksFileSystem) -> Iterator[LuksFile]:
         fs, path = self.source_fs
         fs.invalidate_cache()
-        with volumes._open(path, cache_type="none") as file:
+        with volumes.open_reader(path, cache_type="none") as file:
             yield file
 
     def check_unfinished(self) -> None:

@@ -107,6 +107,18 @@ class WrappedKey:
         return secret, token
 
 
+def new_secret(
+    key: KeyProvider, name: str, options: dict[str, Any]
+) -> tuple[_luxor.Secret, dict[str, Any], dict[str, Any] | None]:
+    """Return the secret for the new volume `name`, its options, and the token that it needs."""
+    if not isinstance(key, WrappedKey):
+        return secret_of(key, {}), options, None
+    made, token = key.new({"volume": name})
+    # A random secret needs no slow derivation.
+    options = {**options, "pbkdf": "pbkdf2", "pbkdf_force_iterations": 1000}
+    return _luxor.Secret(made), options, token
+
+
 def _wrapped(token: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
     """Return what the token contains. Anyone who can write to the volume can change it."""
     wrapped, context = token.get("wrapped"), token.get("context")

@@ -9,10 +9,9 @@ import os
 import pickle
 import threading
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
 from glob import has_magic
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import fsspec
 from fsspec.implementations.chained import ChainedFileSystem
@@ -23,16 +22,14 @@ from . import _luxor, _options
 from ._cipher import VolumeCipher
 from ._exceptions import Error
 from ._names import parts_of
+from ._new_files import NewFile, NewLuksFile, Place, options_of_new
 from ._operations import Volume
+from ._pool import RANGES, at_once
 from .keys import KEY_CACHE, checked_provider, secret_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from ._types import Secret, VolumeKey
     from .keys import KeyProvider
-
-T = TypeVar("T")
 
 #: The bytes that are read first: the metadata, and keyslots 0 to 7 in their usual places.
 HEAD = 4 << 20
@@ -59,9 +56,6 @@ OF_FSSPEC = frozenset(
         "use_listings_cache",
     )
 )
-
-#: How many ranges of all files are read at the same time.
-RANGES = 8
 
 #: The keys of this many volumes are kept.
 KEPT = 256
@@ -201,7 +195,7 @@ class LuksFile(AbstractBufferedFile):
 
 
 class LuksFileSystem(ChainedFileSystem):
-    """The plaintext of volumes in another file system, for reading.
+    """The plaintext of volumes in another file system. Files are read, or made anew as a whole.
 
     `fsspec.open("luks::s3://bucket/volume.luks", luks={"key_file": "key"})` opens one volume. Paths
     are those of the other file system, so patterns work too. In
@@ -214,6 +208,11 @@ class LuksFileSystem(ChainedFileSystem):
     as in `luxor.open`. `block_size`, `cache_type` and `cache_options` are for files that are opened
     without them. With `list_sizes` listings have the sizes of volumes, for which the metadata of every
     file are read; by default only those of local files and of memory do.
+
+    The modes "wb" and "xb" make a new volume, which appears whole when the file is closed. `type`,
+    `sector_size`, `key_size`, `label`, `iter_time`, and those that begin with `pbkdf` and `luks2` are
+    as in `luxor.encrypt`, for all new volumes. Each has its own volume key. `copy`, `mv`, `rm` and those for
+    folders are those of the other file system: they move volumes as they are.
     """
 
     protocol = _options.PROTOCOL
@@ -241,6 +240,7 @@ class LuksFileSystem(ChainedFileSystem):
         list_sizes: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        self._new_options = options_of_new(kwargs)
         if unknown := kwargs.keys() - OF_FSSPEC:
             raise TypeError(
                 f"unknown options of luks: {', '.join(sorted(unknown))}. Name the protocols to give "
@@ -321,12 +321,29 @@ class LuksFileSystem(ChainedFileSystem):
         cache_options: dict[str, Any] | None = None,
         *,
         cache_type: str | None = None,
+        exclusive: bool = False,
         **_: Any,
-    ) -> LuksFile:
-        if mode != "rb":
+    ) -> LuksFile | NewLuksFile:
+        if mode == "rb":
+            return self.open_reader(path, block_size, cache_type, cache_options)
+        if mode.replace("+", "") not in ("wb", "xb"):
             raise io.UnsupportedOperation(
-                "volumes are opened for reading only: luxor.distributed.encrypt makes new ones"
+                f"{mode!r}: luks:// changes no part of a volume: write it anew with 'wb', or open a "
+                "local file with luxor.open(path, 'r+b')"
             )
+        path = self._target(path)
+        place = Place.of(self.fs, path, is_exclusive=exclusive or mode[0] == "x")
+        options = {**self._secret, **self._new_options, **self._options}
+        return NewLuksFile(self, path, NewFile.begin(place, self._key, options), autocommit)
+
+    def open_reader(
+        self,
+        path: str,
+        block_size: int | None = None,
+        cache_type: str | None = None,
+        cache_options: dict[str, Any] | None = None,
+    ) -> LuksFile:
+        """Open a volume for reading, as `open` does."""
         path = self._target(path)
         stored = StoredFile(self.fs, path)
         try:
@@ -427,6 +444,64 @@ class LuksFileSystem(ChainedFileSystem):
         except (Error, OSError):
             return None
 
+    def invalidate_cache(self, path: str | None = None) -> None:
+        super().invalidate_cache(path)
+        self.fs.invalidate_cache(None if path is None else self._target(path))
+
+    def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Make a volume with this plaintext."""
+        with self.open(path, "xb" if mode == "create" else "wb", **kwargs) as file:
+            file.write(value)
+
+    def put_file(
+        self, lpath: Any, rpath: str, *args: Any, mode: str = "overwrite", **kwargs: Any
+    ) -> None:
+        """Make a volume of a local file."""
+        super().put_file(lpath, rpath, *args, exclusive=mode == "create", **kwargs)
+
+    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        # The folder of a volume in the root is none that could be made.
+        if path := self._strip_protocol(path):
+            self.fs.mkdir(path, create_parents=create_parents, **kwargs)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        if path := self._strip_protocol(path):
+            self.fs.makedirs(path, exist_ok=exist_ok)
+
+    def rmdir(self, path: str) -> None:
+        self.fs.rmdir(self._named(path))
+
+    def rm_file(self, path: str) -> None:
+        self.fs.rm_file(self._target(path))
+
+    def rm(
+        self, path: str | list[str], recursive: bool = False, maxdepth: int | None = None
+    ) -> None:
+        """Remove volumes and folders."""
+        for each in [path] if isinstance(path, str) else path:
+            if recursive:
+                self._named(each)
+        self.fs.rm(self._targets(path), recursive=recursive, maxdepth=maxdepth)
+
+    def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """Copy a volume as it is: the copy has the same keys."""
+        self.fs.cp_file(self._target(path1), self._target(path2), **kwargs)
+
+    def mv(
+        self, path1: str | list[str], path2: str | list[str], *args: Any, **kwargs: Any
+    ) -> None:
+        """Move volumes as they are."""
+        self.fs.mv(self._targets(path1), self._targets(path2), *args, **kwargs)
+
+    def _targets(self, path: str | list[str]) -> str | list[str]:
+        return self._target(path) if isinstance(path, str) else [self._target(each) for each in path]
+
+    def _named(self, path: str) -> str:
+        """Return the path of a folder that may be removed: not one that is named by nothing."""
+        if not (named := self._strip_protocol(path)):
+            raise ValueError("the empty path is no folder")
+        return str(named)
+
     def ukey(self, path: str) -> str:
         return str(self.fs.ukey(self._target(path)))
 
@@ -448,7 +523,7 @@ class LuksFileSystem(ChainedFileSystem):
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        with self._open(path, cache_type="none") as file:
+        with self.open_reader(path, cache_type="none") as file:
             return _slice(file, start, end)
 
     def cat_ranges(
@@ -468,7 +543,7 @@ class LuksFileSystem(ChainedFileSystem):
 
         def open_file(path: str) -> LuksFile | Exception:
             try:
-                return self._open(path, cache_type="none")
+                return self.open_reader(path, cache_type="none")
             except Exception as error:
                 return error
 
@@ -497,34 +572,3 @@ class LuksFileSystem(ChainedFileSystem):
 def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:
     start, stop, _step = slice(start, end).indices(file.size)
     return file.read_at(max(stop - start, 0), start)
-
-
-_pool: ThreadPoolExecutor | None = None
-_pool_lock = threading.Lock()
-_in_pool = threading.local()
-
-
-def at_once(call: Callable[..., T], *args: Iterable[Any]) -> Iterator[T]:
-    """Call `call` as `map` does, in several threads at the same time."""
-    global _pool
-    # A thread of the pool must not wait for others: they may all wait.
-    if getattr(_in_pool, "is_set", False):
-        return map(call, *args)
-
-    def mark() -> None:
-        _in_pool.is_set = True
-
-    with _pool_lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(RANGES, "luksfs", initializer=mark)
-        pool = _pool
-    return pool.map(call, *args)
-
-
-def _forget_pool() -> None:
-    """A forked process has none of the threads of its parent, and the lock may be held."""
-    global _pool, _pool_lock, _in_pool
-    _pool, _pool_lock, _in_pool = None, threading.Lock(), threading.local()
-
-
-os.register_at_fork(after_in_child=_forget_pool)

@@ -25,10 +25,11 @@ from ._exceptions import Error
 from ._manifest import MANIFEST
 from ._names import Names, check_exact
 from ._operations import Volume
+from ._pool import at_once
 from ._uploads import protocols, store
 from .distributed import check_identity, encrypted, header_for
 from .keys import WrappedKey, checked_provider
-from .luksfs import LuksFile, LuksFileSystem, StoredFile, at_once
+from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -181,7 +182,7 @@ def _read(
     """Read the units, in a worker."""
     opened = volumes()
     for unit in units:
-        with opened._open(unit.path, cache_type="readahead" if rows else "none") as file:
+        with opened.open_reader(unit.path, cache_type="readahead" if rows else "none") as file:
             if rows is not None:
                 made = rows(file)
                 # A table of pandas is a block of Ray too.
