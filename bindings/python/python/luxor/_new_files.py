@@ -65,7 +65,7 @@ class Place:
     def of(cls, fs: Any, path: str, *, is_exclusive: bool) -> Place:
         """Refuse a path at which no whole file can be made, or where there is one already."""
         while isinstance(fs, DirFileSystem):
-            fs, path = fs.fs, fs._join(path)
+            fs, path = fs.fs, str(fs._join(path))
         check_can_store(fs)
         check_exact(fs, path)
         place = cls(fs, path, is_exclusive)

@@ -312,7 +312,7 @@ class LuksFileSystem(ChainedFileSystem):
     def _target(self, path: str) -> str:
         return str(self._strip_protocol(path) or self._fo)
 
-    def _open(
+    def _open(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         path: str,
         mode: str = "rb",
@@ -461,12 +461,12 @@ class LuksFileSystem(ChainedFileSystem):
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         # The folder of a volume in the root is none that could be made.
-        if path := self._strip_protocol(path):
-            self.fs.mkdir(path, create_parents=create_parents, **kwargs)
+        if named := self._strip_protocol(path):
+            self.fs.mkdir(named, create_parents=create_parents, **kwargs)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        if path := self._strip_protocol(path):
-            self.fs.makedirs(path, exist_ok=exist_ok)
+        if named := self._strip_protocol(path):
+            self.fs.makedirs(named, exist_ok=exist_ok)
 
     def rmdir(self, path: str) -> None:
         self.fs.rmdir(self._named(path))
