@@ -136,12 +136,14 @@ pub(super) fn read_head(
 /// candidate that is most like a header. The copies after the first whole one are not considered:
 /// offsets below the right one lie within the primary copy, and those above it may still hold a
 /// secondary copy of an older volume, with any seqid. `primary` is the primary copy, if it is valid.
+/// The second result is the error of the first place that could not be read, if there was one.
 pub(super) fn find_secondary(
     storage: &dyn Storage,
     places: &[u64],
     len: u64,
     primary: Option<&HeaderCopy>,
-) -> Result<HeaderCopy, CopyError> {
+) -> (Result<HeaderCopy, CopyError>, Option<CopyError>) {
+    let mut unread = None;
     let mut best: Option<Result<HeaderCopy, CopyError>> = None;
     for &offset in places {
         let found = if offset >= len {
@@ -158,14 +160,18 @@ pub(super) fn find_secondary(
         // With any other error the checksum was right.
         let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
         if is_whole {
-            return found;
+            return (found, unread);
+        }
+        if let Err(error @ CopyError::Io { .. }) = &found {
+            unread.get_or_insert_with(|| error.clone());
         }
         let has_magic = |found: &Result<HeaderCopy, CopyError>| matches!(found, Err(error) if error.has_magic());
         if best.is_none() || (has_magic(&found) && !best.as_ref().is_some_and(has_magic)) {
             best = Some(found);
         }
     }
-    best.unwrap_or_else(|| unreachable!("the caller passes at least one place"))
+    let best = best.unwrap_or_else(|| unreachable!("the caller passes at least one place"));
+    (best, unread)
 }
 
 /// Why a copy is not valid.

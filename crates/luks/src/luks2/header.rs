@@ -60,7 +60,13 @@ impl Luks2Header {
             Ok(copy) => vec![copy.binary.size],
             Err(_) => binary_header::SIZES.to_vec(),
         };
-        let secondary = find_secondary(storage, &places, len, primary.as_ref().ok());
+        let (secondary, unread) = find_secondary(storage, &places, len, primary.as_ref().ok());
+        // Without a primary copy the secondary one may be where the storage could not be read, and the
+        // one that was found be of an older volume.
+        let primary = match (primary, unread) {
+            (Err(_), Some(unread)) => Err(unread),
+            (primary, _) => primary,
+        };
         if let Some(error) = unsupported(&primary, &secondary) {
             return Err(ReadError::Unsupported { error });
         }
@@ -386,7 +392,8 @@ fn unsupported(
 
 fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
     match primary {
-        CopyError::Io { source } if !secondary.has_magic() => ReadError::Io { source },
+        // What cannot be read is not known to be damaged.
+        CopyError::Io { source } => ReadError::Io { source },
         CopyError::Binary(BinaryHeaderError::Magic { .. }) if !secondary.has_magic() => {
             ReadError::NotLuks
         }
@@ -401,12 +408,8 @@ fn neither(primary: CopyError, secondary: CopyError) -> ReadError {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A copy is damaged.
-    #[error(
-        "the {} copy of the LUKS2 header is damaged ({error}); the other copy is used. `luxor \
-         header repair VOLUME` rewrites it",
-        kind.name()
-    )]
+    /// A copy is damaged, or cannot be read.
+    #[error("{}", damaged(*kind, error))]
     Damaged {
         /// Which one.
         kind: CopyKind,
@@ -434,6 +437,20 @@ pub enum Warning {
         /// The seqid of both copies.
         seqid: u64,
     },
+}
+
+fn damaged(kind: CopyKind, error: &CopyError) -> String {
+    let kind = kind.name();
+    match error {
+        CopyError::Io { source } => format!(
+            "the {kind} copy of the LUKS2 header cannot be read ({source}); the other copy is used, \
+             which may be older"
+        ),
+        _ => format!(
+            "the {kind} copy of the LUKS2 header is damaged ({error}); the other copy is used. `luxor \
+             header repair VOLUME` rewrites it"
+        ),
+    }
 }
 
 /// Why a volume's metadata cannot be read.

@@ -149,6 +149,7 @@ pub enum ChangeError {
         /// Which one.
         kind: CopyKind,
         /// Why.
+        #[source]
         error: CopyError,
     },
     /// Earlier writes cannot be made durable.

@@ -100,6 +100,7 @@ pub enum UnlockError {
         /// The keyslot.
         keyslot: u32,
         /// Why it cannot be tried.
+        #[source]
         error: KeyslotError,
     },
     /// The requested keyslot does not exist.
