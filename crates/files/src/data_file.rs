@@ -450,6 +450,23 @@ pub enum DataFileError {
 }
 
 impl DataFileError {
+    /// The path as the user gave it, if the error names one.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::StandardInput => None,
+            Self::Missing { path }
+            | Self::Folder { path }
+            | Self::NoStorage { path }
+            | Self::InUse { path, .. }
+            | Self::Locked { path, .. }
+            | Self::Open { path, .. }
+            | Self::Read { path, .. }
+            | Self::Part { path, .. } => Some(path),
+            Self::Input(error) => Some(error.path()),
+        }
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn class(&self) -> FileErrorClass {

@@ -532,6 +532,19 @@ pub enum InputError {
 }
 
 impl InputError {
+    /// The path as the user gave it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::Missing { path }
+            | Self::Folder { path }
+            | Self::Unchangeable { path }
+            | Self::Locked { path }
+            | Self::Part { path, .. }
+            | Self::Open { path, .. } => path,
+        }
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn class(&self) -> FileErrorClass {

@@ -690,6 +690,29 @@ pub enum OutputError {
 }
 
 impl OutputError {
+    /// The path as the user gave it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::NotLocked(error) => &error.path,
+            Self::Exists { path }
+            | Self::OneOfTwo { path }
+            | Self::Foreign { path, .. }
+            | Self::ForeignLink { path }
+            | Self::Nameless { path }
+            | Self::IsDevice { path, .. }
+            | Self::InUse { path, .. }
+            | Self::Locked { path }
+            | Self::MissingFolder { path }
+            | Self::Folder { path }
+            | Self::IsInput { path }
+            | Self::IsNeeded { path, .. }
+            | Self::TooSmall { path, .. }
+            | Self::Create { path, .. }
+            | Self::Finish { path, .. } => path,
+        }
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn class(&self) -> FileErrorClass {

@@ -85,7 +85,8 @@ impl VolumeCipher {
         }
         warn_of_linear(&name, &plaintext, context);
         let layout = Layout::new(parts(&plaintext, &engine)?, 1);
-        let layout = layout.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+        let layout =
+            layout.map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
         Ok(Self {
             layout,
             executor: Executor::new(engine.threads),

@@ -196,7 +196,8 @@ impl DataCopy<'_> {
             (Some(length), _) => (length, End::Trailer),
             (None, Ok(_)) if self.may_be_cut_off => {
                 let given_up = file.give_up();
-                let len = given_up.map_err(|error| write_error(&error, output, None))?;
+                let len =
+                    given_up.map_err(|error| write_error(&error, output, None).caused_by(error))?;
                 (len, End::NoTrailer)
             }
             (None, Ok(_)) => {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors: a message of one line, a class, and optionally a hint and the underlying error.
 
-use std::{error, fmt, io};
+use std::{error, fmt, io, iter, path::Path, sync::Arc};
 
 use luxor_engine::{BackendError, CryptError, KeyError, RunError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
 use luxor_luks::{NewKeyslotError, NewVolumeError};
+use nix::libc;
 
 use crate::VolumeError;
 
@@ -60,6 +61,8 @@ pub struct Error {
     class: ErrorClass,
     message: String,
     hint: Option<String>,
+    /// The number of an error of the system that is not the source.
+    os_error: Option<i32>,
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
@@ -71,6 +74,7 @@ impl Error {
             class,
             message: message.into(),
             hint: None,
+            os_error: None,
             source: None,
         }
     }
@@ -84,11 +88,14 @@ impl Error {
     /// Makes an error for a failed input or output operation. `what` is text such as "cannot read
     /// photos.tar"; the system's message follows. The class is [`ErrorClass::OutOfMemory`] if the
     /// system is out of memory, otherwise [`ErrorClass::Failure`]. `error` is not kept as the
-    /// source.
+    /// source, except its number ([`Error::raw_os_error`]).
     #[must_use]
     pub fn io(what: impl fmt::Display, error: &io::Error) -> Self {
         let class = FileErrorClass::from(error).into();
-        Self::new(class, format!("{what}: {}", io_words(error)))
+        Self {
+            os_error: raw_os_error(error),
+            ..Self::new(class, format!("{what}: {}", io_words(error)))
+        }
     }
 
     /// Makes an error with the message of `source`.
@@ -129,6 +136,71 @@ impl Error {
     pub fn class(&self) -> ErrorClass {
         self.class
     }
+
+    /// The number of the system's error (`errno`), if the system failed: [`raw_os_error`]. A file
+    /// that exists or is missing has the number of the system, too.
+    #[must_use]
+    pub fn raw_os_error(&self) -> Option<i32> {
+        raw_os_error(self)
+    }
+
+    /// The file that could not be opened, as the caller named it, if that failed.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        sources(self).find_map(|error| {
+            let input = || Some(error.downcast_ref::<InputError>()?.path());
+            let output = || Some(error.downcast_ref::<OutputError>()?.path());
+            let data = || error.downcast_ref::<DataFileError>()?.path();
+            input().or_else(output).or_else(data)
+        })
+    }
+}
+
+/// Returns the number of the system's error (`errno`) that caused `error`, if one did: of `error` itself
+/// or of one of its [sources](error::Error::source).
+#[must_use]
+pub fn raw_os_error(error: &(dyn error::Error + 'static)) -> Option<i32> {
+    sources(error).find_map(|error| {
+        let shared = error.downcast_ref::<Arc<io::Error>>().map(|error| &**error);
+        if let Some(error) = error.downcast_ref::<io::Error>().or(shared) {
+            // Its source is that of the error in it.
+            let inner = || raw_os_error(error.get_ref()?);
+            let kind = || match error.kind() {
+                io::ErrorKind::StorageFull => Some(libc::ENOSPC),
+                io::ErrorKind::FileTooLarge => Some(libc::EFBIG),
+                _ => None,
+            };
+            return error.raw_os_error().or_else(inner).or_else(kind);
+        }
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return error.os_error;
+        }
+        match error.downcast_ref() {
+            Some(InputError::Missing { .. }) => return Some(libc::ENOENT),
+            Some(InputError::Folder { .. }) => return Some(libc::EISDIR),
+            _ => {}
+        }
+        match error.downcast_ref() {
+            Some(OutputError::Exists { .. } | OutputError::OneOfTwo { .. }) => {
+                return Some(libc::EEXIST);
+            }
+            Some(OutputError::MissingFolder { .. }) => return Some(libc::ENOENT),
+            Some(OutputError::Folder { .. }) => return Some(libc::EISDIR),
+            _ => {}
+        }
+        match error.downcast_ref() {
+            Some(DataFileError::Missing { .. }) => Some(libc::ENOENT),
+            Some(DataFileError::Folder { .. }) => Some(libc::EISDIR),
+            _ => None,
+        }
+    })
+}
+
+/// Returns `error` and its sources.
+fn sources<'a>(
+    error: &'a (dyn error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn error::Error + 'static)> {
+    iter::successors(Some(error), |error| error.source())
 }
 
 impl fmt::Display for Error {

@@ -215,7 +215,7 @@ fn read(
     let name = input.name();
     read(storage).map_err(|error| match error {
         BackupError::Header(source) => unreadable(source, storage, &name),
-        error => Error::failure(format!("{name}: {error}")),
+        error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })
 }
 

@@ -110,7 +110,7 @@ pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, NewHeader, encrypt, encrypt_to, format, new_header};
 pub use decrypt::{Decrypted, Missing, decrypt, decrypt_plaintext};
 pub use engines::{Calibration, Engine};
-pub use error::{Error, ErrorClass, Result};
+pub use error::{Error, ErrorClass, Result, raw_os_error};
 pub use export::{Export, ExportOptions};
 pub use header::{HeaderRestore, back_up_header, repair_header};
 pub use key_file::{KeyFile, KeyFileError, read_secret};

@@ -128,7 +128,8 @@ impl VolumeWriter {
             ..DiskOptions::default()
         };
         let disk = Disk::new(Arc::new(Growing(Arc::clone(&output))), vec![part], options);
-        let disk = disk.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+        let disk =
+            disk.map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
         Ok(Self {
             volume,
             output,
@@ -269,9 +270,10 @@ impl VolumeWriter {
     /// Never: the disk, which is dropped first, is the only other owner of the output.
     pub fn finish(self, context: &Context) -> Result<()> {
         let (len, name) = (self.len(), self.output.name());
-        let failed = |error: &io::Error| Error::io(format!("cannot write {name}"), error);
+        let failed =
+            |error: io::Error| Error::io(format!("cannot write {name}"), &error).caused_by(error);
         // An empty volume has a sector, too.
-        self.set_len(len).map_err(|error| failed(&error))?;
+        self.set_len(len).map_err(failed)?;
         let extent = self.extent.into_inner();
         let Extent { written, longest } = extent.unwrap_or_else(PoisonError::into_inner);
         let (mut volume, end) = (self.volume, self.data_offset + written);
@@ -282,7 +284,7 @@ impl VolumeWriter {
         drop(self.disk);
         let mut output = Arc::into_inner(self.output).expect("the disk was the other owner");
         if longest > written {
-            output.shorten(end).map_err(|error| failed(&error))?;
+            output.shorten(end).map_err(failed)?;
         }
         write_header(&volume, &mut output, Some(end))?;
         Ok(output.finish()?)

@@ -473,7 +473,10 @@ impl Disk {
         for (piece, transfer) in &mut batch {
             transfer.result = match &end {
                 Ok(end) => piece.check_before(*end),
-                Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+                Err(error) => Err(match error.raw_os_error() {
+                    Some(number) => io::Error::from_raw_os_error(number),
+                    None => io::Error::new(error.kind(), error.to_string()),
+                }),
             };
         }
         self.crypt_together(Direction::Encrypt, &mut batch);
