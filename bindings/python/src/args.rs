@@ -22,6 +22,7 @@ use pyo3::{
 use crate::{
     cipher::KeyCache,
     context::{context, new_secret, secret},
+    error::NameTooLong,
     secret::key_bytes,
     storage::FileArg,
 };
@@ -114,19 +115,18 @@ impl FromPyObject<'_, '_> for PathArg {
         let path: PathBuf = os.call_method1("fsdecode", (path,))?.extract()?;
         let bytes = path.as_os_str().as_bytes();
         let mut names = bytes.split(|&byte| byte == b'/');
-        let wrong = if bytes.contains(&0) {
-            Some("contain zero bytes".to_owned())
-        } else if bytes.len() > LONGEST_PATH {
-            Some(format!("have more than {LONGEST_PATH} bytes"))
-        } else if names.any(|name| name.len() > LONGEST_NAME) {
-            Some(format!("have names of more than {LONGEST_NAME} bytes"))
-        } else {
-            None
-        };
-        if let Some(wrong) = wrong {
-            // Whatever it is, it may be secret.
-            let message = format!("a path cannot {wrong}: {CONTENTS}");
-            return Err(PyValueError::new_err(message));
+        // Whatever it is, it may be secret.
+        let message = |wrong: &str| format!("a path cannot {wrong}: {CONTENTS}");
+        if bytes.contains(&0) {
+            return Err(PyValueError::new_err(message("contain zero bytes")));
+        }
+        if bytes.len() > LONGEST_PATH {
+            let wrong = format!("have more than {LONGEST_PATH} bytes");
+            return Err(NameTooLong::new_err(message(&wrong)));
+        }
+        if names.any(|name| name.len() > LONGEST_NAME) {
+            let wrong = format!("have names of more than {LONGEST_NAME} bytes");
+            return Err(NameTooLong::new_err(message(&wrong)));
         }
         let path = if path == Path::new("-") {
             Path::new(".").join(path)

@@ -2,30 +2,44 @@
 //! The library's errors as exceptions, which `python/luxor/_exceptions.py` defines, and exceptions
 //! of Python's objects on their way through the library.
 
-use std::{error, fmt, io, iter};
+use std::{error, fmt, io, iter, path::Path};
 
-use luxor::{ErrorClass, VolumeError};
+use luxor::{ErrorClass, VolumeError, raw_os_error};
 use luxor_engine::{CryptError, CryptErrorKind, KeyError, RunError};
+use luxor_files::io_words;
+use nix::libc;
 use pyo3::{
-    exceptions::{PyException, PyValueError},
+    PyErrArguments,
+    exceptions::{PyException, PyOSError, PyValueError},
     import_exception,
     prelude::*,
+    types::{PyType, PyTypeMethods},
 };
 
 import_exception!(luxor._exceptions, BusyError);
 import_exception!(luxor._exceptions, CancelledError);
 import_exception!(luxor._exceptions, DamagedError);
 import_exception!(luxor._exceptions, Error);
+import_exception!(luxor._exceptions, ExistsError);
+import_exception!(luxor._exceptions, FileError);
+import_exception!(luxor._exceptions, FolderError);
 import_exception!(luxor._exceptions, KeyLostInFork);
 import_exception!(luxor._exceptions, MissingError);
+import_exception!(luxor._exceptions, NameTooLong);
 import_exception!(luxor._exceptions, NotAVolume);
 import_exception!(luxor._exceptions, OutOfMemory);
+import_exception!(luxor._exceptions, PermissionDenied);
 import_exception!(luxor._exceptions, VolumeWarning);
 import_exception!(luxor._exceptions, WrongPassphrase);
 
 /// Returns the exception for an error of the library. The hint, if there is one, is its second
 /// argument.
 pub(crate) fn exception(error: &luxor::Error) -> PyErr {
+    exception_of(error, error.raw_os_error())
+}
+
+/// As [`exception`], with the number of the system's error.
+fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
     let args = (
         error.message().to_owned(),
         error.hint_text().map(str::to_owned),
@@ -53,10 +67,21 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
         }
         (ErrorClass::NoKey, _) => WrongPassphrase::new_err(args),
         (ErrorClass::OutOfMemory, _) => OutOfMemory::new_err(args),
-        (ErrorClass::Missing, _) => MissingError::new_err(args),
-        (ErrorClass::Busy, _) => BusyError::new_err(args),
         (ErrorClass::Cancelled, _) => CancelledError::new_err(args),
-        _ => Error::new_err(args),
+        (class, _) => {
+            let (message, hint) = args;
+            let args = (message, hint, number, error.path().map(Path::to_owned));
+            match (class, number) {
+                (ErrorClass::Missing, _) | (_, Some(libc::ENOENT)) => MissingError::new_err(args),
+                (_, Some(libc::EEXIST)) => ExistsError::new_err(args),
+                (ErrorClass::Busy, _) => BusyError::new_err((args.0, args.1)),
+                (_, Some(libc::EACCES | libc::EPERM)) => PermissionDenied::new_err(args),
+                (_, Some(libc::EISDIR)) => FolderError::new_err(args),
+                (_, Some(libc::ENAMETOOLONG)) => NameTooLong::new_err(args),
+                (_, Some(_)) => FileError::new_err(args),
+                (_, None) => Error::new_err((args.0, args.1)),
+            }
+        }
     }
 }
 
@@ -68,7 +93,10 @@ pub(crate) fn key_lost_in_fork() -> PyErr {
 /// Returns the result of an operation. An error of the library is raised as caused by what an
 /// object of Python raised.
 pub(crate) fn outcome<T>(py: Python<'_>, result: luxor::Result<T>) -> PyResult<T> {
-    result.map_err(|error| caused_by(py, exception(&error), raised(&error)))
+    result.map_err(|error| {
+        let number = number_of(py, &error);
+        caused_by(py, exception_of(&error, number), raised(&error))
+    })
 }
 
 /// Returns the exception for an error of a disk: `OSError`, caused by what the object that holds
@@ -80,9 +108,45 @@ pub(crate) fn disk_exception(py: Python<'_>, error: &io::Error) -> PyErr {
             kind: CryptErrorKind::KeyLostInFork,
             ..
         }) => KeyLostInFork::new_err(error.to_string()),
-        _ => io::Error::new(error.kind(), error.to_string()).into(),
+        _ => match (number_of(py, error), raised(error)) {
+            (Some(number), Some(raised)) => {
+                let words = raised.value(py).getattr("strerror");
+                let words = words.and_then(|words| words.extract::<String>());
+                let words = words.unwrap_or_else(|_| error.to_string());
+                like_raised(py, raised, (number, words))
+            }
+            (Some(number), None) => PyOSError::new_err((number, io_words(error))),
+            (None, Some(raised)) => like_raised(py, raised, (error.to_string(),)),
+            (None, None) => io::Error::new(error.kind(), error.to_string()).into(),
+        },
     };
     caused_by(py, exception, raised(error))
+}
+
+/// Returns an `OSError`, of Python's class for what was raised if that is one, such as `TimeoutError`.
+fn like_raised<A>(py: Python<'_>, raised: &PyErr, args: A) -> PyErr
+where
+    A: PyErrArguments + Send + Sync + 'static,
+{
+    let is_builtin = |class: &Bound<'_, PyType>| {
+        let is_error = class.is_subclass_of::<PyOSError>();
+        is_error.unwrap_or(false) && class.module().is_ok_and(|module| module == "builtins")
+    };
+    let classes = raised.get_type(py).mro();
+    let classes = classes
+        .iter()
+        .filter_map(|class| class.cast_into::<PyType>().ok());
+    let class = classes.into_iter().find(is_builtin);
+    PyErr::from_type(class.unwrap_or_else(|| py.get_type::<PyOSError>()), args)
+}
+
+/// Returns the `errno` of the `OSError` that caused `error`, or else the number of the system's error.
+fn number_of(py: Python<'_>, error: &(dyn error::Error + 'static)) -> Option<i32> {
+    let number = raised(error).and_then(|raised| {
+        let raised = raised.value(py).cast::<PyOSError>().ok()?;
+        raised.getattr("errno").ok()?.extract().ok()
+    });
+    number.or_else(|| raw_os_error(error))
 }
 
 /// What an object of Python raised, within the error of the storage or stream that the object is.
