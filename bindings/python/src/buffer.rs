@@ -16,7 +16,10 @@ use pyo3::{
     types::PyBytes,
 };
 
-use crate::memory::shared;
+use crate::{
+    error::{ends_program, unless_it_fails},
+    memory::shared,
+};
 
 /// What is asked of an object: elements of any type, all in one piece.
 const CONTIGUOUS: c_int = ffi::PyBUF_FORMAT | ffi::PyBUF_ND;
@@ -36,17 +39,19 @@ pub(crate) struct Bytes<'py> {
 impl<'py> Bytes<'py> {
     /// Borrows the memory of `object` for reading: by the buffer protocol, or as [`shared`] finds it.
     pub(crate) fn readable(object: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = object.py();
         let error = match Self::get(object) {
             Ok(bytes) => return Ok(bytes),
+            Err(error) if ends_program(py, &error) => return Err(error),
             Err(error) => error,
         };
-        match PyUntypedBuffer::get(object) {
-            Ok(buffer) if !buffer.is_c_contiguous() => {
+        match unless_it_fails(py, PyUntypedBuffer::get(object))? {
+            Some(buffer) if !buffer.is_c_contiguous() => {
                 let message = "the buffer is not contiguous: copy it first";
                 Err(PyBufferError::new_err(message))
             }
-            Ok(_) => Err(error),
-            Err(_) => match shared(object)? {
+            Some(_) => Err(error),
+            None => match shared(object)? {
                 Some(memory) => Self::readable(&memory),
                 None => Err(error),
             },

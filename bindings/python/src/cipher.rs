@@ -2,7 +2,7 @@
 //! `luxor.VolumeCipher`: the keys of a volume without its storage.
 
 use std::{
-    io,
+    io, iter,
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -19,8 +19,8 @@ use crate::{
     args::{EngineArgs, Offset, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
     context::operate,
-    error::{disk_exception, key_lost_in_fork, outcome},
-    storage::FileArg,
+    error::{disk_exception, key_lost_in_fork},
+    storage::{FileArg, objects},
 };
 
 /// The keys that were derived from secrets, for calls that open or make many volumes with one of
@@ -67,13 +67,14 @@ impl Cipher {
         let secrets = unlock.secrets(py)?;
         let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
         let unlock = unlock.options();
-        let opened = operate(py, context, &mut |_| Ok(()), move |context| {
+        let objects = objects(iter::once(&file).chain(&header));
+        let opened = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
             let input = file.input(Role::Data)?;
             let header = header.map(|header| header.input(Role::Metadata));
             let volume = Volume::open_with_header(input, header.transpose()?, context)?;
             VolumeCipher::open(volume, &*secrets, &unlock, context)
         })?;
-        Ok(Self(OfProcess::new(outcome(py, opened)?)))
+        Ok(Self(OfProcess::new(opened)))
     }
 
     #[getter]

@@ -21,9 +21,10 @@ use pyo3::{
 
 use crate::{
     args::PathArg,
-    error::{MissingError, VolumeWarning, exception},
+    error::{MissingError, VolumeWarning, exception, outcome},
     interrupt::wait_for,
     secret::passphrase_bytes,
+    storage::{Object, Stop},
 };
 
 /// Makes the settings for one operation, which [`operate`] runs.
@@ -97,13 +98,15 @@ impl Events for WarningSender {
 
 /// Runs an operation of the library as [`wait_for`] does. The calling thread issues its warnings,
 /// which name the line that called `python/luxor`. If a filter makes an exception of a warning, the
-/// operation is cancelled.
+/// operation is cancelled. What ends the program is raised as one of `objects` has raised it.
 pub(crate) fn operate<T: Send + 'static>(
     py: Python<'_>,
     mut context: Context,
+    objects: &[Object],
     tick: &mut dyn FnMut(Python<'_>) -> PyResult<()>,
-    work: impl FnOnce(&Context) -> T + Send + 'static,
+    work: impl FnOnce(&Context) -> luxor::Result<T> + Send + 'static,
 ) -> PyResult<T> {
+    let stop = Stop::begin(objects);
     let (sender, warnings) = mpsc::channel::<Pending>();
     let cancel = Arc::clone(&context.cancel);
     context.events = Arc::new(WarningSender {
@@ -112,14 +115,24 @@ pub(crate) fn operate<T: Send + 'static>(
     });
     let issue = || {
         warnings.try_iter().try_for_each(|(text, _issued)| {
+            if stop.exception(py).is_some() {
+                // It says that a storage cannot be read.
+                return Ok(());
+            }
             // 1 would be the line in `python/luxor`.
             warn(py, &text, 2).inspect_err(|_| cancel.store(true, Ordering::Relaxed))
         })
     };
     let mut tick = |py: Python<'_>| issue().and_then(|()| tick(py));
-    let done = wait_for(py, &cancel, &mut tick, move || work(&context))?;
-    issue()?;
-    Ok(done)
+    // An interrupted caller does not wait until the work has ended.
+    let until_the_end = Arc::clone(&stop);
+    let done = wait_for(py, &cancel, &mut tick, move || {
+        let done = work(&context);
+        drop(until_the_end);
+        done
+    })?;
+    let issued = issue();
+    stop.deliver(py, issued.and_then(|()| outcome(py, done)))
 }
 
 /// Returns a secret from `passphrase`, which is text (encoded as UTF-8), bytes or a `Secret`, or from
@@ -141,7 +154,11 @@ pub(crate) fn secret(
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
             read.map_err(|error| match &error {
                 KeyFileError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
-                    MissingError::new_err(error.to_string())
+                    MissingError::new_err((
+                        error.to_string(),
+                        None::<String>,
+                        source.raw_os_error(),
+                    ))
                 }
                 _ => exception(&error.into()),
             })

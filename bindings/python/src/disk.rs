@@ -18,8 +18,8 @@ use crate::{
     args::{EngineArgs, Offset, PartArgs, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
     context::{context, operate},
-    error::{disk_exception, key_lost_in_fork, outcome},
-    storage::{FileArg, Object},
+    error::{disk_exception, key_lost_in_fork},
+    storage::{FileArg, Object, Stop, objects},
 };
 
 /// Long transfers look for signals after this many bytes, and new zeros after these.
@@ -43,6 +43,19 @@ struct Opened {
     plain: Plain,
     /// The objects that hold the volume.
     objects: Vec<Object>,
+}
+
+impl Opened {
+    /// Reads or writes.
+    fn transfer<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&Plain) -> io::Result<T> + Send,
+    ) -> PyResult<T> {
+        let stop = Stop::begin(&self.objects);
+        let done = py.detach(|| call(&self.plain));
+        stop.deliver(py, done.map_err(|error| disk_exception(py, &error)))
+    }
 }
 
 /// The plaintext of a volume.
@@ -116,21 +129,19 @@ pub(crate) fn open(
     let context = args.extract::<EngineArgs>()?.context()?;
     let secrets = unlock.secrets(py)?;
     let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
-    let objects = iter::once(&file).chain(&header);
-    let objects = objects.filter_map(FileArg::object).cloned().collect();
+    let objects = objects(iter::once(&file).chain(&header));
     let options = ExportOptions {
         read_only: !writable,
         ..ExportOptions::default()
     };
     let unlock = unlock.options();
-    let opened = operate(py, context, &mut |_| Ok(()), move |context| {
+    let export = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         let data = file.data_file(part, &options)?;
         let input = data.input()?;
         let header = header.map(|header| header.input(Role::Metadata));
         let volume = Volume::open_with_header(input, header.transpose()?, context)?;
         Export::open(volume, data, &*secrets, &unlock, &options, context)
     })?;
-    let export = outcome(py, opened)?;
     let disk = &export.disk;
     Ok(Disk {
         sector_size: disk.sector_size(),
@@ -164,13 +175,12 @@ impl Disk {
     fn read_into(&self, buffer: &Bound<'_, PyAny>, offset: Offset) -> PyResult<usize> {
         let py = buffer.py();
         let opened = self.usable()?;
-        let plain = &opened.plain;
         let buffer = Bytes::writable(buffer)?;
         let Offset(offset) = offset;
-        let len = len_within(plain, buffer.len(), offset);
+        let len = len_within(&opened.plain, buffer.len(), offset);
         // SAFETY: `buffer` is writable, and this is the only slice of it.
         let bytes = unsafe { buffer.as_mut_slice() };
-        read(py, plain, &mut bytes[..len], offset)?;
+        read(py, &opened, &mut bytes[..len], offset)?;
         Ok(len)
     }
 
@@ -183,21 +193,18 @@ impl Disk {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (Size(size), Offset(offset)) = (size, offset);
         let opened = self.usable()?;
-        let plain = &opened.plain;
-        let len = len_within(plain, size, offset);
-        new_bytes(py, len, |bytes| read(py, plain, bytes, offset))
+        let len = len_within(&opened.plain, size, offset);
+        new_bytes(py, len, |bytes| read(py, &opened, bytes, offset))
     }
 
     /// Writes `data` from `offset` on. They must end within the volume.
     fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<()> {
         let Offset(offset) = offset;
         let opened = self.usable()?;
-        let plain = &opened.plain;
         let data = Bytes::readable(data)?;
         for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
             let at = offset.saturating_add((number * PIECE) as u64);
-            let written = py.detach(|| plain.write(piece, at));
-            written.map_err(|error| disk_exception(py, &error))?;
+            opened.transfer(py, |plain| plain.write(piece, at))?;
             py.check_signals()?;
         }
         Ok(())
@@ -205,10 +212,7 @@ impl Disk {
 
     /// Returns when everything that was written is durable.
     fn sync(&self, py: Python<'_>) -> PyResult<()> {
-        let opened = self.usable()?;
-        let plain = &opened.plain;
-        py.detach(|| plain.flush())
-            .map_err(|error| disk_exception(py, &error))
+        self.usable()?.transfer(py, Plain::flush)
     }
 
     /// Makes a new volume shorter, or longer by zeros.
@@ -218,8 +222,7 @@ impl Disk {
         loop {
             // Zeros are written in pieces, between which Ctrl-C ends this.
             let now = size.min(opened.plain.len().saturating_add(ZEROS));
-            let done = py.detach(|| opened.plain.set_len(now));
-            done.map_err(|error| disk_exception(py, &error))?;
+            opened.transfer(py, |plain| plain.set_len(now))?;
             py.check_signals()?;
             if now == size {
                 return Ok(());
@@ -232,19 +235,21 @@ impl Disk {
         self.usable()?;
         let opened = self.opened.write();
         let opened = opened.unwrap_or_else(PoisonError::into_inner).take();
-        let writer = match opened.and_then(Arc::into_inner).map(|opened| opened.plain) {
-            Some(Plain::New(writer)) => writer.into_inner(),
+        let finished = match opened.and_then(Arc::into_inner) {
+            Some(Opened {
+                plain: Plain::New(writer),
+                objects,
+            }) => writer.into_inner().zip(Some(objects)),
             _ => None,
         };
-        let Some(writer) = writer else {
+        let Some((writer, objects)) = finished else {
             let message = "the volume is in use by another thread, and is discarded";
             return Err(PyValueError::new_err(message));
         };
         let context = context(None, None)?;
-        let finished = operate(py, context, &mut |_| Ok(()), move |context| {
+        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
             writer.finish(context)
-        })?;
-        outcome(py, finished)
+        })
     }
 
     /// Closes the volume. Later calls fail, except another `close`. A forked child closes its
@@ -306,11 +311,10 @@ impl Disk {
 }
 
 /// Fills `bytes` with those from `offset` on, which must be within the volume.
-fn read(py: Python<'_>, plain: &Plain, bytes: &mut [u8], offset: u64) -> PyResult<()> {
+fn read(py: Python<'_>, opened: &Opened, bytes: &mut [u8], offset: u64) -> PyResult<()> {
     for (number, piece) in bytes.chunks_mut(PIECE).enumerate() {
         let at = offset + (number * PIECE) as u64;
-        let read = py.detach(|| plain.read(piece, at));
-        read.map_err(|error| disk_exception(py, &error))?;
+        opened.transfer(py, |plain| plain.read(piece, at))?;
         py.check_signals()?;
     }
     Ok(())

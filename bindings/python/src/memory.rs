@@ -11,7 +11,11 @@ use pyo3::{
     types::{PyDict, PyMemoryView},
 };
 
-use crate::{cuda_array, dlpack, error::unless_it_fails, tensor::Tensor};
+use crate::{
+    cuda_array, dlpack,
+    error::{ends_program, unless_it_fails},
+    tensor::Tensor,
+};
 
 /// The attribute of arrays in the memory of the computer, with the keys of
 /// `__cuda_array_interface__` (<https://numpy.org/doc/stable/reference/arrays.interface.html>).
@@ -59,9 +63,9 @@ pub(crate) fn shared<'py>(object: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'
     if object.hasattr("numpy")?
         && let Some(array) = unless_it_fails(py, object.call_method0("numpy"))?
     {
-        return match PyMemoryView::from(&array) {
-            Ok(_) => Ok(Some(array)),
-            Err(_) => by_interface(&array),
+        return match unless_it_fails(py, PyMemoryView::from(&array))? {
+            Some(_) => Ok(Some(array)),
+            None => by_interface(&array),
         };
     }
     if let Some(memory) = by_interface(object)? {
@@ -136,6 +140,7 @@ pub(crate) fn view_of<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAn
     let py = data.py();
     let view = match PyMemoryView::from(data) {
         Ok(view) => view,
+        Err(error) if ends_program(py, &error) => return Err(error),
         Err(error) => match shared(data)? {
             Some(memory) => PyMemoryView::from(&memory)?,
             None => return Err(error),

@@ -25,8 +25,7 @@ use crate::{
     cipher::KeyCache,
     context::operate,
     disk::Disk,
-    error::outcome,
-    storage::FileArg,
+    storage::{FileArg, Object, objects},
 };
 
 /// The value of `total` while the length is unknown.
@@ -73,6 +72,7 @@ impl Progress for CounterProgress {
 fn copy(
     py: Python<'_>,
     mut context: Context,
+    objects: &[Object],
     progress: Option<&Bound<'_, PyAny>>,
     work: impl FnOnce(&Context) -> luxor::Result<()> + Send + 'static,
 ) -> PyResult<()> {
@@ -98,8 +98,7 @@ fn copy(
         }
         Ok(())
     };
-    let result = operate(py, context, &mut tick, work)?;
-    outcome(py, result)?;
+    operate(py, context, objects, &mut tick, work)?;
     tick(py)
 }
 
@@ -205,7 +204,8 @@ pub(crate) fn encrypt(
         let message = "a detached header needs a path as the target";
         return Err(PyValueError::new_err(message));
     }
-    copy(py, context, progress, move |context| {
+    let objects = objects([&source, &target]);
+    copy(py, context, &objects, progress, move |context| {
         let mut input = source.input(Role::Data)?;
         let secret = || Ok(secret);
         match &target {
@@ -233,8 +233,8 @@ pub(crate) fn open_new(target: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> P
     } = NewVolume::of(args)?;
     let target = FileArg::from_position(target)?;
     target.check_ends(py)?;
-    let objects = target.object().into_iter().cloned().collect();
-    let begun = operate(py, context, &mut |_| Ok(()), move |context| {
+    let objects = objects([&target]);
+    let begun = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         let secret = || Ok(secret);
         match &target {
             FileArg::Path(path) => {
@@ -246,7 +246,7 @@ pub(crate) fn open_new(target: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> P
             }
         }
     })?;
-    Ok(Disk::of_new(outcome(py, begun)?, objects))
+    Ok(Disk::of_new(begun, objects))
 }
 
 /// Returns both files of a copy, which begins at the positions of objects. Refuses those to which
@@ -299,7 +299,8 @@ pub(crate) fn decrypt(
     let (secrets, header) = (unlock.secrets(py)?, unlock.header(py)?);
     let unlock = unlock.options();
     let [source, target] = source_and_target(source, target)?;
-    copy(py, context, progress, move |context| {
+    let objects = objects([&source, &target].into_iter().chain(&header));
+    copy(py, context, &objects, progress, move |context| {
         let input = source.input_of(part, Role::Data)?;
         let output = target.output(args.force, &input, args.sparse, context)?;
         let header = header.map(|header| header.input(Role::Metadata));
@@ -320,11 +321,10 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
         secret,
         context,
     } = NewVolume::of(args)?;
-    let made = operate(py, context, &mut |_| Ok(()), move |context| {
+    operate(py, context, &[], &mut |_| Ok(()), move |context| {
         let files = new_files(path.path(), &files);
         luxor::format(&files, size, &options, || Ok(secret), context)
-    })?;
-    outcome(py, made)
+    })
 }
 
 /// Makes the header of a volume for `size` bytes. Returns its bytes, and the length of the volume.
@@ -341,7 +341,8 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
     let like = like.as_ref().map(FileArg::of).transpose()?;
     let key_cache: Option<Py<KeyCache>> = argument(args, "key_cache")?;
     options.pbkdf.cache = key_cache.map(|cache| cache.get().shared());
-    let made = operate(py, context, &mut |_| Ok(()), move |context| {
+    let objects = objects(&like);
+    let made = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         if let Some(like) = like {
             let like = Volume::open(like.input(Role::Metadata)?, context)?;
             let engine = Engine::select(context, Mode::Xts)?;
@@ -359,6 +360,5 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
         }
         luxor::new_header(size, &options, || Ok(secret), context)
     })?;
-    let made = outcome(py, made)?;
     Ok((PyBytes::new(py, &made.bytes), made.volume_len))
 }

@@ -5,12 +5,13 @@ use std::{
     fs,
     io::{self, Read, Write},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use luxor::{Context, ExportOptions, create_output};
 use luxor_files::{
-    DataFile, FileIdentity, Input, Output, OutputOptions, Role, VolumePart, VolumePlace, path_name,
+    DataFile, FileIdentity, Input, InputError, Output, OutputOptions, Role, VolumePart,
+    VolumePlace, path_name,
 };
 use luxor_sector::Storage;
 use pyo3::{
@@ -176,6 +177,51 @@ impl FileArg {
     }
 }
 
+/// Returns those of the files that are objects.
+pub(crate) fn objects<'a>(files: impl IntoIterator<Item = &'a FileArg>) -> Vec<Object> {
+    let objects = files.into_iter().filter_map(FileArg::object);
+    objects.cloned().collect()
+}
+
+/// What ends the program, such as `KeyboardInterrupt`, if a method of an object raises it during one
+/// operation.
+///
+/// The library may be able to go on after an error of a storage: with the other copy of the metadata,
+/// say. So the first such exception fails every later call of the operation, whichever object and
+/// thread it is for, without calling Python: nothing is written any more. [`Stop::deliver`] raises it.
+pub(crate) struct Stop(Mutex<Option<PyErr>>);
+
+impl Stop {
+    /// Begins an operation that uses `objects`. It ends with the last reference to the result.
+    pub(crate) fn begin(objects: &[Object]) -> Arc<Self> {
+        let stop = Arc::new(Self(Mutex::default()));
+        for object in objects {
+            let mut stops = object.shared.stops();
+            stops.retain(|stop| stop.strong_count() > 0);
+            stops.push(Arc::downgrade(&stop));
+        }
+        stop
+    }
+
+    /// Returns what ends the program, if it was raised.
+    pub(crate) fn exception(&self, py: Python<'_>) -> Option<PyErr> {
+        Some(self.lock().as_ref()?.clone_ref(py))
+    }
+
+    /// Raises what ends the program, or else returns the result of the operation.
+    pub(crate) fn deliver<T>(&self, py: Python<'_>, result: PyResult<T>) -> PyResult<T> {
+        self.exception(py).map_or(result, Err)
+    }
+
+    fn keep(&self, py: Python<'_>, exception: &PyErr) {
+        self.lock().get_or_insert_with(|| exception.clone_ref(py));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<PyErr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// An object with the methods of a binary file.
 #[derive(Clone)]
 pub(crate) struct Object {
@@ -195,6 +241,9 @@ struct Shared {
     has_read_at: bool,
     /// Held while the object's position matters. A thread that has the GIL must not wait for it.
     position: Mutex<()>,
+    /// Those of the operations that use the object. Like `object` locked only for a moment, by threads
+    /// that are attached to the interpreter, so that a forked child does not find it locked.
+    stops: Mutex<Vec<Weak<Stop>>>,
 }
 
 impl Object {
@@ -224,6 +273,7 @@ impl Object {
                 base: position.filter(|_| from_position).unwrap_or(0),
                 has_read_at,
                 position: Mutex::default(),
+                stops: Mutex::default(),
             }),
             name,
             is_seekable: position.is_some(),
@@ -252,7 +302,10 @@ impl Object {
             return Err(luxor::Error::failure(format!("{name} cannot seek")));
         };
         let found = part.of_storage(storage);
-        found.map_err(|error| luxor::Error::failure(format!("{name}: {error}")))
+        found.map_err(|source| {
+            let path = self.name.clone();
+            InputError::Part { path, source }.into()
+        })
     }
 
     /// The object as an input: as storage, or as a stream if it cannot seek.
@@ -291,6 +344,15 @@ impl Shared {
         self.attached_or(io::ErrorKind::Other, call)
     }
 
+    fn stops(&self) -> MutexGuard<'_, Vec<Weak<Stop>>> {
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the operations that use the object.
+    fn operations(&self) -> Vec<Arc<Stop>> {
+        self.stops().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// As [`Shared::attached`], but what ends the program is an error of the kind `interrupted`.
     fn attached_or<T>(
         &self,
@@ -298,9 +360,14 @@ impl Shared {
         call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> io::Result<T> {
         let called = Python::try_attach(|py| {
-            let called = self.object(py).and_then(|object| call(&object));
+            let operations = self.operations();
+            let called = match operations.iter().find_map(|stop| stop.exception(py)) {
+                Some(exception) => Err(exception),
+                None => self.object(py).and_then(|object| call(&object)),
+            };
             called.map_err(|exception| {
                 let kind = if ends_program(py, &exception) {
+                    operations.iter().for_each(|stop| stop.keep(py, &exception));
                     interrupted
                 } else {
                     io::ErrorKind::Other
@@ -337,7 +404,7 @@ fn position(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     };
     let end = unless_it_fails(py, end(object))?;
     if let Err(exception) = object.call_method1("seek", (position,))
-        && tell()? != position
+        && (ends_program(py, &exception) || tell()? != position)
     {
         // What lies between would be left out.
         return Err(exception);

@@ -10,8 +10,7 @@ use pyo3::{prelude::*, types::PyDict};
 use crate::{
     args::{NewSecretArgs, PartArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
     context::{context, operate},
-    error::outcome,
-    storage::FileArg,
+    storage::{FileArg, objects},
 };
 
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other
@@ -28,11 +27,11 @@ impl Volume {
         work: impl FnOnce(luxor::Volume, &Context) -> luxor::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let (file, part) = (self.0.clone(), self.1);
-        let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
+        let (context, objects) = (context(None, None)?, objects([&self.0]));
+        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
             let volume = luxor::Volume::open(file.input_of(part, role)?, context)?;
             work(volume, context)
-        })?;
-        outcome(py, result)
+        })
     }
 
     /// Returns the secret that opens the volume, that of the new keyslot, and its costs.
@@ -202,7 +201,8 @@ impl Volume {
     fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
         let (volume, part) = (self.0.clone(), self.1);
-        let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
+        let (context, objects) = (context(None, None)?, objects([&self.0]));
+        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
             back_up_header(
                 &volume.input_of(part, Role::Metadata)?,
                 file.path(),
@@ -210,8 +210,7 @@ impl Volume {
                 &[],
                 context,
             )
-        })?;
-        outcome(py, result)
+        })
     }
 }
 
@@ -222,9 +221,9 @@ pub(crate) fn restore_header(args: &Bound<'_, PyDict>) -> PyResult<()> {
     let backup: PathArg = argument(args, "backup")?;
     let target: PathArg = argument(args, "target")?;
     let force: bool = argument(args, "force")?;
-    let result = operate(py, context(None, None)?, &mut |_| Ok(()), move |context| {
+    let context = context(None, None)?;
+    operate(py, context, &[], &mut |_| Ok(()), move |context| {
         let backup = Input::open(backup.existing()?, Role::Metadata)?;
         HeaderRestore::plan(&backup, target.path(), force, context)?.write(context)
-    })?;
-    outcome(py, result)
+    })
 }
