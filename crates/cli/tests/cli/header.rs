@@ -272,7 +272,7 @@ fn a_file_swapped_in_during_the_prompt_is_not_overwritten() {
             fs::rename(&volume, &away).unwrap();
             fs::copy(&there, &volume).unwrap();
         });
-        assert_eq!(code, 1, "{other}: {screen}");
+        assert_eq!(code, 5, "{other}: {screen}");
         assert!(
             screen.contains("has changed since it was checked"),
             "{screen}"

@@ -675,7 +675,7 @@ impl Race<'_> {
                 // The other program changed the key before this one opened the volume.
                 assert_eq!(*what, "change", "{}", outcome.stderr);
             } else {
-                outcome.assert_code(1);
+                outcome.assert_code(5);
                 let is_told = outcome
                     .stderr
                     .contains("another program changed the volume");
