@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +15,36 @@ T = TypeVar("T")
 
 #: How many ranges of all files are read or written at the same time.
 RANGES = 8
+
+
+class ProcessLock:
+    """A lock that is free in a forked process, also if a thread of the parent holds it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[int, threading.Lock] = {}
+
+    def __enter__(self) -> None:
+        # One step, so that all threads of the process get the same lock.
+        self._locks.setdefault(os.getpid(), threading.Lock()).acquire()
+
+    def __exit__(self, *exception: object) -> None:
+        self._locks[os.getpid()].release()
+
+
+class cached(Generic[T]):
+    """A property that is computed once, or by several threads at once.
+
+    `functools.cached_property` of Python 3.11 has a lock, for which a forked process waits forever.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute, self._name = compute, compute.__name__
+
+    def __get__(self, instance: Any, _owner: type) -> T:
+        # It is found there from now on.
+        value: T = vars(instance).setdefault(self._name, self._compute(instance))
+        return value
+
 
 _pool: ThreadPoolExecutor | None = None
 _pool_lock = threading.Lock()

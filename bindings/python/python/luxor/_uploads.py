@@ -341,14 +341,14 @@ def store_file(fs: Any, path: str, file: int, *, force: bool) -> None:
     length = os.fstat(file).st_size
     in_parts = isinstance(fs, LocalFileSystem) or (_is_s3(fs) and length > PART_SIZE)
     if not in_parts:
-        store(fs, path, _read(file, length, 0), force=force)
+        store(fs, path, pread(file, length, 0), force=force)
         return
     size = max(PART_SIZE, -(-length // MAX_PARTS))
     unfinished = upload(fs, path)
 
     def put(number: int) -> tuple[int, PartRecord]:
         offset = (number - 1) * size
-        return number, unfinished.put(number, offset, _read(file, min(size, length - offset), offset))
+        return number, unfinished.put(number, offset, pread(file, min(size, length - offset), offset))
 
     try:
         parts = dict(at_once(put, range(1, -(-length // size) + 1)))
@@ -363,7 +363,7 @@ def store_file(fs: Any, path: str, file: int, *, force: bool) -> None:
         raise
 
 
-def _read(file: int, size: int, offset: int) -> bytes:
+def pread(file: int, size: int, offset: int) -> bytes:
     """Return `size` bytes of an open file."""
     pieces = []
     while size and (piece := os.pread(file, size, offset)):

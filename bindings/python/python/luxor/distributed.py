@@ -9,11 +9,9 @@ one: `resume` does what is missing, `abort` removes it.
 from __future__ import annotations
 
 import errno
-import functools
 import hashlib
 import io
 import os
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
@@ -32,6 +30,7 @@ from ._manifest import MIN_PART_SIZE as MIN_PART_SIZE
 from ._manifest import Manifest as Manifest
 from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
+from ._pool import ProcessLock, cached
 from ._uploads import PartRecord, Upload, abort_all, load, remove, store, upload
 from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
@@ -301,15 +300,15 @@ class _Files:
         # Other processes open the file systems for themselves.
         return type(self), tuple(getattr(self, field.name) for field in fields(self))
 
-    @functools.cached_property
+    @cached
     def source_fs(self) -> tuple[Any, str]:
         return _file_system(self.source, self.source_options)
 
-    @functools.cached_property
+    @cached
     def target_fs(self) -> tuple[Any, str]:
         return _file_system(self.target, self.target_options)
 
-    @functools.cached_property
+    @cached
     def manifest_fs(self) -> tuple[Any, str]:
         return _file_system(self.manifest_url, self.target_options)
 
@@ -515,19 +514,14 @@ class _Worker:
     """A job in one process."""
 
     def __init__(self, job: _Job) -> None:
-        self._job = job
         self._files = job.files
         self._manifest = self._files.load_with_digest(job.digest)
         self._upload = self._files.upload(self._manifest)
         self._plan = self._manifest.plan()
-
-    @functools.cached_property
-    def _cipher(self) -> VolumeCipher:
-        return unlocked(_header_of(self._manifest), self._job.key)
-
-    @functools.cached_property
-    def _volumes(self) -> LuksFileSystem:
-        return self._files.volumes(self._job.key)
+        self._volumes = self._files.volumes(job.key)
+        # Once for all threads, since a derivation may take a gigabyte of memory.
+        is_needed = self._manifest.operation == "encrypt" and self._manifest.size
+        self._cipher = unlocked(_header_of(self._manifest), job.key) if is_needed else None
 
     def make(self, number: int) -> PartRecord:
         """Make a part of the data, and store it."""
@@ -537,7 +531,7 @@ class _Worker:
             with self._files.open_plaintext(self._volumes) as file:
                 check_identity(file.stored, work.identity, work.source)
                 data = file.read_at(size, offset)
-        elif size == 0:
+        elif self._cipher is None:
             data = _header_of(work).sector()
         else:
             with self._files.open_source() as stored:
@@ -550,7 +544,7 @@ class _Worker:
 #: How many jobs a process keeps, each with its keys.
 KEPT_WORKERS = 4
 _workers: dict[tuple[int, str], _Worker] = {}
-_workers_lock = threading.Lock()
+_workers_lock = ProcessLock()
 
 
 def _make_part(job: _Job, number: int) -> tuple[int, PartRecord]:

@@ -20,11 +20,12 @@ from fsspec.spec import AbstractBufferedFile
 
 from . import _luxor, _options
 from ._cipher import VolumeCipher
-from ._exceptions import Error
-from ._names import parts_of
+from ._exceptions import Error, KeyLostInFork
+from ._names import brief, parts_of
 from ._new_files import NewFile, NewLuksFile, Place, options_of_new
 from ._operations import Volume
-from ._pool import RANGES, at_once
+from ._pool import RANGES, ProcessLock, at_once
+from ._uploads import pread
 from .keys import KEY_CACHE, checked_provider, secret_of
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class StoredFile:
     def __init__(self, fs: Any, path: str) -> None:
         self.name = path
         self._file = fs.open(path, "rb", cache_type="none")
+        self._process = os.getpid()
         self._position = threading.Lock()
         if isinstance(self._file, LocalFileOpener):
             # `fs.info` would describe the file that is at the path now, maybe another one.
@@ -106,8 +108,11 @@ class StoredFile:
 
     def read_at(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from byte `offset` on, which must be in the file."""
-        if self._is_concurrent:
-            data: bytes = self._file._fetch_range(offset, offset + size)
+        self.check_process()
+        if isinstance(self._file, LocalFileOpener):
+            data = pread(self._file.fileno(), size, offset)
+        elif self._is_concurrent:
+            data = self._file._fetch_range(offset, offset + size)
         elif isinstance(self._file, io.BytesIO):
             # A file of `memory://` is one object with one position, for everything that opens it.
             data = bytes(self._file.getbuffer()[offset : offset + size])
@@ -118,6 +123,14 @@ class StoredFile:
         if len(data) != size:
             raise OSError(f"{self.name}: {len(data)} of {size} bytes at byte {offset} were read")
         return data
+
+    def check_process(self) -> None:
+        """Refuse a forked process: it shares the file's position with its parent, and has no keys."""
+        if os.getpid() != self._process:
+            raise KeyLostInFork(
+                f"{brief(self.name)}: this file was opened before this process was forked, which has no "
+                "keys of its parent. Open it again"
+            )
 
     def close(self) -> None:
         self._file.close()
@@ -166,8 +179,15 @@ class LuksFile(AbstractBufferedFile):
         """
         if self.closed:
             raise ValueError("I/O operation on a closed file")
+        self.stored.check_process()
         end = min(offset + size, self.size)
         return self._fetch_range(offset, end) if offset < end else b""
+
+    def read(self, length: int = -1) -> bytes:
+        # The cache may have threads, which a forked process has lost.
+        self.stored.check_process()
+        data: bytes = super().read(length)
+        return data
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         if start >= end:
@@ -293,7 +313,7 @@ class LuksFileSystem(ChainedFileSystem):
         self._ciphers: OrderedDict[tuple[int, str, str], VolumeCipher] = OrderedDict()
         #: What the last volume needed: the next one is likely of the same layout.
         self._head_size = HEAD
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     def to_dict(self, **kwargs: Any) -> dict[str, Any]:
         """Describe the file system, also for `to_json`: without secrets, thus not every one."""
