@@ -299,6 +299,23 @@ def test_files_are_listed_and_described(store: Store) -> None:
             assert opened.read(10) == PLAIN[:10]
 
 
+def test_a_file_that_is_no_volume_has_no_size(store: Store) -> None:
+    store.put("folder/volume", volume_of("luks2"))
+    other = store.put("folder/other", b"no volume")
+    folder = other.removesuffix("/other")
+    fs = store.filesystem(**LUKS, list_sizes=True)
+    found = fs.find(folder, detail=True)
+    assert {name.rpartition("/")[2]: info["size"] for name, info in found.items()} == {
+        "volume": len(PLAIN),
+        "other": None,
+    }
+    assert fs.du(folder) == len(PLAIN)
+    assert sorted(fs.du(folder, total=False).values(), key=str) == [len(PLAIN), None]
+    assert fs.du(other) == 0 and fs.du(other, total=False) == {fs._strip_protocol(other): None}
+    with pytest.raises(luxor.NotAVolume):
+        fs.info(other)
+
+
 def test_the_empty_path_is_the_volume_that_the_file_system_is_for(store: Store) -> None:
     url = store.put("volume", volume_of("luks2"))
     fs, path = fsspec.url_to_fs(f"luks::{url}", luks=LUKS, **store.options)

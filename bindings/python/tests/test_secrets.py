@@ -14,7 +14,10 @@ import sys
 import tarfile
 import traceback
 import zipfile
+from collections import UserDict
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -22,13 +25,16 @@ import dask.bag
 import dask.base
 import fsspec
 import luxor
+import luxor.distributed
 import luxor.keys
+import luxor.luksfs
 import pytest
 from conftest import CHEAP
+from fsspec.registry import _registry, known_implementations
 from luxor import _options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 #: A passphrase that occurs nowhere else.
 PASSPHRASE = "wisp-quartz-41"
@@ -154,6 +160,127 @@ def test_the_options_of_the_caller_stay_as_they_are(url: str) -> None:
     fsspec.filesystem("zip", fo=url.removeprefix("file://"), **nested)
     assert options == {"passphrase": PASSPHRASE}
     assert nested["target_options"] is options
+
+
+class Vault(luxor.luksfs.LuksFileSystem):
+    """The protocol under other names."""
+
+    protocol = ("vault", "safe")  # type: ignore[assignment]
+
+
+@pytest.fixture
+def vaults() -> Iterator[None]:
+    names = {"vault": Vault, "alias": luxor.luksfs.LuksFileSystem}
+    for name, kind in names.items():
+        fsspec.register_implementation(name, kind, clobber=True)
+    fsspec.register_implementation("late", f"{__name__}.Vault", clobber=True)
+    yield
+    for name in (*names, "late"):
+        _registry.pop(name, None)
+        known_implementations.pop(name, None)
+
+
+@pytest.mark.usefixtures("vaults")
+@pytest.mark.parametrize("name", ["vault", "alias", "late"])
+def test_other_names_of_the_protocol_hide_it_too(url: str, name: str) -> None:
+    path = url.removeprefix("file://")
+    secret: dict[str, Any] = {"passphrase": PASSPHRASE}
+    outer = [fsspec.filesystem("zip", fo=path, target_protocol=name, target_options=secret)]
+    if name == "vault":
+        # fsspec takes only names that the class knows out of a chain.
+        outer.append(fsspec.filesystem("zip", fo=f"{name}::{url}", target_options=secret))
+        outer.append(fsspec.open(f"zip://member::{name}::{url}", **{name: secret}).fs)
+    assert [fs.cat("member") for fs in outer] == [PLAIN] * len(outer)
+    for fs in (*outer, fsspec.filesystem(name, fo=path, **secret), Vault(path, **secret)):
+        assert not leaks(repr(fs.storage_options) + repr(fs.storage_args) + repr(vars(fs)))
+        for send in (pickle.dumps, cloudpickle.dumps, lambda fs: fs.to_json()):
+            assert isinstance(sent(send, fs), TypeError)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"luks": UserDict(passphrase=PASSPHRASE)},
+        {"luks": MappingProxyType({"passphrase": PASSPHRASE})},
+        {"others": [{"luks": {"passphrase": PASSPHRASE}}]},
+        {"others": ({"deep": [{"luks": {"volume_key": PASSPHRASE.encode()}}]},)},
+        {"luks": ({"passphrase": PASSPHRASE},)},
+        {"target_protocol": ("file", "luks"), "target_options": {"passphrase": PASSPHRASE}},
+    ],
+)
+def test_containers_of_options_hide_it_too(options: dict[str, Any]) -> None:
+    fs = fsspec.filesystem("file", skip_instance_cache=True, **options)
+    assert not leaks(repr(fs.storage_options))
+    with pytest.raises(TypeError, match="key provider"):
+        pickle.dumps(fs.storage_options)
+
+
+def test_options_without_secrets_are_the_same_objects() -> None:
+    options = {"a": [1, {"b": (2, {"c": UserDict(d=3)})}], "luks": {"passphrase": luxor.Secret("p")}}
+    assert _options.hidden(options, "file") is options
+
+
+class Spy(ThreadPoolExecutor):
+    """Keeps what is sent to workers."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.tasks: list[Any] = []
+
+    def submit(self, function: Any, /, *args: Any, **options: Any) -> Any:
+        self.tasks.append((function, args, options))
+        return super().submit(function, *args, **options)
+
+
+@pytest.mark.parametrize("side", ["source", "target", "outermost"])
+def test_tasks_of_workers_contain_no_secret(url: str, tmp_path: Path, side: str) -> None:
+    (tmp_path / "key").write_text("another")
+    options: dict[str, Any] = {"source_options": {"luks": {"passphrase": PASSPHRASE}}}
+    if side == "target":
+        options["target_options"] = options["source_options"]
+    elif side == "outermost":
+        options["source_options"] = {"passphrase": PASSPHRASE}
+    spy = Spy()
+    key = luxor.keys.KeyFile(tmp_path / "key")
+    target = f"file://{tmp_path}/target"
+    luxor.distributed.encrypt(f"luks::{url}", target, key=key, executor=spy, **options, **CHEAP)
+    assert zipfile.ZipFile(luxor.open(tmp_path / "target", key_file=key.path)).namelist()
+    assert spy.tasks and not leaks(repr(spy.tasks))
+    # Nor do other credentials belong into logs.
+    assert "options" not in repr(spy.tasks[0][1][0].files)
+    assert isinstance(sent(cloudpickle.dumps, spy.tasks), TypeError)
+
+
+class Rows:
+    """A dataset of Ray with one file, which keeps the functions that Ray would send."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    def map(self, function: Any) -> Rows:
+        self.sent.append(function)
+        return self
+
+    def take_all(self) -> list[dict[str, Any]]:
+        return [{"path": "/folder/file", "bytes": b""}]
+
+
+def test_tasks_of_ray_contain_no_secret(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray.data
+    from luxor import ray as of_ray
+
+    (tmp_path / "key").write_text(PASSPHRASE)
+    key = luxor.keys.KeyFile(tmp_path / "key")
+    options = {"luks": {"passphrase": PASSPHRASE}}
+    source = of_ray.VolumeDatasource(url, key=key, storage_options=options)
+    rows: Any = Rows()
+    monkeypatch.setattr(ray.data, "from_items", lambda items: items)
+    of_ray.encrypt(rows, f"file://{tmp_path}/out", key=key, storage_options=options, **CHEAP)
+    for task in (source, source.get_read_tasks(1), rows.sent[-1]):
+        assert not leaks(repr(task) + repr(vars(source)))
+        assert isinstance(sent(cloudpickle.dumps, task), TypeError)
 
 
 def test_options_of_others_with_the_same_name_are_not_changed() -> None:

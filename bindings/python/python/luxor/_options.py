@@ -10,34 +10,85 @@ passphrase and volume key of `luks` becomes a `luxor.Secret` before any file sys
 from __future__ import annotations
 
 import inspect
+import re
 import sys
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from fsspec.config import apply_config
+from fsspec.registry import get_filesystem_class
 from fsspec.spec import AbstractFileSystem
 
 from ._luxor import Secret
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 PROTOCOL = "luks"
+
+#: Classes with this attribute take the options of `luks`, whatever names they are registered under.
+MARK = "_takes_options_of_luks"
+
+#: The first protocol of a URL.
+FIRST = re.compile(r"([A-Za-z0-9_.+-]+):")
 
 #: The options of `luks` that are secrets.
 SECRETS = ("passphrase", "volume_key")
 
 
-def hidden(options: dict[str, Any], protocol: object) -> dict[str, Any]:
-    """Return the options of a file system with the name `protocol`, without readable secrets."""
-    result = dict(options)
-    for name, value in options.items():
-        if protocol == PROTOCOL and name in SECRETS:
-            result[name] = None if value is None else Secret(value)
-        elif isinstance(value, dict) and name != "fo":
-            # A `fo` that is a dictionary has an entry for each of many files.
-            result[name] = hidden(value, _protocol_of(name, options))
-    return result
+def hidden(options: Mapping[Any, Any], protocol: object) -> Any:
+    """Return the options of a file system, without readable secrets.
+
+    `protocol` is its class, or a name or names of it. Options without secrets are returned as they are.
+    """
+    result = {
+        name: _hidden_secret(value, protocol)
+        if name in SECRETS
+        # A `fo` that is a dictionary has an entry for each of many files.
+        else (value if name == "fo" else _hidden_inside(value, _protocol_of(name, options)))
+        for name, value in options.items()
+    }
+    return options if all(result[name] is value for name, value in options.items()) else result
 
 
-def _protocol_of(name: object, options: dict[str, Any]) -> object:
-    """Return the name of the file system that `options[name]` are for, if it may be `PROTOCOL`."""
+def hidden_for(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options with which `url` is opened, without readable secrets."""
+    return dict(hidden(options or {}, _protocols_of_urls([url])))
+
+
+def _hidden_secret(value: Any, protocol: object) -> Any:
+    is_secret = value is not None and not isinstance(value, Secret)
+    return Secret(value) if is_secret and _is_luks(protocol) else value
+
+
+def _hidden_inside(value: Any, protocol: object) -> Any:
+    """Return options, or what contains them, without readable secrets."""
+    if isinstance(value, Mapping):
+        return hidden(value, protocol)
+    if isinstance(value, (list, tuple)):
+        inside = [_hidden_inside(item, protocol) for item in value]
+        if any(new is not old for new, old in zip(inside, value, strict=True)):
+            return inside if isinstance(value, list) else tuple(inside)
+    return value
+
+
+def _is_luks(protocol: object) -> bool:
+    """Whether a class, or the class of one of these names, is `LuksFileSystem` or made from it."""
+    if isinstance(protocol, (list, tuple)):
+        return any(map(_is_luks, protocol))
+    if isinstance(protocol, str):
+        if protocol == PROTOCOL:
+            return True
+        try:
+            protocol = get_filesystem_class(protocol)
+        except (ImportError, ValueError):
+            # What is not there takes no options.
+            return False
+    return bool(getattr(protocol, MARK, False))
+
+
+def _protocol_of(name: object, options: Mapping[Any, Any]) -> object:
+    """Return the names of the file system that `options[name]` are for, as far as they are known."""
     if not isinstance(name, str) or not name.endswith("options"):
         # `luks={…}`.
         return name
@@ -45,8 +96,13 @@ def _protocol_of(name: object, options: dict[str, Any]) -> object:
         # `target_protocol="luks", target_options={…}`.
         return protocol
     # `fo="luks::s3://…", target_options={…}`.
-    urls = (value for value in options.values() if isinstance(value, str))
-    return PROTOCOL if any(url.startswith(f"{PROTOCOL}:") for url in urls) else None
+    return _protocols_of_urls(options.values())
+
+
+def _protocols_of_urls(values: Iterable[object]) -> tuple[str, ...]:
+    """Return the first protocols of those values that are URLs: what is outermost."""
+    found = (FIRST.match(value) for value in values if isinstance(value, str))
+    return tuple(match[1] for match in found if match)
 
 
 def _hidden_arguments(
@@ -55,7 +111,7 @@ def _hidden_arguments(
     names = list(inspect.signature(cls.__init__).parameters)[1 : len(args) + 1] if args else []
     # The configuration of fsspec has options too.
     given = {**dict(zip(names, args, strict=False)), **apply_config(cls, options)}
-    made = hidden(given, cls.protocol)
+    made = dict(hidden(given, cls))
     return (*(made.pop(name) for name in names), *args[len(names) :]), made
 
 

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
@@ -30,6 +30,7 @@ from ._manifest import MIN_PART_SIZE as MIN_PART_SIZE
 from ._manifest import Manifest as Manifest
 from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
+from ._options import hidden_for
 from ._pool import ProcessLock, cached
 from ._uploads import PartRecord, Upload, abort_all, load, remove, store, upload
 from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
@@ -273,8 +274,8 @@ class _Files:
 
     source: str
     target: str
-    source_options: dict[str, Any] | None
-    target_options: dict[str, Any] | None
+    source_options: dict[str, Any] = field(repr=False)
+    target_options: dict[str, Any] = field(repr=False)
     manifest_url: str
 
     @classmethod
@@ -286,7 +287,9 @@ class _Files:
         target_options: dict[str, Any] | None,
         manifest: str | None,
     ) -> _Files:
-        """Make all names absolute, since workers have other folders."""
+        """Make all names absolute, since workers have other folders, and hide secrets."""
+        source_options = hidden_for(source, source_options)
+        target_options = hidden_for(target, target_options)
         target = _absolute(target, target_options)
         return cls(
             _absolute(source, source_options),
@@ -633,11 +636,11 @@ def check_identity(stored: StoredFile, identity: str, url: str) -> None:
         raise OSError(errno.ESTALE, "the file has changed since the work began", url)
 
 
-def _file_system(url: str, options: dict[str, Any] | None) -> tuple[Any, str]:
-    fs, path = fsspec.url_to_fs(url, **(options or {}))
+def _file_system(url: str, options: dict[str, Any]) -> tuple[Any, str]:
+    fs, path = fsspec.url_to_fs(url, **options)
     return fs, path
 
 
-def _absolute(url: str, options: dict[str, Any] | None) -> str:
+def _absolute(url: str, options: dict[str, Any]) -> str:
     fs, path = _file_system(url, options)
     return str(fs.unstrip_protocol(path))

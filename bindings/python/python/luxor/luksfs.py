@@ -236,6 +236,7 @@ class LuksFileSystem(ChainedFileSystem):
     """
 
     protocol = _options.PROTOCOL
+    _takes_options_of_luks = True
     root_marker = ""
     # An instance holds keys, and ends with its users.
     cachable = False
@@ -521,6 +522,26 @@ class LuksFileSystem(ChainedFileSystem):
         if not (named := self._strip_protocol(path)):
             raise ValueError("the empty path is no folder")
         return str(named)
+
+    def du(
+        self,
+        path: str,
+        total: bool = True,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        **kwargs: Any,
+    ) -> Any:
+        """Return the lengths of all plaintexts, or their sum. A file that is no volume has none."""
+        found = self.find(path, maxdepth=maxdepth, withdirs=withdirs, **kwargs)
+        if withdirs and self.isdir(path):
+            found = [self._target(path), *found]
+        sizes = {}
+        for name in dict.fromkeys(found):
+            try:
+                sizes[name] = self.info(name)["size"]
+            except Error:
+                sizes[name] = None
+        return sum(size or 0 for size in sizes.values()) if total else sizes
 
     def ukey(self, path: str) -> str:
         return str(self.fs.ukey(self._target(path)))

@@ -25,6 +25,7 @@ from ._exceptions import Error
 from ._manifest import MANIFEST
 from ._names import Names, check_exact
 from ._operations import Volume
+from ._options import hidden_for
 from ._pool import at_once
 from ._uploads import protocols, store
 from .distributed import check_identity, encrypted, header_for
@@ -115,7 +116,7 @@ class VolumeDatasource(ray.data.Datasource):
         super().__init__()
         checked_provider(key)
         urls = [urls] if isinstance(urls, str) else list(urls)
-        options = storage_options or {}
+        options = hidden_for(urls[0], storage_options)
         fs, _ = fsspec.url_to_fs(urls[0], **options)
         target = {"target_protocol": protocols(fs)[0], "target_options": options}
         self._open = functools.partial(_volumes, uuid.uuid4().hex, **target, key=key)
@@ -296,7 +297,8 @@ def encrypt(
         "luks2_keyslots_size": luks2_keyslots_size,
     }
     checked_provider(key)
-    fs, target = fsspec.url_to_fs(folder, **(storage_options or {}))
+    folder_options = hidden_for(folder, storage_options)
+    fs, target = fsspec.url_to_fs(folder, **folder_options)
     paths = _paths(files)
     names = Names(paths, suffix)
 
@@ -311,7 +313,7 @@ def encrypt(
 
     def volume(row: dict[str, Any]) -> dict[str, Any]:
         # Every worker opens the file system for itself.
-        fs, _ = fsspec.url_to_fs(folder, **(storage_options or {}))
+        fs, _ = fsspec.url_to_fs(folder, **folder_options)
         path = volume_of(_path_of(row))
         made = {"path": row["path"], "volume": path, "size": len(row["bytes"])}
         # The UUID says that a volume is the result of this call for this file.
