@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 import luxor
 import pytest
+import s3fs
 from conftest import CHEAP
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,14 +71,17 @@ class Work:
         self.folder = folder
         self.key = key
         self.plain = random.randbytes(2 * PART + 5)
-        self.source, self.target = folder / f"{name}.plain", folder / name
-        self.manifest = folder / f"{name}.luxor-manifest"
+        is_long = len(name.encode()) > 200
+        self.source, self.target = folder / ("plain" if is_long else f"{name}.plain"), folder / name
+        before = set(folder.iterdir())
         self.source.write_bytes(self.plain)
         with ThreadPoolExecutor(1) as executor, pytest.raises(Stop):
             options = {"key": key, "part_size": PART, "executor": executor, **CHEAP, **options}
             source, target = self.names
             distributed.encrypt(source, target, progress=stop, **options)
-        [self.temporary] = folder.glob(f".{name}.luxor-*")
+        made = set(folder.iterdir()) - before - {self.source}
+        [self.manifest] = {path for path in made if path.name.endswith(".luxor-manifest")}
+        [self.temporary] = made - {self.manifest}
 
     @property
     def names(self) -> tuple[str, str]:
@@ -245,10 +249,54 @@ def test_a_manifest_is_a_regular_file(
         work.manifest.mkdir()
     else:
         work.manifest.symlink_to("/dev/zero")
-    with pytest.raises(OSError):
-        work.resume()
-    with pytest.raises(OSError):
-        work.abort(key=key)
+    calls: list[Callable[[], None]] = [work.resume, lambda: work.abort(key=key)]
+    for call in calls:
+        with pytest.raises(OSError) as raised:
+            call()
+        assert raised.value.filename == str(work.manifest)
+        if work.manifest.is_symlink():
+            assert "this is a link" in str(raised.value)
+    # An empty folder is removed as the other kinds are.
+    work.abort()
+    assert not os.path.lexists(work.manifest) and not work.temporary.exists()
+
+
+def test_a_folder_with_files_is_kept_and_named(shared: Path, key: KeyFile) -> None:
+    work = Work(shared, key)
+    work.manifest.unlink()
+    work.manifest.mkdir()
+    (work.manifest / "kept").write_bytes(b"kept")
+    with pytest.raises(luxor.Error, match="a folder is in the place") as raised:
+        work.abort()
+    assert str(work.manifest) in str(raised.value)
+    assert contents(work.manifest) == {"kept": b"kept"} and not work.temporary.exists()
+
+
+def test_a_long_path_is_shortened_in_messages(tmp_path: Path) -> None:
+    below = tmp_path.joinpath(*["folder" * 20] * 6)
+    below.mkdir(parents=True)
+    (below / "link").symlink_to("elsewhere")
+    with pytest.raises(OSError, match="this is a link") as raised:
+        _uploads.Folder(str(below)).open("link", os.O_RDONLY)
+    assert len(str(below)) > 600 > len(str(raised.value))
+    assert str(raised.value).endswith("link'")
+
+
+@pytest.mark.parametrize("length", [1, 199, 200, 201, 215, 216, 240, 241, 255])
+def test_names_of_any_length_are_targets(shared: Path, key: KeyFile, length: int) -> None:
+    work = Work(shared, key, ("ä" * length).encode()[: length // 2 * 2].decode() + "n" * (length % 2))
+    assert len(work.target.name.encode()) == length
+    work.resume()
+    work.check()
+    assert contents(shared).keys() == {work.source.name, work.target.name}
+
+
+def test_unfinished_work_with_a_long_name_is_removed(shared: Path, key: KeyFile) -> None:
+    other, work = (Work(shared, key, "n" * 254 + end) for end in "ab")
+    work.abort()
+    assert not work.temporary.exists() and not work.manifest.exists()
+    other.abort(key=key)
+    assert contents(shared).keys() == {"plain"}
 
 
 class TestHeaders:
@@ -410,7 +458,7 @@ class TestBounds:
 
 
 def test_abort_removes_only_what_has_the_name_of_the_target(
-    shared: Path, key: KeyFile, bucket: Bucket
+    shared: Path, key: KeyFile, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, other = Work(shared, key), Work(shared, key, "other")
     kept = {
@@ -428,12 +476,26 @@ def test_abort_removes_only_what_has_the_name_of_the_target(
     assert kept <= {path.name for path in shared.iterdir()}
     assert other.temporary.exists() and other.manifest.exists()
     # Of S3 the uploads to this object.
-    for name in ("volume", "volume2"):
+    for name in (*["volume"] * 5, "volume/2", "volume2", "volume3", "volume4"):
         _uploads.S3Upload(bucket.fs, bucket.path(name))
     bucket.put("volume.luxor-manifest", b"no manifest")
-    distributed.abort(bucket.url("volume"), target_options=bucket.options)
+    # The listing has pages, here short ones.
+    call_s3, pages = s3fs.S3FileSystem.call_s3, []
+
+    def call(fs: Any, name: str, *args: Any, **options: Any) -> Any:
+        if name == "list_multipart_uploads":
+            options["MaxUploads"] = 2
+            pages.append(options)
+        return call_s3(fs, name, *args, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(s3fs.S3FileSystem, "call_s3", call)
+        distributed.abort(bucket.url("volume"), target_options=bucket.options)
+    assert len(pages) == 5
     listed = bucket.fs.call_s3("list_multipart_uploads", Bucket=bucket.name)
-    assert [upload["Key"] for upload in listed["Uploads"]] == ["volume2"]
+    assert [upload["Key"] for upload in listed["Uploads"]] == [
+        "volume/2", "volume2", "volume3", "volume4"
+    ]
 
 
 def test_storage_without_folders_has_no_local_files_to_remove(tmp_path: Path) -> None:
@@ -515,7 +577,7 @@ def test_changed_manifests_in_s3_lead_to_errors_of_luxor(bucket: Bucket, key: Ke
     @given(damaged())
     def run(how: Any) -> None:
         changed = change(data, how)
-        if changed == data or not changed:
+        if changed == data:
             return
         bucket.fs.pipe_file(manifest, changed)
         with pytest.raises(luxor.Error):
@@ -524,6 +586,10 @@ def test_changed_manifests_in_s3_lead_to_errors_of_luxor(bucket: Bucket, key: Ke
             distributed.abort(target, key=key, target_options=bucket.options)
 
     run()
+    # Of an empty object S3 has no range.
+    bucket.fs.pipe_file(manifest, b"")
+    with pytest.raises(luxor.Error, match=NOT_AUTHENTIC):
+        distributed.resume("encrypt", source, target, key=key, **options)
     bucket.fs.invalidate_cache()
     assert sorted(path.rpartition("/")[2] for path in bucket.fs.ls(bucket.name)) == [
         "plain", "victim", "volume.luxor-manifest"
@@ -589,9 +655,18 @@ def test_listings_that_do_not_end_are_refused(bucket: Bucket) -> None:
 
     class Endless:
         split_path = staticmethod(bucket.fs.split_path)
+        protocol = "s3"
+        calls = 0
+        moves, is_kept = False, True
+        listed: Any = ()
 
         def call_s3(self, name: str, **_: Any) -> dict[str, Any]:
-            return {"IsTruncated": True, "NextPartNumberMarker": 0, "Parts": []}
+            self.calls += 1
+            if name == "list_parts" and not self.is_kept:
+                raise FileNotFoundError
+            new = str(self.calls) if self.moves else "same"
+            uploads = {"NextKeyMarker": new}
+            return {"IsTruncated": True, "NextPartNumberMarker": 0, "Parts": [], "Uploads": self.listed, **uploads}
 
     upload = _uploads.S3Upload(Endless(), bucket.path("volume"), f"{'0' * 32}:id")
     with pytest.raises(OSError, match="lists the same parts again"):
@@ -599,3 +674,14 @@ def test_listings_that_do_not_end_are_refused(bucket: Bucket) -> None:
     with pytest.raises(OSError, match="keeps the parts"):
         upload.abort()
     assert re.fullmatch(_uploads.S3_ID, upload.id)
+    fs = Endless()
+    with pytest.raises(OSError, match="lists the same uploads again"):
+        _uploads.abort_all(fs, bucket.path("volume"))
+    assert fs.calls < 5
+    fs.listed = [{"Key": bucket.path("volume").partition("/")[2], "UploadId": "id"}]
+    fs.is_kept = False
+    with pytest.raises(OSError, match="lists uploads that were aborted"):
+        _uploads.abort_all(fs, bucket.path("volume"))
+    fs.listed, fs.moves = [], True
+    with pytest.raises(OSError, match="pages of uploads"):
+        _uploads.abort_all(fs, bucket.path("volume"))

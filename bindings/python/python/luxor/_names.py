@@ -78,3 +78,9 @@ def check_exact(fs: Any, path: str) -> None:
 def brief(text: str) -> str:
     """Return a name for a message: escaped, and not longer than a line."""
     return repr(text) if len(text) <= 100 else f"{text[:50]!r}…{text[-50:]!r}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a name of at most `limit` characters, without its middle."""
+    half = (limit - 1) // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -17,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fsspec.implementations.local import LocalFileSystem
 
 from ._exceptions import Error
-from ._manifest import MAX_PARTS, PART_SIZE
-from ._names import parts_of
+from ._manifest import MANIFEST, MAX_PARTS, PART_SIZE
+from ._names import parts_of, shortened
 from ._pool import at_once
 
 if TYPE_CHECKING:
@@ -39,6 +40,12 @@ FILE_ID = re.compile(r"[0-9a-f]{32}:[0-9]{1,20}")
 
 #: How often a server is asked to abort an upload, whose last parts may still arrive.
 ABORTS = 100
+
+#: How many pages of unfinished uploads are read. Each has up to 1,000.
+PAGES = 1000
+
+#: The longest name of a file, in bytes.
+MAX_NAME = 255
 
 
 class Upload(Protocol):
@@ -161,31 +168,64 @@ class Folder:
         If `below` is a part of the path, the folders after it are made, and must not be links.
         """
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-        self.fd = opened(path if below is None else below, flags)
+        self._path = path if below is None else below
+        self.fd = opened(self._path, flags)
         if below is not None and path != below:
             inside = path.removeprefix(below.rstrip("/"))
             for name in parts_of(inside):
                 outer = self.fd
                 try:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(name, dir_fd=outer)
-                    self.fd = opened(name, flags | os.O_NOFOLLOW, dir_fd=outer)
+                    with self._named(name):
+                        with contextlib.suppress(FileExistsError):
+                            os.mkdir(name, dir_fd=outer)
+                        self.fd = opened(name, flags | os.O_NOFOLLOW, dir_fd=outer)
                 finally:
                     os.close(outer)
+                self._path = os.path.join(self._path, name)
         weakref.finalize(self, os.close, self.fd)
 
     def open(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a regular file. A link, a pipe or a device is refused."""
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        file = opened(name, flags, mode, dir_fd=self.fd)
+        with self._named(name):
+            file = opened(name, flags, mode, dir_fd=self.fd)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise OSError(errno.EINVAL, "this is not a regular file", name)
+            raise OSError(errno.EINVAL, "this is not a regular file", self._whole(name))
         return file
 
     def unlink(self, name: str) -> None:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._named(name):
             os.unlink(name, dir_fd=self.fd)
+
+    def remove(self, name: str) -> None:
+        """Remove a file or an empty folder."""
+        try:
+            self.unlink(name)
+        except IsADirectoryError:
+            try:
+                os.rmdir(name, dir_fd=self.fd)
+            except OSError as error:
+                raise Error(
+                    f"{self._whole(name)!r}: a folder is in the place of a file that luxor.distributed makes",
+                    "Look at what is in it, and remove it.",
+                ) from error
+
+    def _whole(self, name: str) -> str:
+        return shortened(os.path.join(self._path, name), 400)
+
+    @contextlib.contextmanager
+    def _named(self, name: str) -> Iterator[None]:
+        """Name the whole path in errors."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno is None:
+                raise
+            text = error.strerror or ""
+            if error.errno == errno.ELOOP:
+                text = "this is a link, not a regular file"
+            raise OSError(error.errno, text, self._whole(name)) from error
 
 
 class FileUpload:
@@ -269,7 +309,20 @@ class FileUpload:
 
 
 def _temporary(name: str, mark: str) -> str:
-    return f".{name}.luxor-{mark}"
+    # The mark has 32 characters, also where only the beginning of the name is wanted.
+    return f".{short(name, MAX_NAME - len('..luxor-') - 32)}.luxor-{mark}"
+
+
+def short(name: str, limit: int) -> str:
+    """Return a name of at most `limit` bytes for a file beside the one called `name`."""
+    data = name.encode(errors="surrogatepass")
+    return name if len(data) <= limit else hashlib.sha256(data).hexdigest()[:32]
+
+
+def manifest_beside(target: str) -> str:
+    """Return the URL of the manifest for a target."""
+    folder, slash, name = target.rpartition("/")
+    return f"{folder}{slash}{short(name, MAX_NAME - len(MANIFEST))}{MANIFEST}"
 
 
 def _checked_id(id: str, form: re.Pattern[str]) -> str:
@@ -291,10 +344,13 @@ def abort_all(fs: Any, path: str) -> None:
     """Remove all unfinished uploads to `path`."""
     if _is_s3(fs):
         bucket, key, _version = fs.split_path(path)
-        listed = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key)
-        for found in listed.get("Uploads", []):
-            if found["Key"] == key:
-                S3Upload(fs, path, f"{'0' * 32}:{found['UploadId']}").abort()
+        aborted: set[str] = set()
+        while ids := set(_some_uploads_of(fs, bucket, key)):
+            if ids <= aborted or len(aborted) > 1000 * PAGES:
+                raise OSError(errno.EIO, "the storage lists uploads that were aborted")
+            for upload_id in ids - aborted:
+                S3Upload(fs, path, f"{'0' * 32}:{upload_id}").abort()
+            aborted |= ids
     elif isinstance(fs, LocalFileSystem):
         name = os.path.basename(path)
         folder = Folder(os.path.dirname(path))
@@ -305,6 +361,27 @@ def abort_all(fs: Any, path: str) -> None:
                 folder.unlink(found)
     else:
         raise _unsupported(fs, "upload in parts")
+
+
+def _some_uploads_of(fs: Any, bucket: str, key: str) -> list[str]:
+    """Return the ids of unfinished uploads to a key of S3: at least one, if there are any.
+
+    Pages that have none are passed by their last key: not every server goes on within one key.
+    """
+    marker: dict[str, str] = {}
+    seen = []
+    for _ in range(PAGES):
+        page = fs.call_s3("list_multipart_uploads", Bucket=bucket, Prefix=key, **marker)
+        listed = page.get("Uploads", [])
+        if found := [upload["UploadId"] for upload in listed if upload["Key"] == key]:
+            return found
+        if not page.get("IsTruncated"):
+            return []
+        seen.append(marker)
+        marker = {"KeyMarker": str(page.get("NextKeyMarker"))}
+        if marker in seen:
+            raise OSError(errno.EIO, "the storage lists the same uploads again")
+    raise OSError(errno.EIO, f"the storage lists more than {PAGES} pages of uploads")
 
 
 def store(fs: Any, path: str, data: bytes, *, force: bool, below: str | None = None) -> None:
@@ -379,7 +456,16 @@ def load(fs: Any, path: str, limit: int) -> bytes:
         with open(folder.open(os.path.basename(path), os.O_RDONLY), "rb") as file:
             data = file.read(limit + 1)
     else:
-        data = fs.cat_file(path, start=0, end=limit + 1)
+        try:
+            data = fs.cat_file(path, start=0, end=limit + 1)
+        except FileNotFoundError:
+            raise
+        except OSError:
+            # S3 has no range of an empty object.
+            fs.invalidate_cache()
+            if fs.size(path) != 0:
+                raise
+            data = b""
     if len(data) > limit:
         raise Error(f"{path}: the file has more than {limit} bytes")
     return data
@@ -387,10 +473,12 @@ def load(fs: Any, path: str, limit: int) -> bytes:
 
 def remove(fs: Any, path: str) -> None:
     """Remove a file that `store` has made, and what calls that were killed have left of it."""
-    with contextlib.suppress(FileNotFoundError):
-        fs.rm_file(path)
     if isinstance(fs, LocalFileSystem):
+        Folder(os.path.dirname(path)).remove(os.path.basename(path))
         abort_all(fs, path)
+    else:
+        with contextlib.suppress(FileNotFoundError):
+            fs.rm_file(path)
 
 
 def protocols(fs: Any) -> tuple[str, ...]:

@@ -25,14 +25,14 @@ import fsspec
 from . import _luxor
 from ._cipher import VolumeCipher, new_header
 from ._exceptions import Error
-from ._manifest import MANIFEST, MAX_LENGTH, MAX_PART_SIZE, MAX_PARTS, PART_SIZE, check_parts
+from ._manifest import MAX_LENGTH, MAX_PART_SIZE, MAX_PARTS, PART_SIZE, check_parts
 from ._manifest import MIN_PART_SIZE as MIN_PART_SIZE
 from ._manifest import Manifest as Manifest
 from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
 from ._options import hidden_for
 from ._pool import ProcessLock, cached
-from ._uploads import PartRecord, Upload, abort_all, load, remove, store, upload
+from ._uploads import PartRecord, Upload, abort_all, load, manifest_beside, remove, store, upload
 from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
@@ -82,7 +82,8 @@ def encrypt(
 
     `source_options` and `target_options` are the options of fsspec for the two file systems. They are
     sent to the workers: let these find credentials in their environment instead. `manifest` is the
-    URL of the manifest, in the storage of the target, by default `target` with ".luxor-manifest".
+    URL of the manifest, in the storage of the target, by default `target` with ".luxor-manifest", or a hash
+    of its name with that if the name has more than 240 bytes.
     `manifest_key` gives the secret that authenticates it, by default `key`: it is called with empty
     metadata, in this process. A `WrappedKey` needs another provider here, or the work cannot be resumed.
     `part_size` is a multiple of the sector size. An existing target is replaced only with `force`.
@@ -296,7 +297,7 @@ class _Files:
             target,
             source_options,
             target_options,
-            _absolute(manifest or f"{target}{MANIFEST}", target_options),
+            _absolute(manifest or manifest_beside(target), target_options),
         )
 
     def __reduce__(self) -> Any:
