@@ -150,7 +150,8 @@ impl Rewrite<'_> {
     /// sync the system may show blocks that the disk does not have.
     ///
     /// # Errors
-    /// Those of [`Rewrite::run`].
+    /// Those of [`Rewrite::run`], and [`RewriteError::NoChecksum`] if the zone ends within a block that
+    /// is neither old nor new by its checksum.
     ///
     /// # Panics
     /// If there are fewer checksums than blocks.
@@ -171,9 +172,22 @@ impl Rewrite<'_> {
                 (blocks.checksum)(block, &mut found);
                 if found == old {
                     self.change_piece(at, block)?;
-                } else {
-                    write(self.storage, block, self.new.offset + at)?;
+                    continue;
                 }
+                // cryptsetup stores no checksum of a block that is cut short by the end of the zone. What
+                // stands in its place says nothing, so the block must prove that it is new.
+                if block.len() < blocks.len {
+                    let mut before = block.to_vec();
+                    crypt(self.new, Direction::Decrypt, at, &mut before)?;
+                    crypt(self.old, Direction::Encrypt, at, &mut before)?;
+                    (blocks.checksum)(&before, &mut found);
+                    if found != old {
+                        let offset = self.new.offset + at;
+                        let len = block.len();
+                        return Err(RewriteError::NoChecksum { offset, len });
+                    }
+                }
+                write(self.storage, block, self.new.offset + at)?;
             }
             Ok(())
         })
@@ -286,6 +300,16 @@ pub enum RewriteError {
         offset: u64,
         /// The system's error.
         source: io::Error,
+    },
+    /// The zone ends with a part of a block, whose checksum is missing or belongs to other bytes.
+    #[error(
+        "the checksum does not show whether the {len} bytes from byte {offset} on were changed"
+    )]
+    NoChecksum {
+        /// Where in the storage, in bytes.
+        offset: u64,
+        /// The length of the part in bytes.
+        len: usize,
     },
     /// The engine failed.
     #[error("the engine failed: {0}")]
