@@ -21,6 +21,7 @@ struct Subject {
 }
 
 impl Subject {
+    /// Returns the words for VOLUME in a command of Luxor or cryptsetup.
     fn words(&self) -> String {
         let volume = shell_word(&self.volume);
         // A header that is still to be made cannot be used yet.
@@ -62,14 +63,23 @@ pub(crate) fn is_about(matches: &ArgMatches) {
 /// Returns a message in which the commands name the volume.
 pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match SUBJECT.get() {
-        Some(subject) if text.contains(VOLUME) => completed(text, &subject.words()).into(),
+        Some(subject) if text.contains(VOLUME) => {
+            completed(text, &subject.words(), &shell_word(&subject.volume)).into()
+        }
         _ => text.into(),
     }
 }
 
-fn completed(text: &str, volume: &str) -> String {
+/// Puts `volume` into the commands, and `file` into those of `truncate`, which does not have the options of a
+/// volume.
+fn completed(text: &str, volume: &str, file: &str) -> String {
     let spans = text.split('`').enumerate().map(|(index, span)| {
         let is_command = index % 2 == 1;
+        let volume = if span.starts_with("truncate ") {
+            file
+        } else {
+            volume
+        };
         let word = |word| if word == VOLUME { volume } else { word };
         if is_command {
             Cow::Owned(span.split(' ').map(word).collect::<Vec<_>>().join(" "))
@@ -87,8 +97,12 @@ mod tests {
     #[test]
     fn commands_name_the_volume() {
         assert_eq!(
-            completed("VOLUME: run `luxor dump VOLUME` or VOLUME.", "'my disk'"),
-            "VOLUME: run `luxor dump 'my disk'` or VOLUME."
+            completed(
+                "VOLUME: run `luxor dump VOLUME`, `truncate -s 1 VOLUME` or VOLUME.",
+                "--header h 'my disk'",
+                "'my disk'"
+            ),
+            "VOLUME: run `luxor dump --header h 'my disk'`, `truncate -s 1 'my disk'` or VOLUME."
         );
     }
 }

@@ -38,7 +38,6 @@ use luxor_volume::{HashAlgorithm, VolumeKey};
 use self::{
     begin::begin,
     decrypt::{begin_decryption, export_header, forget_header},
-    tail::cut_off,
     zones::Reencryption,
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
@@ -239,11 +238,8 @@ fn begin_or_continue(
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     reencryption.cut_at = end;
     reencryption.may_cut = data.can_set_len();
-    let mut ended = reencryption.resume(options.zone)?.run()?;
-    if let (false, Some(end)) = (cut_off(&mut ended, data, context)?, end) {
-        // There was no room for a token, or nothing to be cut off.
-        tail::cut_off_at(data, end)?;
-    }
+    let (mut ended, end) = reencryption.resume(options.zone)?.run()?;
+    tail::cut_off(&mut ended, data, end, context)?;
     Ok(mode)
 }
 
@@ -280,7 +276,7 @@ impl Volume {
 /// What [`begin_or_find`] has found.
 enum Found {
     Reencryption(Box<Reencryption>, ReencryptionLock),
-    /// The end of a decryption after which the file was still to be cut off, which is done now.
+    /// The end of a decryption after which the file was to be cut off, which it has been.
     End,
 }
 
@@ -314,7 +310,8 @@ fn begin_or_find(
     })?;
     let luks2 = opened.header.luks2().expect("it is LUKS2");
     let has_begun = luks2.describe().config.reencrypt_version().is_some();
-    if !has_begun && is_plain(&opened.header) && cut_off(&mut opened, data, context)? {
+    let is_decrypted = !has_begun && is_plain(&opened.header);
+    if is_decrypted && tail::is_cut_off(&mut opened, data, context)? {
         return Ok(Found::End);
     }
     let luks2 = opened.header.luks2().expect("it is LUKS2");

@@ -798,6 +798,13 @@ pub(crate) fn class_of(error: &(dyn std::error::Error + 'static)) -> ErrorClass 
     }
 }
 
+/// Whether a change failed because another program holds the lock on the metadata, and may succeed later.
+pub(crate) fn is_locked(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let is_changed = source.is_some_and(|source| class_of(source) == ErrorClass::Busy);
+    error.class() == ErrorClass::Busy && !is_changed
+}
+
 /// The error for metadata that another program has changed in a way that forbids this change.
 pub(crate) fn changed_meanwhile(name: &str) -> Error {
     let error = ChangeError::ChangedMeanwhile;

@@ -6,7 +6,7 @@
 use std::fs;
 
 use super::reencrypt::{at, is_under_way};
-use crate::support::{FAST, Folder, bytes, is_long, shell_without_terminal};
+use crate::support::{FAST, Folder, Outcome, bytes, is_long, shell_without_terminal};
 
 const LEN: usize = 1 << 20;
 
@@ -81,7 +81,10 @@ fn cryptsetup_keeps_the_data_after_a_kill_near_the_end() {
                 assert!(!under_way(&folder, header), "sync {kill}: {outcome:?}");
             } else if !begin.is_empty() {
                 // Nothing has begun, or the file is still to be cut off, or all is done.
-                let _ = run(&folder, "", &options);
+                let ended = again(&folder, &options);
+                if let Some(command) = cut_off(&ended.stderr) {
+                    shell_without_terminal(command, folder.path()).assert_code(0);
+                }
                 let len = fs::metadata(folder.join("v")).unwrap().len();
                 assert_eq!(len, LEN as u64, "{options}, sync {kill}");
             }
@@ -106,36 +109,106 @@ fn under_way(folder: &Folder, header: &str) -> bool {
     dump.text().contains("online-reencrypt")
 }
 
-/// The file is cut off after the end. What another program has written to its end meanwhile stays.
+fn again(folder: &Folder, options: &str) -> Outcome {
+    let fast = FAST.join(" ");
+    at(
+        folder,
+        &format!("reencrypt --key-file key {options} {fast} v"),
+    )
+    .run()
+}
+
+fn assert_refused(outcome: &Outcome, words: &str) {
+    outcome.assert_code(1);
+    assert!(outcome.stderr.contains(words), "{outcome:#?}");
+}
+
+/// Returns the command that a message advises, to cut off the file.
+pub fn cut_off(message: &str) -> Option<&str> {
+    message
+        .split('`')
+        .find(|part| part.starts_with("truncate "))
+}
+
+/// The file is cut off after the end. Anyone who can write the header can write where, so after a kill it is
+/// the user who cuts it off.
 #[test]
-fn a_file_that_is_longer_than_its_data_is_cut_off_only_if_it_is_unchanged() {
+fn no_file_is_cut_off_because_of_its_header() {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("plain", bytes(LEN, 3));
     let make = "encrypt --luks2-keyslots-size 480K --key-file key plain v";
     at(&folder, make).args(FAST).ok();
-    let made = fs::read(folder.join("v")).unwrap();
+    let len = || fs::metadata(folder.join("v")).unwrap().len();
+    let made = len();
     let options = "--decrypt --header h";
-    for (change, len) in [
-        (":", LEN),
-        ("printf x >> v", made.len() + 1),
-        ("truncate --size -1 v && printf x >> v", made.len()),
+    let tracer = "strace -f -qq -o trace -P v -e trace=ftruncate \
+                  -e inject=ftruncate:signal=KILL:when=1";
+    assert_ne!(run(&folder, tracer, options), Some(0));
+    assert!(!under_way(&folder, "--header h"));
+    for options in [
+        options,
+        "--header h",
+        "--header h --resume-only",
+        "--header h --init-only",
     ] {
-        folder.write("v", &made);
-        let _ = fs::remove_file(folder.join("h"));
-        let tracer = "strace -f -qq -o trace -P v -e trace=ftruncate \
-                      -e inject=ftruncate:signal=KILL:when=1";
-        assert_ne!(run(&folder, tracer, options), Some(0));
-        assert!(!under_way(&folder, "--header h"));
-        let now = || fs::read(folder.join("v")).unwrap();
-        assert_eq!(now().len(), made.len());
-        shell_without_terminal(change, folder.path()).assert_code(0);
-        assert_eq!(run(&folder, "", options), Some(0));
-        assert_eq!(now().len(), len, "{change}");
-        assert!(now()[..LEN] == bytes(LEN, 3), "{change}");
-        // It is done once.
-        let again = format!("reencrypt {options} --key-file key v");
-        at(&folder, &again).fails(1, "have been decrypted already");
-        assert_eq!(now().len(), len, "{change}");
+        let outcome = again(&folder, options);
+        assert_refused(&outcome, "the data end at byte 1048576");
+        let command = cut_off(&outcome.stderr).unwrap();
+        assert_eq!(command, "truncate --size 1048576 v");
+        assert_eq!(len(), made);
     }
+    shell_without_terminal("truncate --size 1048576 v", folder.path()).assert_code(0);
+    assert_eq!(run(&folder, "", options), Some(0));
+    assert!(fs::read(folder.join("v")).unwrap() == bytes(LEN, 3));
+    // It is done once.
+    assert_refused(&again(&folder, options), "have been decrypted already");
+
+    // A header with such a token of another program.
+    folder.write("token", br#"{"type":"luxor-tail","keyslots":[],"end":0}"#);
+    let import = "cryptsetup token import --json-file token h";
+    shell_without_terminal(import, folder.path()).assert_code(0);
+    assert_refused(&again(&folder, options), "the data end at byte 0");
+    assert_eq!(len(), LEN as u64);
+}
+
+/// cryptsetup stores checksums of 4096 bytes each, and none of a shorter rest of a zone. If it was killed
+/// within such a zone, that rest is old or new, and nothing says which.
+#[test]
+fn a_rest_without_a_checksum_is_not_taken_for_done() {
+    let (mut refused, mut continued) = (0, 0);
+    for (len, sector) in [(5120, 1024), (6144, 2048), (4608, 512), (8192, 1024)] {
+        for kill in 4..=9 {
+            let folder = Folder::new();
+            folder.write("key", b"correct horse");
+            folder.write("plain", bytes(len, 5));
+            let make = format!("encrypt --sector-size {sector} --luks2-keyslots-size 1M");
+            at(&folder, &format!("{make} --key-file key plain v"))
+                .args(FAST)
+                .ok();
+            let line = format!(
+                "strace -f -qq -o trace -e inject=fsync,fdatasync:signal=KILL:when={kill} \
+                 cryptsetup reencrypt -q --key-file key --pbkdf pbkdf2 \
+                 --pbkdf-force-iterations 1000 --force-offline-reencrypt v"
+            );
+            let _ = shell_without_terminal(&line, folder.path());
+            let before = fs::read(folder.join("v")).unwrap();
+            let outcome = again(&folder, "");
+            if outcome.code == Some(0) {
+                at(&folder, "decrypt --key-file key v out").ok();
+                let out = fs::read(folder.join("out")).unwrap();
+                assert!(out == bytes(len, 5), "{len} {sector} {kill}");
+                continued += 1;
+            } else {
+                assert_refused(&outcome, "the checksum does not show");
+                let data = before.len() - len;
+                let now = fs::read(folder.join("v")).unwrap();
+                let rest = data + len / 4096 * 4096;
+                assert!(now[rest..] == before[rest..], "{len} {sector} {kill}");
+                refused += 1;
+            }
+        }
+    }
+    eprintln!("{refused} refused, {continued} continued");
+    assert!(refused > 0 && continued > 0, "{refused} {continued}");
 }

@@ -18,7 +18,7 @@ use super::{
     Found, ReencryptOptions, begin_or_find,
     zones::{ZoneByZone, waits},
 };
-use crate::{Context, Error, ErrorClass, Export, ExportOptions, Result, Secrets, Volume};
+use crate::{Context, Error, Export, ExportOptions, Result, Secrets, Volume, volume::is_locked};
 
 /// The longest zone by default, in bytes, while no client uses the disk.
 const ZONE: u64 = 4 << 20;
@@ -132,7 +132,7 @@ impl ReencryptionInUse {
     /// While another program has locked the metadata, it waits, and all requests are served.
     ///
     /// # Errors
-    /// Fails with [`ErrorClass::Cancelled`] between two zones when [`Context::cancel`] is set, and when something
+    /// Fails with [`ErrorClass::Cancelled`](crate::ErrorClass) between two zones when [`Context::cancel`] is set, and when something
     /// cannot be read or written. After an error within a zone, which the hint names, all requests for this
     /// zone fail. In each case another [`reencrypt_in_use`] continues.
     pub fn run(mut self, rate: Option<NonZeroU64>) -> Result<()> {
@@ -174,7 +174,7 @@ impl ReencryptionInUse {
                         None => taken * 3,
                     }
                 }
-                Err(error) if error.class() == ErrorClass::Busy => {
+                Err(error) if is_locked(&error) => {
                     if !mem::replace(&mut has_warned, true) {
                         context.events.warning(&waits(&error));
                     }
@@ -187,7 +187,7 @@ impl ReencryptionInUse {
     }
 
     /// Does a zone. Returns its length, and how long requests for it had to wait. If another program has
-    /// locked the metadata, it fails with [`ErrorClass::Busy`], and nothing has waited.
+    /// locked the metadata, it fails with [`ErrorClass::Busy`](crate::ErrorClass), and nothing has waited.
     fn zone(&mut self, zone: Range<u64>) -> Result<(u64, Duration)> {
         // What can take long comes before requests for the zone must wait.
         flush(&self.disk, &self.name)?;

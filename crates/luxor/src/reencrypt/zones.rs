@@ -17,8 +17,8 @@ use luxor_sector::{
 };
 use luxor_volume::{HashAlgorithm, VolumeKey};
 
-use super::{ZoneProtection, each_piece, tail::Tail};
-use crate::{Context, Engine, Error, ErrorClass, Result, Volume};
+use super::{ZoneProtection, each_piece, tail};
+use crate::{Context, Engine, Error, Result, Volume, volume::is_locked};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
@@ -81,8 +81,9 @@ enum Guard {
 }
 
 impl ZoneByZone {
-    /// Does what is left, and ends it. Returns the volume as it is then.
-    pub(super) fn run(mut self) -> Result<Volume> {
+    /// Does what is left, and ends it. Returns the volume as it is then, and the byte at which the caller
+    /// cuts off the file of the data.
+    pub(super) fn run(mut self) -> Result<(Volume, Option<u64>)> {
         let context = self.reencryption.context.clone();
         let (name, len) = (self.reencryption.name.clone(), self.progress.len());
         let report = context.events.bytes("Re-encrypting", name, Some(len));
@@ -92,7 +93,7 @@ impl ZoneByZone {
             self.zone(zone)?;
             report.at(self.progress.done());
         }
-        Ok(self.reencryption.volume)
+        Ok((self.reencryption.volume, self.reencryption.cut_at))
     }
 
     /// Returns the next zone, of at most `longest` bytes, which are whole sectors of any length.
@@ -436,13 +437,8 @@ impl Reencryption {
         let mut token = None;
         if progress.left() == 0 {
             self.forget_moved(zones, progress)?;
-            if let Some(end) = self.cut_at {
-                let tail = Tail::of(&*self.data, end).map_err(|error| {
-                    let text = format!("{}: cannot be read after byte {end}", self.name);
-                    Error::io(text, &error)
-                })?;
-                token = tail.map(|tail| tail.token());
-            }
+            let is_longer = |end: &u64| self.data.len().is_ok_and(|len| len > *end);
+            token = self.cut_at.filter(is_longer).map(tail::token);
         }
         self.change_patiently(is_at_risk, |header, storage| {
             record(header, storage, progress, token.as_deref())
@@ -477,7 +473,7 @@ impl Reencryption {
         let mut has_warned = false;
         loop {
             match self.change(&change) {
-                Err(error) if error.class() == ErrorClass::Busy => {
+                Err(error) if is_locked(&error) => {
                     if !is_at_risk {
                         self.context.check_cancelled()?;
                     }

@@ -486,6 +486,7 @@ pub(super) fn table() -> Vec<Advice> {
             Proof::Run { nth: 0, with: &[("NEW-FILE", "new")] },
             "cmp plain new",
         ),
+        by("cuts these off", "no_file_is_cut_off_because_of_its_header"),
         by("--resilience checksum needs less room than a journal", "what_does_not_fit_stays_as_it_is"),
         by("the same command continues, with the same --reduce-device-size", "either_program_begins_and_either_ends"),
         case(
