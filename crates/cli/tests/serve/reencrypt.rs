@@ -173,7 +173,7 @@ fn a_failure_is_told_at_once_and_at_the_end() {
     assert_same(&Client::new(&volume).read(0, LEN).unwrap(), &blank());
     server.signal(Signal::SIGTERM);
     let (code, said) = server.ended();
-    assert_eq!(code, Some(1), "{said}");
+    assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("header in the meantime"), "{said}");
 }
 
