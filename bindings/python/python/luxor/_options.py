@@ -57,8 +57,9 @@ def hidden_for(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _hidden_secret(value: Any, protocol: object) -> Any:
-    is_secret = value is not None and not isinstance(value, Secret)
-    return Secret(value) if is_secret and _is_luks(protocol) else value
+    if value is None or isinstance(value, Secret) or not _is_luks(protocol):
+        return value
+    return Secret(value)
 
 
 def _hidden_inside(value: Any, protocol: object) -> Any:
