@@ -186,12 +186,6 @@ impl DataFile {
         len.map_err(|error| self.unreadable(error))
     }
 
-    /// The part of the file or device.
-    #[must_use]
-    pub fn part(&self) -> VolumePart {
-        self.part
-    }
-
     /// Whether its length can be set: it is a regular file, and not only a part of it.
     #[must_use]
     pub fn can_set_len(&self) -> bool {

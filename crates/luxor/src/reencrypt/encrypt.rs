@@ -51,7 +51,7 @@ pub fn encrypt_in_place<'a>(
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let file = DataFile::open(data, Access::Write)?;
     if Volume::version(file.input()?, context)?.is_some() {
-        return Err(already_luks(data));
+        return Err(already_luks(data.path));
     }
     let data_len = file.len()?;
     let mut new = new.clone();
@@ -202,8 +202,7 @@ fn begin(
     // A header that is half written is neither.
     let version = Volume::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
-        let (path, part) = (data.path(), data.part());
-        return Err(already_luks(VolumePlace { path, part }));
+        return Err(already_luks(data.path()));
     }
     if options.device_size.is_some() {
         let text = "--device-size is not possible where the data move to make room for a header";
@@ -301,8 +300,8 @@ pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
     Ok(header.is_some())
 }
 
-fn already_luks(data: VolumePlace<'_>) -> Error {
-    let name = path_name(data.path);
+fn already_luks(data: &Path) -> Error {
+    let name = path_name(data);
     let error = Error::failure(format!("{name}: it is a LUKS volume already"));
     error.hint("If it was interrupted, this continues: `luxor reencrypt VOLUME`.")
 }
