@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 
 use crate::{buffer::Bytes, cipher::KeyCache, error::OutOfMemory, interrupt::wait_for};
 
-/// What derives the key of a manifest. Nobody reads the costs from the manifest, which others can
-/// write, so they are the same for all. They are below those of a keyslot of `luxor encrypt`, which
+/// The costs of deriving the key of a manifest. Others can write the manifest, so it does not contain
+/// the costs, and they are the same for all. They are below those of a keyslot of `luxor encrypt`, which
 /// take two seconds and up to 1 GiB, so that every process of a cluster has the memory.
 const MANIFEST_MEMORY_KIB: u32 = 64 << 10;
 const MANIFEST_PASSES: u32 = 8;

@@ -105,7 +105,7 @@ class Work:
         return values
 
     def write(self, **values: Any) -> None:
-        """Replace fields of the manifest as an attacker does, who has no key, in the right form."""
+        """Replace fields of the manifest, in the right form but without the key, as an attacker does."""
         self.manifest.write_bytes(in_form({**self.read(), **values}))
 
     def check(self) -> None:

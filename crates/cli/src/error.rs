@@ -36,7 +36,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
     }
 }
 
-/// Whether it is that nobody reads the output any more.
+/// Whether the reader of the output has closed it.
 #[must_use]
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
     let mut cause = error.source();

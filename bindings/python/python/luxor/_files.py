@@ -265,7 +265,7 @@ class NewVolumeFile(VolumeFile):
         return size
 
     def sync(self) -> None:
-        """Do nothing: what is written is durable once the volume has appeared."""
+        """Do nothing: the written data are durable once the volume has appeared."""
         self._check_open()
 
     def commit(self) -> None:

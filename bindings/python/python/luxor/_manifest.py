@@ -159,8 +159,8 @@ def manifest_secret(
 ) -> _luxor.Secret | Exception:
     """Return the secret that authenticates manifests, or why there is none.
 
-    It must not depend on what is in the storage. A `WrappedKey` has no other secret, and whoever may call
-    its service can make one. Other providers are asked as for a new volume.
+    It must not depend on what is in the storage. A `WrappedKey` has no other secret, and everyone who may
+    call its service can make one. Other providers are asked as for a new volume.
     """
     provider = checked_provider(key if manifest_key is None else manifest_key)
     if isinstance(provider, WrappedKey):

@@ -246,7 +246,7 @@ fn sector_size(folder: &Folder, name: &str) -> String {
 }
 
 /// The default is that of cryptsetup for each length of a file and for each size of a device's blocks.
-/// The user is told of it if it is not 4096.
+/// The program prints it if it is not 4096.
 #[test]
 fn the_sector_size_is_that_of_cryptsetup() {
     const MIB: u64 = 1 << 20;

@@ -73,9 +73,8 @@ fn key_files_count_every_byte_and_descriptors_one_line() {
     assert_eq!(opens(&binary, "--key-file -", &secret), 0);
 }
 
-/// A loop over a list of files reads the list from standard input, and so does every program in it.
-/// The commonest reasons why the right passphrase fails. The advice works, and nothing is told of a
-/// file that is not one line of text.
+/// The commonest reasons why the right passphrase fails. The advice works, and a file that is not one line
+/// of text gets none.
 #[test]
 fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
     let folder = Folder::new();
@@ -142,6 +141,7 @@ fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
     }
 }
 
+/// A loop over a list of files reads the list from standard input, and so does every program in it.
 #[test]
 fn standard_input_is_no_secret_unless_an_option_says_so() {
     let folder = Folder::new();

@@ -156,7 +156,7 @@ fn systemds_sockets_are_served() {
     ] {
         let line = r#"export LISTEN_FDS=2 LISTEN_PID=$$; export "$1=$2"
             exec "$luxor" serve --key-file key volume"#;
-        // A list of so many numbers would need more memory than this.
+        // A list of all these numbers would need more memory than this.
         let line = format!("ulimit -v 4000000; {line}");
         let mut shell = Command::new("sh");
         shell.args(["-c", &line, "sh", name, number]);
