@@ -162,8 +162,13 @@ pub(super) fn find_secondary(
         if is_whole {
             return (found, unread);
         }
-        if let Err(error @ CopyError::Io { .. }) = &found {
-            unread.get_or_insert_with(|| error.clone());
+        match &found {
+            // No copy is after the end of a stream, whose length was not known.
+            Err(CopyError::Io { source }) if source.kind() == io::ErrorKind::UnexpectedEof => {}
+            Err(error @ CopyError::Io { .. }) => {
+                unread.get_or_insert_with(|| error.clone());
+            }
+            _ => {}
         }
         let has_magic = |found: &Result<HeaderCopy, CopyError>| matches!(found, Err(error) if error.has_magic());
         if best.is_none() || (has_magic(&found) && !best.as_ref().is_some_and(has_magic)) {
