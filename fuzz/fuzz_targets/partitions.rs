@@ -65,7 +65,9 @@ fn changed(changes: &[u8], is_right: bool) -> Vec<u8> {
     if is_right {
         for at in [SECTOR, last * SECTOR] {
             let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|k| disk[at + k]));
-            let begin = usize::try_from(number(at + 72)).unwrap_or(LEN).saturating_mul(SECTOR);
+            let begin = usize::try_from(number(at + 72))
+                .unwrap_or(LEN)
+                .saturating_mul(SECTOR);
             let (count, size) = (number(at + 80) as u32, (number(at + 80) >> 32) as u32);
             let len = usize::try_from(u64::from(count) * u64::from(size)).unwrap_or(LEN);
             let entries = disk.get(begin..).and_then(|rest| rest.get(..len));
