@@ -31,7 +31,7 @@
 
 use core::iter;
 
-use super::portable::Blocks;
+use super::four_blocks::Blocks;
 use crate::{key::AesKey, secret::SecretBytes};
 
 type State = [u64; 8];

@@ -31,6 +31,7 @@ mod aarch64;
 mod aes;
 mod bitsliced;
 mod feedback;
+mod four_blocks;
 mod modes;
 mod portable;
 pub(crate) mod vector;

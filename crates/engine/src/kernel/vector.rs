@@ -10,11 +10,6 @@
 //! their target features, which is the kernel's entry function, so everything must be inlined into
 //! it.
 
-use crate::mode::{
-    blocks::{Form, Pointers, Tweaked},
-    xts,
-};
-
 /// The number of vectors that go through AES together.
 ///
 /// An AES instruction takes 3 to 8 cycles, and one or two can start each cycle. Eight independent
@@ -157,25 +152,6 @@ pub(crate) trait Vector: Copy + MaskedRest {
 
     /// Multiplies each block by α to the power `DEPTH · BLOCKS`, which is one pass further on.
     fn mul_pass(self) -> Self;
-
-    /// The number of passes that [`Vector::whole_passes`] takes together.
-    const SECTION: usize = 1;
-
-    /// Processes units of `passes` whole passes of XTS, a multiple of `SECTION`, one for each of
-    /// `tweaks` except the last.
-    ///
-    /// # Safety
-    /// The CPU has the instructions of `P`, and the units' bytes remain at `at`.
-    #[inline(always)]
-    unsafe fn whole_passes<P: Permutation<V = Self>>(
-        p: &P,
-        tweaks: &mut [u128],
-        passes: usize,
-        at: Pointers,
-    ) {
-        // SAFETY: the caller guarantees it, as `# Safety` requires.
-        unsafe { xts::whole_passes(p, tweaks, passes, at) }
-    }
 }
 
 /// [`rest`](crate::mode::blocks::rest) for blocks under masks, as a separate function with the
@@ -258,6 +234,30 @@ pub(crate) trait Permutation {
         work: &mut W,
     ) -> [Self::V; D];
 
+    /// Encrypts each block under a tweak.
+    #[inline(always)]
+    fn rounds_tweaked<const D: usize, W: Beside<Self::V>>(
+        &self,
+        mut x: [Self::V; D],
+        tweaks: impl Each<Self::V>,
+        work: &mut W,
+    ) -> [Self::V; D]
+    where
+        Self: Sized,
+    {
+        unrolled!(i in 0..D => {
+            x[i] = self.enter(x[i].xor(tweaks.at(i)));
+        });
+        self.rounds(
+            x,
+            Leaving {
+                p: self,
+                values: tweaks,
+            },
+            work,
+        )
+    }
+
     /// Encrypts each block under a tweak, given its mask.
     fn rounds_masked<const D: usize, W: Beside<Self::V>>(
         &self,
@@ -290,7 +290,7 @@ pub(crate) trait Permutation {
     where
         Self: Sized,
     {
-        Tweaked::crypt(self, x, kept, work)
+        self.rounds_tweaked(x, kept, work)
     }
 
     /// Returns the mask of the tweak times α⁸.
@@ -298,4 +298,25 @@ pub(crate) trait Permutation {
 
     /// Returns the mask of the tweak one pass further on.
     fn mask_mul_pass(&self, mask: Self::V) -> Self::V;
+}
+
+/// Adds [`Permutation::leave`] to each value: a tweak becomes its mask.
+pub(crate) struct Leaving<'a, P, T> {
+    pub(crate) p: &'a P,
+    pub(crate) values: T,
+}
+
+impl<P, T: Copy> Clone for Leaving<'_, P, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P, T: Copy> Copy for Leaving<'_, P, T> {}
+
+impl<P: Permutation, T: Each<P::V>> Each<P::V> for Leaving<'_, P, T> {
+    #[inline(always)]
+    fn at(self, i: usize) -> P::V {
+        self.values.at(i).xor(self.p.leave())
+    }
 }

@@ -4,7 +4,7 @@
 use core::{hint::black_box, mem::MaybeUninit};
 
 use crate::kernel::vector::{
-    Beside, DEPTH, Each, MaskedRest, Nothing, Permutation, Vector, unrolled,
+    Beside, DEPTH, Each, Leaving, MaskedRest, Nothing, Permutation, Vector, unrolled,
 };
 use crate::run::{InOut, Run};
 
@@ -269,35 +269,11 @@ impl Form for Tweaked {
     #[inline(always)]
     fn crypt<const D: usize, P: Permutation, W: Beside<P::V>>(
         p: &P,
-        mut x: [P::V; D],
+        x: [P::V; D],
         with: impl Each<P::V>,
         work: &mut W,
     ) -> [P::V; D] {
-        unrolled!(i in 0..D => {
-            x[i] = p.enter(x[i].xor(with.at(i)));
-        });
-        p.rounds(x, Leaving { p, tweaks: with }, work)
-    }
-}
-
-/// Turns each tweak into its mask.
-struct Leaving<'a, P, T> {
-    p: &'a P,
-    tweaks: T,
-}
-
-impl<P, T: Copy> Clone for Leaving<'_, P, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<P, T: Copy> Copy for Leaving<'_, P, T> {}
-
-impl<P: Permutation, T: Each<P::V>> Each<P::V> for Leaving<'_, P, T> {
-    #[inline(always)]
-    fn at(self, i: usize) -> P::V {
-        self.tweaks.at(i).xor(self.p.leave())
+        p.rounds_tweaked(x, with, work)
     }
 }
 
@@ -315,7 +291,7 @@ impl Form for Chained {
         unrolled!(i in 0..D => {
             x[i] = p.enter(x[i]);
         });
-        p.rounds(x, Leaving { p, tweaks: with }, work)
+        p.rounds(x, Leaving { p, values: with }, work)
     }
 }
 

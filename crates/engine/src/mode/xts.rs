@@ -93,7 +93,7 @@ impl Tweaks {
 /// # Safety
 /// The CPU has the instructions of `E` and `P`, and the unit length is at least 16.
 #[inline(always)]
-pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
+pub(crate) unsafe fn encrypt<E: Permutation<V: WholePasses>, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
@@ -107,7 +107,7 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
 /// # Safety
 /// As for [`encrypt`].
 #[inline(always)]
-pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
+pub(crate) unsafe fn decrypt<E: Permutation<V: WholePasses>, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
@@ -117,7 +117,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
 }
 
 #[inline(always)]
-unsafe fn crypt<const DECRYPT: bool, E: Permutation, P: Permutation<V = E::V>>(
+unsafe fn crypt<const DECRYPT: bool, E: Permutation<V: WholePasses>, P: Permutation<V = E::V>>(
     tweak: &E,
     data: &P,
     run: &mut Run<'_>,
@@ -340,7 +340,29 @@ impl<P: Permutation> Beside<P::V> for FirstPass<'_, P> {
     }
 }
 
-/// Processes units of `passes` whole passes, one for each of `tweaks` except the last.
+/// How registers of this kind process units of whole passes. `vaes256` has a way of its own.
+pub(crate) trait WholePasses: Vector {
+    /// The number of passes that [`WholePasses::whole_passes`] takes together.
+    const SECTION: usize = 1;
+
+    /// Processes units of `passes` whole passes, a multiple of `SECTION`, one for each of `tweaks`
+    /// except the last.
+    ///
+    /// # Safety
+    /// The CPU has the instructions of `P`, and the units' bytes remain at `at`.
+    #[inline(always)]
+    unsafe fn whole_passes<P: Permutation<V = Self>>(
+        p: &P,
+        tweaks: &mut [u128],
+        passes: usize,
+        at: Pointers,
+    ) {
+        // SAFETY: the caller guarantees it, as `# Safety` requires.
+        unsafe { whole_passes(p, tweaks, passes, at) }
+    }
+}
+
+/// [`WholePasses::whole_passes`] for any register.
 ///
 /// # Safety
 /// The CPU has the instructions of `P`, and the units' bytes remain at `at`.

@@ -9,9 +9,12 @@ use core::arch::aarch64::{
 };
 
 use super::held::Held;
-use crate::kernel::{
-    aes::{Registers, mul, mul_alpha_bytes, mul_alpha_each, spread, ties},
-    vector::{DEPTH, Vector},
+use crate::{
+    kernel::{
+        aes::{Registers, mul, mul_alpha_bytes, mul_alpha_each, spread, ties},
+        vector::{DEPTH, Vector},
+    },
+    mode::xts::WholePasses,
 };
 
 /// One block. With `EOR3`, the kernel enables that instruction, into which the compiler combines [`xor`].
@@ -194,6 +197,8 @@ where
         self.mul_alpha8()
     }
 }
+
+impl<const EOR3: bool> WholePasses for Quad<EOR3> where Self: crate::kernel::vector::MaskedRest {}
 
 impl<const EOR3: bool> Registers for Quad<EOR3>
 where

@@ -204,7 +204,9 @@ macro_rules! registers {
                 const { assert!(crate::kernel::vector::DEPTH == 8) };
                 crate::kernel::aes::mul_alpha_bytes::<Self, $blocks, { 16 - $blocks }>(self)
             }
+        }
 
+        impl crate::mode::xts::WholePasses for $name {
             $(
                 const SECTION: usize = crate::mode::$windows::PASSES;
 
