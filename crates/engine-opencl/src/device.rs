@@ -10,43 +10,12 @@ use crate::{
     cl::{Context, Kind},
     discovery::{Found, chosen},
     error::{Failure, Unusable},
-    layout::{Aes, Facts, Layout},
+    layout::{Aes, Kernels, Layout},
     memory::{OpenClMemory, Service},
     program::Programs,
     queue::OpenClQueue,
     shared::{OpenClKey, Shared, key_memory},
 };
-
-/// The kernels that a backend runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kernels {
-    /// Those that suit each device: [`Layout::of`].
-    Auto,
-    /// Those with tables, on every device.
-    Tables,
-    /// Those without tables, on every device.
-    Bitsliced,
-}
-
-impl Kernels {
-    /// Returns the backend's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "opencl",
-            Self::Tables => "opencl-tables",
-            Self::Bitsliced => "opencl-bitsliced",
-        }
-    }
-
-    fn layout(self, facts: Facts) -> Option<Layout> {
-        match self {
-            Self::Auto => Layout::of(facts),
-            Self::Tables => Layout::with_tables(facts),
-            Self::Bitsliced => Layout::bitsliced(facts),
-        }
-    }
-}
 
 /// Threads that a compute unit of a GPU holds at a time, roughly. Further work-groups would wait,
 /// and would fill their tables for less work.

@@ -44,6 +44,37 @@ pub struct Layout {
     pub threads: usize,
 }
 
+/// The kernels that a backend runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernels {
+    /// Those that suit each device: [`Layout::of`].
+    Auto,
+    /// Those with tables, on every device.
+    Tables,
+    /// Those without tables, on every device.
+    Bitsliced,
+}
+
+impl Kernels {
+    /// Returns the backend's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "opencl",
+            Self::Tables => "opencl-tables",
+            Self::Bitsliced => "opencl-bitsliced",
+        }
+    }
+
+    pub(crate) fn layout(self, facts: Facts) -> Option<Layout> {
+        match self {
+            Self::Auto => Layout::of(facts),
+            Self::Tables => Layout::with_tables(facts),
+            Self::Bitsliced => Layout::bitsliced(facts),
+        }
+    }
+}
+
 /// Work-items that process a stretch together.
 const WARP: usize = 32;
 /// The largest work-group for a GPU. Larger ones are not faster.

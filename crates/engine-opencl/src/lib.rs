@@ -41,11 +41,11 @@ mod shared;
 
 use luxor_engine_gpu::{ForeignDevice, GpuBackend, Tuning};
 
-pub use device::{Kernels, OpenCl, devices, devices_with};
+pub use device::{OpenCl, devices, devices_with};
 pub use discovery::lacks_linker;
 pub use error::{Failure, Unusable};
 pub use foreign::OpenClProgram;
-pub use layout::{Aes, Facts, Layout};
+pub use layout::{Aes, Facts, Kernels, Layout};
 pub use memory::OpenClMemory;
 pub use queue::OpenClQueue;
 pub use shared::OpenClKey;

@@ -8,8 +8,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     cl::Kind,
-    device::Kernels,
     discovery::Found,
+    layout::Kernels,
     memory::{OpenClMemory, Service},
     program::Programs,
 };
