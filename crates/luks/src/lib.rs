@@ -77,6 +77,7 @@ mod luks1_error;
 mod luks2;
 mod policy;
 mod volume;
+mod zeros;
 
 pub use area::AreaError;
 pub use backup::{BackupError, HeaderBackup, Misfit, RestoreError};

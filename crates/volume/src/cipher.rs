@@ -5,7 +5,7 @@ use luxor_engine::{AesKey, CbcKey, KeyError, KeySpec, Mode, XtsKey};
 use luxor_sector::IvMode;
 use zeroize::Zeroize;
 
-use crate::{cipher_name, hash::HashAlgorithm};
+use crate::hash::HashAlgorithm;
 
 /// A cipher, its mode and its IV mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,13 +32,6 @@ impl Encryption {
         Self::AesCbcPlain64,
         Self::AesCbcEssivSha256,
     ];
-
-    /// Returns the encryption that dm-crypt uses under this name, in LUKS metadata or on a command
-    /// line: `cipher_name.rs` has its grammar. `None` if this version does not support it.
-    #[must_use]
-    pub fn by_name(name: &str) -> Option<Self> {
-        cipher_name::parse(name)
-    }
 
     /// The usual name in LUKS metadata, such as `aes-xts-plain64`.
     #[must_use]
@@ -83,6 +76,14 @@ impl Encryption {
             Mode::Xts => [32, 64],
             _ => [16, 32],
         }
+    }
+
+    /// The lengths in bytes of a key for AES-128, AES-192 and AES-256. AES-192 is not supported, but
+    /// not wrong.
+    #[must_use]
+    pub const fn aes_key_lens(self) -> [u32; 3] {
+        let [short, long] = self.key_lens();
+        [short, u32::midpoint(short, long), long]
     }
 
     /// Returns the key in the engine's form.

@@ -17,19 +17,23 @@
 
 use crate::cipher::Encryption;
 
-/// Returns the encryption with this name. `None` if dm-crypt has no such name, or if it means an
-/// encryption that this version does not support.
-pub(crate) fn parse(name: &str) -> Option<Encryption> {
-    // The name is one word of a table in which `\` quotes.
-    if !name
-        .bytes()
-        .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
-    {
-        return None;
-    }
-    match name.strip_prefix("capi:") {
-        Some(specification) => parse_capi(specification),
-        None => parse_old(name),
+impl Encryption {
+    /// Returns the encryption that dm-crypt uses under this name, in LUKS metadata or on a command
+    /// line. `None` if dm-crypt has no such name, or if it means an encryption that this version does
+    /// not support.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<Self> {
+        // The name is one word of a table in which `\` quotes.
+        if !name
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        {
+            return None;
+        }
+        match name.strip_prefix("capi:") {
+            Some(specification) => parse_capi(specification),
+            None => parse_old(name),
+        }
     }
 }
 
@@ -239,7 +243,7 @@ mod tests {
         ];
         for (encryption, names) in same {
             for name in names.iter().chain(&[encryption.name()]) {
-                assert_eq!(parse(name), Some(encryption), "{name}");
+                assert_eq!(Encryption::by_name(name), Some(encryption), "{name}");
             }
         }
     }
@@ -296,7 +300,7 @@ mod tests {
             "xts(aes)-plain64",
             "serpent-xts-plain64",
         ] {
-            assert_eq!(parse(name), None, "{name}");
+            assert_eq!(Encryption::by_name(name), None, "{name}");
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::luks2::{
     new_keyslot::NewKeyslot,
     segment::{Segment, SegmentSize},
 };
-use crate::volume::create::write_zeros;
+use crate::zeros::write_zeros;
 
 /// The encryption of the data and of the keyslot areas.
 const ENCRYPTION: Encryption = Encryption::AesXtsPlain64;

@@ -10,10 +10,10 @@ mod seal;
 mod state;
 
 pub use change::{
-    CarriedKeyslot, DataEnd, InPlace, InPlacePlan, ReencryptionPlan, ReencryptionState, StoredData,
+    CarriedKeyslot, InPlace, InPlacePlan, ReencryptionPlan, ReencryptionState, StoredData,
 };
 pub use error::ReencryptionError;
-pub use parts::{PartState, ReencryptionProgress};
+pub use parts::{DataEnd, PartState, ReencryptionProgress};
 pub(crate) use state::Reencryption;
 
 use super::metadata::Metadata;

@@ -11,7 +11,7 @@ use luxor_engine::{Backend, SecretBytes};
 use luxor_sector::Storage;
 use luxor_volume::{Budget, Encryption, VolumeKey};
 
-use self::attempt::{UnlockAttempt, aes_key_lens, check_digest};
+use self::attempt::{UnlockAttempt, check_digest};
 pub use self::{
     attempt::{ConfirmedKey, OpenedKey, UnlockOptions, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
@@ -232,7 +232,7 @@ fn needed_keys<'a>(
         let digest = metadata.digests.get(&number);
         let stated = digest.and_then(Digest::stated_len);
         let is_supported = |len: &u32| encryption.key_lens().contains(len);
-        let is_aes_192 = |len: &u32| !is_supported(len) && aes_key_lens(encryption).contains(len);
+        let is_aes_192 = |len: &u32| !is_supported(len) && encryption.aes_key_lens().contains(len);
         (!stated.as_ref().is_some_and(is_aes_192)).then_some(encryption)
     };
     let data = metadata.segments.data().filter_map(|(number, entry)| {

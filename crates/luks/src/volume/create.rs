@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Creates a volume of either version.
 
-use std::{fmt, io, ops::Range};
+use std::{fmt, io};
 
 use luxor_engine::{Backend, KeySize};
 use luxor_sector::{SectorSize, Storage};
@@ -16,6 +16,7 @@ use crate::{
         label::Label,
         segment::{Segment, SegmentSize},
     },
+    zeros::write_zeros,
 };
 
 /// A version of LUKS.
@@ -430,20 +431,6 @@ fn check_luks1_length(len: u64) -> Result<(), NotInLuks1> {
     } else {
         Err(NotInLuks1::Length { len })
     }
-}
-
-/// Writes zeros to a range of bytes, in order.
-pub(crate) fn write_zeros(
-    range: Range<u64>,
-    mut write: impl FnMut(&[u8], u64) -> io::Result<()>,
-) -> io::Result<()> {
-    const PIECE: usize = 64 << 10;
-    let zeros = vec![0; PIECE];
-    for at in range.clone().step_by(PIECE) {
-        let len = usize::try_from(range.end - at).map_or(PIECE, |left| left.min(PIECE));
-        write(&zeros[..len], at)?;
-    }
-    Ok(())
 }
 
 /// Why a volume could not be created.

@@ -16,7 +16,7 @@ use luxor_volume::{Encryption, ExtentCipher, PbkdfOptions};
 use serde_json::json;
 
 use super::{
-    parts::{PartState, ReencryptionProgress},
+    parts::{DataEnd, PartState, ReencryptionProgress},
     seal::{MIN_AREA, NewState, area_for},
     state::{BackupSegment, Reencryption},
 };
@@ -59,15 +59,6 @@ pub struct CarriedKeyslot {
     pub from: u32,
     /// The keyslot for the new key ([`NewVolumeKey::keyslot`]).
     pub new: NewKeyslot,
-}
-
-/// Where the data of a re-encryption must end, in bytes of the plaintext.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DataEnd {
-    /// At this byte.
-    At(u64),
-    /// After this byte, where the last part of the data begins.
-    After(u64),
 }
 
 /// A re-encryption that is under way.

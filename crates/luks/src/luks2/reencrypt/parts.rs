@@ -18,7 +18,6 @@
 use std::{fmt, ops::Range};
 
 use super::{
-    change::DataEnd,
     error::ReencryptionError,
     state::{BackupSegment, Reencryption},
 };
@@ -49,6 +48,15 @@ pub enum PartState {
     Zone,
     /// As after the re-encryption.
     New,
+}
+
+/// Where the data of a re-encryption must end, in bytes of the plaintext.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataEnd {
+    /// At this byte.
+    At(u64),
+    /// After this byte, where the last part of the data begins.
+    After(u64),
 }
 
 /// How far a re-encryption has come.

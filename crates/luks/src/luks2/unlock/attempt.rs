@@ -174,7 +174,7 @@ impl NeededKey<'_> {
                 second,
             }),
             (KeyLen::Stated(stated), Some(encryption))
-                if !aes_key_lens(encryption).contains(&stated) =>
+                if !encryption.aes_key_lens().contains(&stated) =>
             {
                 Err(UnlockError::KeyLenOfCipher {
                     digest,
@@ -199,13 +199,6 @@ impl NeededKey<'_> {
             (_, None) => Vec::new(),
         }
     }
-}
-
-/// The lengths in bytes of a key for AES-128, AES-192 and AES-256. AES-192 is not supported, but not
-/// wrong.
-pub(super) fn aes_key_lens(encryption: Encryption) -> [u32; 3] {
-    let [short, long] = encryption.key_lens();
-    [short, u32::midpoint(short, long), long]
 }
 
 /// Checks that the digest's hash is supported and its cost allowed.

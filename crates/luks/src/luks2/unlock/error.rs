@@ -6,7 +6,6 @@ use std::{fmt, io};
 use luxor_engine::KeyError;
 use luxor_volume::{CostError, DeriveError, Encryption, HashAlgorithm, brief, brief_list};
 
-use super::attempt::aes_key_lens;
 use crate::{
     area::AreaError,
     luks2::{reencrypt::ReencryptionError, segment::SegmentError},
@@ -168,7 +167,7 @@ pub enum UnlockError {
         "the keyslots of digest {digest} state a key of {stated} bytes, but the data are encrypted \
          with {}, which has keys of {} bytes",
         encryption.name(),
-        any_of(&aes_key_lens(*encryption))
+        any_of(&encryption.aes_key_lens())
     )]
     KeyLenOfCipher {
         /// The digest.
