@@ -14,7 +14,7 @@ use luxor_engine::SecretBytes;
 use luxor_files::{VolumePart, bounded};
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
 use pyo3::{
-    exceptions::{PyOverflowError, PyTypeError, PyValueError},
+    exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError},
     prelude::*,
     types::{PyBytes, PyDict},
 };
@@ -112,7 +112,15 @@ impl FromPyObject<'_, '_> for PathArg {
     fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
         let is_bytes = path.is_instance_of::<PyBytes>();
         let os = path.py().import("os")?;
-        let path: PathBuf = os.call_method1("fsdecode", (path,))?.extract()?;
+        let path = os.call_method1("fsdecode", (path,))?;
+        // The error of Python contains the text.
+        let path: PathBuf = path.extract().map_err(|error: PyErr| {
+            if error.is_instance_of::<PyUnicodeEncodeError>(path.py()) {
+                PyValueError::new_err("a path cannot contain a part of a surrogate pair")
+            } else {
+                error
+            }
+        })?;
         let bytes = path.as_os_str().as_bytes();
         let mut names = bytes.split(|&byte| byte == b'/');
         // Whatever it is, it may be secret.

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::CString,
-    io::ErrorKind,
+    fs,
     num::NonZeroUsize,
     sync::{
         Arc,
@@ -12,8 +12,9 @@ use std::{
     },
 };
 
-use luxor::{Context, Events, KeyFile, KeyFileError, Progress};
+use luxor::{Context, Events, KeyFile, Progress};
 use luxor_engine::SecretBytes;
+use luxor_files::io_words;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -149,19 +150,19 @@ pub(crate) fn secret(
     match (passphrase.map(|passphrase| passphrase.bind(py)), key_file) {
         (Some(passphrase), None) => passphrase_bytes(passphrase),
         (None, Some(path)) => {
-            let path = path.existing().map_err(|error| exception(&error))?;
-            let file = KeyFile::whole(path);
+            if let Err(error) = fs::symlink_metadata(path.path()) {
+                // Its name may be the passphrase, given as the wrong argument.
+                let [passphrase, key_file] = names;
+                let message = format!(
+                    "the file of {key_file} cannot be found: {}",
+                    io_words(&error)
+                );
+                let hint = format!("A passphrase itself is the argument {passphrase}.");
+                return Err(MissingError::new_err((message, hint, error.raw_os_error())));
+            }
+            let file = KeyFile::whole(path.path());
             let read = wait_for(py, &Arc::default(), &mut |_| Ok(()), move || file.read())?;
-            read.map_err(|error| match &error {
-                KeyFileError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
-                    MissingError::new_err((
-                        error.to_string(),
-                        None::<String>,
-                        source.raw_os_error(),
-                    ))
-                }
-                _ => exception(&error.into()),
-            })
+            read.map_err(|error| exception(&error.into()))
         }
         _ => {
             let [passphrase, key_file] = names;

@@ -34,7 +34,7 @@ mod _luxor {
         disk::{Disk, open},
         memory::view_of,
         operations::{create, decrypt, encrypt, new_header, open_new},
-        secret::Secret,
+        secret::{Secret, hidden},
         volume::{Volume, restore_header},
         xts::{Xts, engines},
     };

@@ -10,7 +10,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use luxor_engine::SecretBytes;
 use luxor_luks::{Argon2Kind, Kdf};
 use pyo3::{
-    exceptions::PyTypeError,
+    exceptions::{PyTypeError, PyValueError},
     prelude::*,
     sync::PyOnceLock,
     types::{PyBytes, PyString},
@@ -18,7 +18,12 @@ use pyo3::{
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use crate::{buffer::Bytes, cipher::KeyCache, error::OutOfMemory, interrupt::wait_for};
+use crate::{
+    buffer::Bytes,
+    cipher::KeyCache,
+    error::{OutOfMemory, ends_program},
+    interrupt::wait_for,
+};
 
 /// The costs of deriving the key of a manifest. Others can write the manifest, so it does not contain
 /// the costs, and they are the same for all. They are below those of a keyslot of `luxor encrypt`, which
@@ -128,6 +133,29 @@ impl Secret {
     }
 }
 
+/// The error of what is no secret. It stands in the place of that, as a [`Secret`] would.
+#[pyclass(frozen, module = "luxor._luxor")]
+struct NoSecret(PyErr);
+
+/// Returns a secret as a [`Secret`]. Functions of Python replace their arguments by it at once: variables
+/// are shown in tracebacks. Therefore this does not fail; what uses the result fails.
+#[pyfunction]
+#[pyo3(signature = (secret, *, is_key = false))]
+pub(crate) fn hidden<'py>(secret: &Bound<'py, PyAny>, is_key: bool) -> PyResult<Bound<'py, PyAny>> {
+    let py = secret.py();
+    if secret.is_none() || secret.is_instance_of::<Secret>() {
+        return Ok(secret.clone());
+    }
+    let bytes = if is_key { key_bytes } else { passphrase_bytes };
+    match bytes(secret) {
+        Ok(bytes) => {
+            let secret = Secret(Zeroizing::new(bytes.expose().to_vec()));
+            Ok(Bound::new(py, secret)?.into_any())
+        }
+        Err(error) => Ok(Bound::new(py, NoSecret(error))?.into_any()),
+    }
+}
+
 fn hmac(key: &[u8], data: &[u8]) -> [u8; 32] {
     let mac = Hmac::<Sha256>::new_from_slice(key).expect("keys may have any length");
     mac.chain_update(data).finalize().into_bytes().into()
@@ -135,16 +163,27 @@ fn hmac(key: &[u8], data: &[u8]) -> [u8; 32] {
 
 /// Returns the bytes of a key: a [`Secret`], or an object with the buffer protocol.
 pub(crate) fn key_bytes(key: &Bound<'_, PyAny>) -> PyResult<SecretBytes> {
-    match key.cast::<Secret>() {
-        Ok(secret) => Ok(SecretBytes::copy_of(&secret.get().0)),
-        Err(_) => Ok(SecretBytes::copy_of(Bytes::readable(key)?.as_slice())),
+    if let Ok(secret) = key.cast::<Secret>() {
+        return Ok(SecretBytes::copy_of(&secret.get().0));
     }
+    if let Ok(error) = key.cast::<NoSecret>() {
+        return Err(error.get().0.clone_ref(key.py()));
+    }
+    Ok(SecretBytes::copy_of(Bytes::readable(key)?.as_slice()))
 }
 
 /// Returns the bytes of a passphrase, which may also be text.
 pub(crate) fn passphrase_bytes(passphrase: &Bound<'_, PyAny>) -> PyResult<SecretBytes> {
     match passphrase.cast::<PyString>() {
-        Ok(text) => Ok(SecretBytes::copy_of(text.to_str()?.as_bytes())),
+        // The error of Python contains the text.
+        Ok(text) => match text.to_str() {
+            Ok(text) => Ok(SecretBytes::copy_of(text.as_bytes())),
+            Err(error) if ends_program(text.py(), &error) => Err(error),
+            Err(_) => Err(PyValueError::new_err(
+                "the passphrase contains a part of a surrogate pair, which UTF-8 cannot encode: pass \
+                 bytes",
+            )),
+        },
         Err(_) => key_bytes(passphrase),
     }
 }

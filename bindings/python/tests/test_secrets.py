@@ -170,7 +170,7 @@ class Vault(luxor.luksfs.LuksFileSystem):
 
 @pytest.fixture
 def vaults() -> Iterator[None]:
-    names = {"vault": Vault, "alias": luxor.luksfs.LuksFileSystem}
+    names = {"vault": Vault, "my vault": Vault, "alias": luxor.luksfs.LuksFileSystem}
     for name, kind in names.items():
         fsspec.register_implementation(name, kind, clobber=True)
     fsspec.register_implementation("late", f"{__name__}.Vault", clobber=True)
@@ -215,6 +215,23 @@ def test_containers_of_options_hide_it_too(options: dict[str, Any]) -> None:
         pickle.dumps(fs.storage_options)
 
 
+@pytest.mark.usefixtures("vaults")
+@pytest.mark.parametrize("name", ["luks", "vault", "alias", "my vault"])
+def test_the_name_among_the_options_hides_it_too(url: str, name: str) -> None:
+    secret = {"passphrase": PASSPHRASE}
+    path = url.removeprefix("file://")
+    for made in (
+        _options.hidden_for(path, {"protocol": name, **secret}),
+        _options.hidden_for(f"{name}::{url}", secret),
+        _options.hidden_for(f"zip://member::{name}::{url}", {name: secret}),
+        _options.hidden({"fs": {"protocol": name, **secret}}, "reference"),
+    ):
+        assert not leaks(repr(made))
+    if name in ("luks", "vault"):
+        fs, _ = fsspec.url_to_fs(f"{name}::{url}", protocol="file", **{name: secret})
+        assert not leaks(repr(vars(fs)))
+
+
 def test_options_without_secrets_are_the_same_objects() -> None:
     options = {"a": [1, {"b": (2, {"c": UserDict(d=3)})}], "luks": {"passphrase": luxor.Secret("p")}}
     assert _options.hidden(options, "file") is options
@@ -247,7 +264,7 @@ def test_tasks_of_workers_contain_no_secret(url: str, tmp_path: Path, side: str)
     assert zipfile.ZipFile(luxor.open(tmp_path / "target", key_file=key.path)).namelist()
     assert spy.tasks and not leaks(repr(spy.tasks))
     # Nor do other credentials belong into logs.
-    assert "options" not in repr(spy.tasks[0][1][0].files)
+    assert "options" not in repr(spy.tasks[-1][1][0].files)
     assert isinstance(sent(cloudpickle.dumps, spy.tasks), TypeError)
 
 
@@ -417,6 +434,101 @@ def test_a_traceback_with_variables_does_not_show_it(url: str, secret: str) -> N
     frames = [frame for frame in shown.stack if frame.filename != __file__]
     assert len(frames) > 2
     assert not leaks("".join(str(frame.locals) for frame in frames))
+
+
+def shown_by_luxor(error: BaseException) -> str:
+    """What an error and its causes show, and the variables of the functions of this package."""
+    text = ""
+    shown = traceback.TracebackException.from_exception(error, capture_locals=True)
+    chain: list[Any] = [shown]
+    for each in chain:
+        chain += [found for found in (each.__cause__, each.__context__) if found is not None]
+        frames = [frame for frame in each.stack if "/luxor/" in frame.filename]
+        text += str(each) + "".join(str(frame.locals) for frame in frames)
+    causes: list[Any] = [error]
+    for cause in causes:
+        causes += [found for found in (cause.__cause__, cause.__context__) if found is not None]
+        text += repr(cause.args) + repr(vars(cause))
+    return text
+
+
+#: What fails, after it has taken a secret: with a volume, a passphrase and a volume key.
+CALLS: list[Callable[[Path, Any, Any], object]] = [
+    lambda path, secret, key: luxor.open(path, passphrase=secret),
+    lambda path, secret, key: luxor.open(path, "r+b", passphrase=secret),
+    lambda path, secret, key: luxor.open(path, passphrase=secret, volume_key=key),
+    lambda path, secret, key: luxor.open(path, volume_key=key),
+    lambda path, secret, key: luxor.open(path, "wb", passphrase=secret),
+    lambda path, secret, key: luxor.open(path, "wb", passphrase=secret, volume_key=key),
+    lambda path, secret, key: luxor.open(path, "wx", passphrase=secret),
+    lambda path, secret, key: luxor.open(path, "wb", password=secret),  # type: ignore[call-overload]
+    lambda path, secret, key: luxor.open(path, "rb", password=secret),  # type: ignore[call-overload]
+    lambda path, secret, key: luxor.encrypt(path, path, passphrase=secret),
+    lambda path, secret, key: luxor.decrypt(path, f"{path}2", passphrase=secret),
+    lambda path, secret, key: luxor.decrypt(path, f"{path}2", volume_key=key),
+    lambda path, secret, key: luxor.create(path, 4096, passphrase=secret),
+    lambda path, secret, key: luxor.new_header(-1, passphrase=secret),
+    lambda path, secret, key: luxor.VolumeCipher(path, passphrase=secret),
+    lambda path, secret, key: luxor.VolumeCipher(path, volume_key=key),
+    lambda path, secret, key: luxor.Volume(path).test_key(passphrase=secret),
+    lambda path, secret, key: luxor.Volume(path).remove_key(passphrase=secret),
+    lambda path, secret, key: luxor.Volume(path).add_key(passphrase=secret, new_passphrase=secret),
+    lambda path, secret, key: luxor.Volume(path).change_key(passphrase=secret, new_passphrase=secret),
+    lambda path, secret, key: luxor.Secret([secret]),  # type: ignore[arg-type]
+    lambda path, secret, key: fsspec.filesystem("luks", passphrase=secret, volume_key=key),
+    lambda path, secret, key: fsspec.filesystem("luks", passphrase=secret, wrong=1),
+    lambda path, secret, key: fsspec.filesystem("luks", passphrase=secret).open(path, "r+b"),
+    lambda path, secret, key: fsspec.filesystem("luks", passphrase=[secret]),
+    lambda path, secret, key: luxor.distributed.encrypt(
+        f"luks::{path}",
+        f"{path}2",
+        key=luxor.keys.KeyFile(path),
+        source_options={"passphrase": secret},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda secret: secret,
+        lambda secret: secret.encode(),
+        lambda secret: bytearray(secret.encode()),
+        lambda secret: secret + "\udcff",
+        lambda secret: secret + "\ud800",
+        lambda secret: [secret],
+    ],
+)
+def test_nothing_that_fails_shows_a_secret(url: str, form: Callable[[str], Any]) -> None:
+    """Neither its exception, nor the variables of its functions."""
+    path = Path(url.removeprefix("file://"))
+    secret = form(f"{PASSPHRASE} is wrong")
+    key = secret if isinstance(secret, list) else (f"{PASSPHRASE}" * 10).encode()[:64]
+    texts = []
+    for number, call in enumerate(CALLS):
+        with pytest.raises(Exception) as raised:
+            call(path, secret, key)
+        texts.append(shown_by_luxor(raised.value))
+        assert not leaks(texts[-1]), (number, type(raised.value), texts[-1])
+    assert any("'passphrase': '<luxor" in text for text in texts)
+
+
+def test_a_part_of_a_surrogate_pair_is_refused(url: str) -> None:
+    path = url.removeprefix("file://")
+    with pytest.raises(ValueError, match="surrogate") as raised:
+        luxor.open(path, passphrase=f"{PASSPHRASE}\ud800")
+    assert type(raised.value) is ValueError and raised.value.__context__ is None
+    with pytest.raises(ValueError, match="surrogate"):
+        luxor.Secret("\udcff")
+    with pytest.raises(TypeError):
+        luxor.open(path, passphrase=5)  # type: ignore[call-overload]
+
+
+def test_a_key_file_that_is_not_there_may_be_the_passphrase(url: str) -> None:
+    with pytest.raises(luxor.MissingError, match="the file of key_file cannot be found") as raised:
+        luxor.open(url.removeprefix("file://"), key_file=PASSPHRASE)
+    assert raised.value.hint == "A passphrase itself is the argument passphrase."
+    assert raised.value.filename is None and not leaks(repr(vars(raised.value)))
 
 
 def test_a_cache_inside_luks_keeps_ciphertext(url: str, tmp_path: Path) -> None:

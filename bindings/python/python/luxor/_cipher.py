@@ -35,6 +35,8 @@ class VolumeCipher:
         engine: str | None = None,
         threads: int | None = None,
     ) -> None:
+        passphrase = _luxor.hidden(passphrase)
+        volume_key = _luxor.hidden(volume_key, is_key=True)
         self._cipher = _luxor.Cipher(file, locals())
 
     @property
@@ -105,4 +107,5 @@ def new_header(
     `pbkdf` to `iter_time` have no effect. With a `key_cache` one derivation then opens both. The other
     arguments are as in `encrypt`.
     """
+    passphrase = _luxor.hidden(passphrase)
     return _luxor.new_header(locals())

@@ -11,12 +11,15 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _luxor
+from ._exceptions import VolumeWarning
+from ._types import NewOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Unpack
 
     from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, Data, FileLike, NewOptions, OpenOptions, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, OpenOptions, Path, Secret, VolumeKey
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -375,6 +378,7 @@ def new_disk(
     luks2_keyslots_size: int | None = None,
 ) -> _luxor.Disk:
     """Begin a new volume. The arguments are those of `open`."""
+    passphrase = _luxor.hidden(passphrase)
     return _luxor.open_new(file, locals())
 
 
@@ -433,6 +437,13 @@ def open(
     Raises `WrongPassphrase`, `NotAVolume`, `DamagedError`, `MissingError`, `BusyError` and other
     subclasses of `Error`.
     """
+    passphrase = _luxor.hidden(passphrase)
+    volume_key = _luxor.hidden(volume_key, is_key=True)
+    # An option with a wrong name may be a secret, too.
+    unknown = sorted(new.keys() - NewOptions.__annotations__.keys())
+    if unknown:
+        new.clear()
+        raise TypeError(f"there is no option {' or '.join(unknown)}")
     if mode in ("wb", "w+b", "wb+"):
         existing = {
             "volume_key": volume_key,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """New volumes, whole files, and the metadata and keys of a volume.
 
-The functions pass their arguments on by name: `_luxor` takes those that it knows from `locals()`.
+The functions pass their arguments on by name: `_luxor` takes those that it knows from `locals()`. Before
+anything can fail they hide secrets, which tracebacks with variables would show.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def encrypt(
     while the length is unknown. An exception that it raises ends the operation; one of its last
     call, when all is done, leaves the finished files.
     """
+    passphrase = _luxor.hidden(passphrase)
     _luxor.encrypt(source, target, locals(), progress)
 
 
@@ -84,6 +86,8 @@ def decrypt(
 
     The secret, `volume_offset` and `volume_partition` are as in `open`. With `sparse`, long runs of zeros become holes in a file at a path.
     """
+    passphrase = _luxor.hidden(passphrase)
+    volume_key = _luxor.hidden(volume_key, is_key=True)
     _luxor.decrypt(source, target, locals(), progress)
 
 
@@ -115,6 +119,7 @@ def create(
     Without a size the volume fills the existing file or device. The data area is not written: it
     decrypts to noise. The other arguments are as in `encrypt`.
     """
+    passphrase = _luxor.hidden(passphrase)
     _luxor.create(locals())
 
 
@@ -189,6 +194,7 @@ class Volume:
         key_slot: int | None = None,
     ) -> int:
         """Return the number of the keyslot that the secret opens, or raise `WrongPassphrase`."""
+        passphrase = _luxor.hidden(passphrase)
         return self._volume.test_key(locals())
 
     def add_key(
@@ -211,6 +217,8 @@ class Volume:
         `passphrase` or `key_file` opens the volume. Returns the number of the new keyslot. The
         costs are as in `encrypt`.
         """
+        passphrase = _luxor.hidden(passphrase)
+        new_passphrase = _luxor.hidden(new_passphrase)
         return self._volume.add_key(locals())
 
     def change_key(
@@ -231,6 +239,8 @@ class Volume:
 
         After a crash at any moment, either the old secret or the new one opens the keyslot.
         """
+        passphrase = _luxor.hidden(passphrase)
+        new_passphrase = _luxor.hidden(new_passphrase)
         return self._volume.change_key(locals())
 
     def remove_key(
@@ -245,6 +255,7 @@ class Volume:
 
         The last keyslot is removed only with `last`: nothing opens the volume afterwards.
         """
+        passphrase = _luxor.hidden(passphrase)
         return self._volume.remove_key(locals())
 
     def remove_keyslot(self, number: int, *, last: bool = False) -> None:

@@ -19,7 +19,7 @@ from fsspec.config import apply_config
 from fsspec.registry import get_filesystem_class
 from fsspec.spec import AbstractFileSystem
 
-from ._luxor import Secret
+from ._luxor import hidden as hidden_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +30,7 @@ PROTOCOL = "luks"
 MARK = "_takes_options_of_luks"
 
 #: The first protocol of a URL.
-FIRST = re.compile(r"([A-Za-z0-9_.+-]+):")
+FIRST = re.compile(r"([^:]+):")
 
 #: The options of `luks` that are secrets.
 SECRETS = ("passphrase", "volume_key")
@@ -41,6 +41,8 @@ def hidden(options: Mapping[Any, Any], protocol: object) -> Any:
 
     `protocol` is its class, or a name or names of it. Options without secrets are returned as they are.
     """
+    # fsspec also takes the name among the options, as in `url_to_fs(url, protocol="luks", …)`.
+    protocol = (protocol, options.get("protocol"))
     result = {
         name: _hidden_secret(value, protocol)
         if name in SECRETS
@@ -57,9 +59,7 @@ def hidden_for(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _hidden_secret(value: Any, protocol: object) -> Any:
-    if value is None or isinstance(value, Secret) or not _is_luks(protocol):
-        return value
-    return Secret(value)
+    return hidden_secret(value) if _is_luks(protocol) else value
 
 
 def _hidden_inside(value: Any, protocol: object) -> Any:
@@ -135,7 +135,9 @@ def install() -> None:
         frame = outer
         if frame.f_code is _create.__code__:
             cls, args, options = (frame.f_locals[name] for name in ("cls", "args", "kwargs"))
-            if _hidden_arguments(cls, args, options) != (args, options):
+            is_hidden = _hidden_arguments(cls, args, options) == (args, options)
+            del args, options
+            if not is_hidden:
                 raise TypeError(
                     f"the options of {cls.__name__} contain a passphrase or key that can be read: "
                     "use luxor.Secret(…), key_file, or a key provider as key"

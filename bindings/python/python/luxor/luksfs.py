@@ -261,6 +261,8 @@ class LuksFileSystem(ChainedFileSystem):
         list_sizes: bool | None = None,
         **kwargs: Any,
     ) -> None:
+        passphrase = _luxor.hidden(passphrase)
+        volume_key = _luxor.hidden(volume_key, is_key=True)
         self._new_options = options_of_new(kwargs)
         if unknown := kwargs.keys() - OF_FSSPEC:
             raise TypeError(
@@ -294,6 +296,10 @@ class LuksFileSystem(ChainedFileSystem):
             "volume_key": volume_key,
         }
         given = [name for name, value in {**self._secret, "key": key}.items() if value is not None]
+        for name in _options.SECRETS:
+            if (secret := self._secret[name]) is not None:
+                # Raises for what is no secret.
+                _luxor.Secret(secret)
         if len(given) != 1:
             raise TypeError(
                 "exactly one of passphrase, key_file, volume_key and key must be given, not "

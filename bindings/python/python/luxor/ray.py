@@ -116,7 +116,7 @@ class VolumeDatasource(ray.data.Datasource):
         super().__init__()
         checked_provider(key)
         urls = [urls] if isinstance(urls, str) else list(urls)
-        options = hidden_for(urls[0], storage_options)
+        options = storage_options = hidden_for(urls[0], storage_options)
         fs, _ = fsspec.url_to_fs(urls[0], **options)
         target = {"target_protocol": protocols(fs)[0], "target_options": options}
         self._open = functools.partial(_volumes, uuid.uuid4().hex, **target, key=key)
@@ -297,7 +297,8 @@ def encrypt(
         "luks2_keyslots_size": luks2_keyslots_size,
     }
     checked_provider(key)
-    folder_options = hidden_for(folder, storage_options)
+    # A traceback would show the secrets in the caller's.
+    folder_options = storage_options = hidden_for(folder, storage_options)
     fs, target = fsspec.url_to_fs(folder, **folder_options)
     paths = _paths(files)
     names = Names(paths, suffix)
