@@ -19,6 +19,7 @@ use pyo3::{
 use crate::{
     error::{ends_program, unless_it_fails},
     memory::shared,
+    tensor::no_address,
 };
 
 /// What is asked of an object: elements of any type, all in one piece.
@@ -70,6 +71,9 @@ impl<'py> Bytes<'py> {
         // SAFETY: the call succeeded, so it has filled `view`.
         let view = unsafe { view.assume_init() };
         let bytes = Self { view, _py: py };
+        if bytes.view.buf.is_null() && bytes.len() != 0 {
+            return Err(no_address(bytes.len()));
+        }
         if bytes.holds_objects() {
             return Err(PyTypeError::new_err(
                 "the buffer holds Python objects, not numbers",

@@ -60,12 +60,13 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -
         Some(stream) => Some(stream.extract()?),
         None => None,
     };
-    Ok(Tensor {
+    let tensor = Tensor {
         _owner: object.clone().unbind(),
         device: None,
         address,
         len,
         is_read_only,
         stream,
-    })
+    };
+    tensor.checked()
 }

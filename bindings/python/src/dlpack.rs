@@ -151,14 +151,18 @@ unsafe fn in_capsule(capsule: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let len = tensor
         .contiguous(bits / 8)
         .ok_or_else(|| PyBufferError::new_err("the tensor is not contiguous: copy it first"))?;
-    Ok(Tensor {
+    let address = (tensor.data as u64)
+        .checked_add(tensor.byte_offset)
+        .filter(|_| len == 0 || !tensor.data.is_null());
+    let tensor = Tensor {
         _owner: capsule.clone().unbind(),
         device: Some(u32::try_from(tensor.device)?),
         stream: None,
-        address: tensor.data as u64 + tensor.byte_offset,
+        address: address.unwrap_or(0),
         len,
         is_read_only,
-    })
+    };
+    tensor.checked()
 }
 
 impl DlTensor {
@@ -166,11 +170,15 @@ impl DlTensor {
     /// not in one piece.
     fn contiguous(&self, element: usize) -> Option<usize> {
         let dimensions = usize::try_from(self.dimensions).ok()?;
+        if dimensions != 0 && self.shape.is_null() {
+            return None;
+        }
         let numbers = |start: *const i64| {
             if dimensions == 0 {
                 return &[][..];
             }
-            // SAFETY: a tensor has a number of this kind for each dimension.
+            // SAFETY: a tensor has a number of this kind for each dimension, at a `start` that is
+            // not null.
             unsafe { slice::from_raw_parts(start, dimensions) }
         };
         let shape = numbers(self.shape);

@@ -2,7 +2,7 @@
 //! Memory on a GPU, which other modules hand over by `DLPack` or by `__cuda_array_interface__`.
 
 use pyo3::{
-    exceptions::{PyBufferError, PyTypeError},
+    exceptions::{PyBufferError, PyTypeError, PyValueError},
     prelude::*,
     types::PyDict,
 };
@@ -39,6 +39,21 @@ impl Tensor {
         Err(PyTypeError::new_err(message))
     }
 
+    /// Refuses what is no memory: an array says itself where it is, and how long.
+    pub(crate) fn checked(self) -> PyResult<Self> {
+        let end = self.address.checked_add(self.len as u64);
+        if isize::try_from(self.len).is_err() || end.is_none() {
+            return Err(PyValueError::new_err(format!(
+                "the array says that it has {} bytes, which no memory has",
+                self.len
+            )));
+        }
+        if self.address == 0 && self.len != 0 {
+            return Err(no_address(self.len));
+        }
+        Ok(self)
+    }
+
     /// Refuses a tensor that must not be written to.
     pub(crate) fn writable(self) -> PyResult<Self> {
         if self.is_read_only {
@@ -46,6 +61,13 @@ impl Tensor {
         }
         Ok(self)
     }
+}
+
+/// The error for `len` bytes at the address 0.
+pub(crate) fn no_address(len: usize) -> PyErr {
+    PyValueError::new_err(format!(
+        "the array says that its {len} bytes have no address"
+    ))
 }
 
 /// Returns the number of elements in an array, whose strides are multiples of `step`, or `None` if
