@@ -387,7 +387,8 @@ impl Shared {
 }
 
 /// Returns the position of `object`, or `None` if it cannot seek. That it can is true only if it can go
-/// to its end and back: a member of a compressed file that is written says so and cannot.
+/// to its end and back: a member of a compressed file that is written says so and cannot. Refuses one
+/// that goes on after its end, of which only a part would be read.
 fn position(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     let py = object.py();
     let tell = || object.call_method0("tell")?.extract::<u64>();
@@ -403,6 +404,9 @@ fn position(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         return Ok(None);
     };
     let end = unless_it_fails(py, end(object))?;
+    if let Some(end) = end {
+        check_end(object, end)?;
+    }
     if let Err(exception) = object.call_method1("seek", (position,))
         && (ends_program(py, &exception) || tell()? != position)
     {
@@ -410,6 +414,21 @@ fn position(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
         return Err(exception);
     }
     Ok(end.map(|_| position))
+}
+
+/// Checks that `object`, which is at byte `at`, ends there. If it cannot be read, it is an output.
+fn check_end(object: &Bound<'_, PyAny>, at: u64) -> PyResult<()> {
+    let py = object.py();
+    let goes_on = || object.call_method1("read", (1,))?.is_truthy();
+    // A file to which another program writes has another end now.
+    if unless_it_fails(py, goes_on())? != Some(true) || end(object)? > at {
+        return Ok(());
+    }
+    Err(PyValueError::new_err(format!(
+        "{} goes on after byte {at}, which its seek and tell say is its end: pass an object without \
+         seek, which is read in order",
+        object.get_type().name()?
+    )))
 }
 
 /// Returns the length of `object`. Its position may be another one afterwards.

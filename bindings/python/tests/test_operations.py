@@ -325,6 +325,46 @@ def test_a_stream_that_cannot_come_back_is_refused() -> None:
         luxor.encrypt(Forward(b"lost"), io.BytesIO(), passphrase="x", **CHEAP)
 
 
+@pytest.mark.parametrize("length", [0, 1, 4096, 299_999])
+def test_a_source_that_goes_on_after_its_end_is_refused(length: int, volume: Path) -> None:
+    """Only a part of it would be encrypted, or nothing."""
+
+    class Shortened(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return super().seek(length + offset, 0) if whence == 2 else super().seek(offset, whence)
+
+    class Lost(io.BytesIO):
+        def seek(self, offset: int, whence: int = 0) -> int:
+            return length
+
+        def tell(self) -> int:
+            return length
+
+    plain, target = os.urandom(300_000), io.BytesIO()
+    for source in (Shortened(plain), Lost(plain)):
+        with pytest.raises(ValueError, match=f"(Shortened|Lost) goes on after byte {length}"):
+            luxor.encrypt(source, target, passphrase="x", **CHEAP)
+    assert target.getvalue() == b""
+    with pytest.raises(ValueError, match="goes on"):
+        luxor.open(Shortened(volume.read_bytes()), passphrase=PASSPHRASE)
+
+
+def test_a_source_that_grows_is_no_source_that_goes_on() -> None:
+    class Log(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            at = self.tell()
+            self.seek(0, 2)
+            self.write(b"line")
+            self.seek(at)
+            return super().read(size)
+
+    target, again = io.BytesIO(), io.BytesIO()
+    luxor.encrypt(Log(b"line"), target, passphrase="x", **CHEAP)
+    target.seek(0)
+    luxor.decrypt(target, again, passphrase="x")
+    assert again.getvalue() in (b"line", b"lineline")
+
+
 def test_compressed_files_and_members_of_streams(tmp_path: Path) -> None:
     plain = os.urandom(200_000) + bytes(100_000)
     for module in (gzip, bz2, lzma):

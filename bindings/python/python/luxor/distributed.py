@@ -98,6 +98,7 @@ def encrypt(
     authenticator = _authenticator(files, key, manifest_key)
     with files.open_source() as stored:
         size, identity = len(stored), stored.identity
+        stored.check_end()
     # Before a header is made for a length that the storage has invented.
     check_parts(size, part_size or MAX_PART_SIZE)
     options: dict[str, Any] = {

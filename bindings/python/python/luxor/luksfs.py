@@ -124,6 +124,17 @@ class StoredFile:
             raise OSError(f"{self.name}: {len(data)} of {size} bytes at byte {offset} were read")
         return data
 
+    def check_end(self) -> None:
+        """Refuse a file that goes on after its end, of which only a part would be read."""
+        try:
+            more = self.read_at(1, self._size)
+        except Exception:
+            return
+        if more:
+            raise OSError(
+                f"{self.name}: its storage says that it has {self._size} bytes, and it has more"
+            )
+
     def check_process(self) -> None:
         """Refuse a forked process: it shares the file's position with its parent, and has no keys."""
         if os.getpid() != self._process:
