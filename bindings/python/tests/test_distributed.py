@@ -8,6 +8,7 @@ import io
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import time
@@ -15,6 +16,7 @@ import zlib
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +25,7 @@ import dask.distributed
 import fsspec
 import luxor
 import pytest
-from luxor import distributed
+from luxor import distributed, luksfs
 from luxor.keys import KeyFile, KeyVariable, WrappedKey
 from s3 import Fault
 
@@ -622,6 +624,41 @@ def test_wrong_arguments(
         job.encrypt(**options)
     assert job.names() == ["plain"]
     assert job.uploads() == 0
+
+
+def test_options_that_cannot_be_sent_are_refused_before_work(tmp_path: Path, key: KeyFile) -> None:
+    """There is no manifest to abort, and threads need not send them."""
+    inner, outer = tmp_path / "inner", f"file://{tmp_path}/outer"
+    luxor.encrypt(io.BytesIO(b"plain"), inner, passphrase="x", pbkdf="pbkdf2", iter_time=0.01)
+    options: dict[str, Any] = {"key": key, "source_options": {"passphrase": "x"}, "iter_time": 0.01}
+    call = partial(distributed.encrypt, f"luks::file://{inner}", outer, **options)
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        others: list[dict[str, Any]] = [{}, {"key": lambda _: "x"}]
+        for changes in others:
+            with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+                call(executor=processes, **changes)
+        assert sorted(os.listdir(tmp_path)) == sorted(["inner", os.path.basename(key.path)])
+    with ThreadPoolExecutor(1) as threads:
+        call(executor=threads)
+    with luxor.open(tmp_path / "outer", key_file=key.path) as file:
+        assert file.read() == b"plain"
+
+
+def test_a_source_that_goes_on_after_its_end_is_refused(
+    tmp_path: Path, key: KeyFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"more than is said")
+    opened = luksfs.StoredFile.__init__
+
+    def shortened(self: luksfs.StoredFile, *args: Any) -> None:
+        opened(self, *args)
+        self._size = 4
+
+    monkeypatch.setattr(luksfs.StoredFile, "__init__", shortened)
+    with pytest.raises(OSError, match="says that it has 4 bytes, and it has more"):
+        distributed.encrypt(f"file://{source}", f"file://{target}", key=key)
+    assert not target.exists()
 
 
 def test_storage_without_uploads_in_parts_is_refused(key: KeyFile) -> None:

@@ -12,6 +12,7 @@ import errno
 import hashlib
 import io
 import os
+import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, as_completed
@@ -91,9 +92,12 @@ def encrypt(
 
     After an error the manifest stays, for `resume` or `abort`.
     """
+    source_options = hidden_for(source, source_options)
+    target_options = hidden_for(target, target_options)
     checked_provider(key)
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
+    _check_can_send(executor, files, key)
     files.check_new(force)
     authenticator = _authenticator(files, key, manifest_key)
     with files.open_source() as stored:
@@ -133,9 +137,12 @@ def decrypt(
     progress: Progress | None = None,
 ) -> None:
     """Decrypt the volume `source` into the file `target`: the reverse of `encrypt`."""
+    source_options = hidden_for(source, source_options)
+    target_options = hidden_for(target, target_options)
     checked_provider(key)
     part_size = _checked_part_size(part_size)
     files = _Files.of(source, target, source_options, target_options, manifest)
+    _check_can_send(executor, files, key)
     files.check_new(force)
     authenticator = _authenticator(files, key, manifest_key)
     with files.open_plaintext(files.volumes(key)) as plaintext:
@@ -165,8 +172,11 @@ def resume(
     have changed it. That the storage shows an older manifest of the same work is not noticed, and does
     no harm: its parts are made again.
     """
+    source_options = hidden_for(source, source_options)
+    target_options = hidden_for(target, target_options)
     checked_provider(key)
     files = _Files.of(source, target, source_options, target_options, manifest)
+    _check_can_send(executor, files, key)
     work = files.load_authenticated(key, manifest_key)
     if (work.operation, work.source, work.target) != (operation, files.source, files.target):
         raise Error(
@@ -198,6 +208,7 @@ def abort(
     With `key` the manifest must be authentic, and the parts are those of its upload. Without it nothing
     is read: all unfinished uploads to `target` are removed, and the manifest.
     """
+    target_options = hidden_for(target, target_options)
     files = _Files.of(target, target, target_options, target_options, manifest)
     if key is None and manifest_key is None:
         files.check_unfinished()
@@ -285,13 +296,11 @@ class _Files:
         cls,
         source: str,
         target: str,
-        source_options: dict[str, Any] | None,
-        target_options: dict[str, Any] | None,
+        source_options: dict[str, Any],
+        target_options: dict[str, Any],
         manifest: str | None,
     ) -> _Files:
-        """Make all names absolute, since workers have other folders, and hide secrets."""
-        source_options = hidden_for(source, source_options)
-        target_options = hidden_for(target, target_options)
+        """Make all names absolute, since workers have other folders."""
         target = _absolute(target, target_options)
         return cls(
             _absolute(source, source_options),
@@ -550,6 +559,20 @@ class _Worker:
 KEPT_WORKERS = 4
 _workers: dict[tuple[int, str], _Worker] = {}
 _workers_lock = ProcessLock()
+
+
+def _receive(_files: _Files, _key: Any) -> None:
+    """Do nothing, in a worker."""
+
+
+def _check_can_send(executor: Executor | None, files: _Files, key: KeyProvider) -> None:
+    """Refuse what the workers cannot be sent, before there is unfinished work."""
+    try:
+        pickle.dumps((files, key))
+    except Exception:
+        # Threads need nothing sent, and executors of clusters send more than `pickle` does.
+        if executor is not None:
+            executor.submit(_receive, files, key).result()
 
 
 def _make_part(job: _Job, number: int) -> tuple[int, PartRecord]:
