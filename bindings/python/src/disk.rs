@@ -18,7 +18,7 @@ use crate::{
     args::{EngineArgs, Offset, PartArgs, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
     context::{context, operate},
-    error::{disk_exception, key_lost_in_fork},
+    error::{disk_exception, key_lost_in_fork, outcome},
     storage::{FileArg, Object, Stop, objects},
 };
 
@@ -105,6 +105,13 @@ impl Plain {
         match self {
             Self::Existing(export) => export.disk.flush(),
             Self::New(_) => Ok(()),
+        }
+    }
+
+    fn check_len(&self, len: u64) -> io::Result<()> {
+        match self {
+            Self::Existing(_) => Err(io::ErrorKind::Unsupported.into()),
+            Self::New(writer) => writer.check_len(len),
         }
     }
 
@@ -219,6 +226,7 @@ impl Disk {
     fn truncate(&self, py: Python<'_>, size: Offset) -> PyResult<()> {
         let Offset(size) = size;
         let opened = self.usable()?;
+        opened.transfer(py, |plain| plain.check_len(size))?;
         loop {
             // Zeros are written in pieces, between which Ctrl-C ends this.
             let now = size.min(opened.plain.len().saturating_add(ZEROS));
@@ -227,6 +235,22 @@ impl Disk {
             if now == size {
                 return Ok(());
             }
+        }
+    }
+
+    /// Lets `finish` of a new volume fail, because it lacks something that was to be written.
+    fn mark_incomplete(&self) -> PyResult<()> {
+        if let Plain::New(writer) = &self.open()?.plain {
+            writer.mark_incomplete();
+        }
+        Ok(())
+    }
+
+    /// Fails if `finish` would fail for that reason.
+    fn check_complete(&self, py: Python<'_>) -> PyResult<()> {
+        match &self.open()?.plain {
+            Plain::New(writer) => outcome(py, writer.check_complete()),
+            Plain::Existing(_) => Ok(()),
         }
     }
 

@@ -11,7 +11,7 @@ use std::{
 use luxor::{Context, ExportOptions, create_output};
 use luxor_files::{
     DataFile, FileIdentity, Input, InputError, Output, OutputOptions, Role, VolumePart,
-    VolumePlace, path_name,
+    VolumePlace, open_to_read, path_name,
 };
 use luxor_sector::Storage;
 use pyo3::{
@@ -517,6 +517,15 @@ impl Storage for Shared {
         })
     }
 
+    fn free(&self) -> Option<u64> {
+        let found = self.attached(|object| {
+            let below = file_below(object)?;
+            // Opening it again is as good as its own descriptor, which Python may close meanwhile.
+            Ok(below.and_then(|(descriptor, _)| open_to_read(of_descriptor(descriptor)).ok()))
+        });
+        found.ok()??.free()
+    }
+
     fn sync(&self) -> io::Result<()> {
         // After Ctrl-C the object still has the data, and a later call may make them durable.
         self.attached_or(io::ErrorKind::Interrupted, sync)
@@ -552,9 +561,14 @@ fn file_below(object: &Bound<'_, PyAny>) -> PyResult<Option<(i32, FileIdentity)>
     let Some(descriptor) = unless_it_fails(object.py(), descriptor)? else {
         return Ok(None);
     };
-    let metadata = fs::metadata(format!("/proc/self/fd/{descriptor}"));
+    let metadata = fs::metadata(of_descriptor(descriptor));
     let identity = metadata.ok().as_ref().and_then(FileIdentity::of);
     Ok(identity.map(|identity| (descriptor, identity)))
+}
+
+/// Returns a path of what this process has open under a number.
+fn of_descriptor(descriptor: i32) -> PathBuf {
+    format!("/proc/self/fd/{descriptor}").into()
 }
 
 /// Writes all of `buf` at the object's position.

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pickle
+import resource
 import stat
 import subprocess
 import sys
@@ -299,6 +300,29 @@ def test_nothing_appears_that_nothing_closes(target: Target) -> None:
                 input=json.dumps(target.of_url()).encode(),
                 check=True,
             )
+    assert target.names() == []
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_nothing_appears_if_a_write_failed(target: Target, autocommit: bool) -> None:
+    """Also if later writes succeed, and at the end of a transaction."""
+    for size in (1, 40 << 20):
+        file = target.luks.open(target.url("v"), "wb", autocommit=autocommit)
+        file.write(SECRET)
+        file.flush()
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
+        try:
+            with pytest.raises(OSError):
+                file.write(bytes(1 << 20))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        file.write(bytes(size))
+        with pytest.raises(luxor.Error, match="a write to the new volume failed"):
+            file.close()
+        if not autocommit:
+            with pytest.raises((luxor.Error, ValueError)):
+                file.raw.publish()
     assert target.names() == []
 
 

@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import errno
 import gc
 import io
 import os
 import random
+import resource
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import luxor
 import numpy
@@ -183,13 +187,195 @@ def test_options_are_those_of_the_mode(volume: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_write_that_fails_discards_the_volume() -> None:
-    class Full(io.BytesIO):
-        def write(self, data: Any) -> int:
-            raise KeyboardInterrupt
+@contextlib.contextmanager
+def small_files(size: int) -> Iterator[None]:
+    """Let files of this process grow to `size` bytes: to a longer one a write fails."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
-    file = new(Full())
+
+class Faulty(io.BytesIO):
+    """Raises `error` from `write`, while there is one."""
+
+    error: BaseException | None = None
+
+    def write(self, data: Any) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().write(data)
+
+
+#: Ways to write, all of which are followed by more.
+WRITES: list[Callable[[luxor.VolumeCreator], object]] = [
+    lambda file: file.write(bytes(8 << 20)),
+    lambda file: file.write_at(bytes(8 << 20), 100),
+    lambda file: file.write_at(b"after a gap", 8 << 20),
+    lambda file: file.truncate(8 << 20),
+    lambda file: [file.write(b"in the buffer"), file.seek(0)],
+    lambda file: (file.write(b"in the buffer"), len(file)),
+    lambda file: file.raw.write(b"past the buffer"),
+    lambda file: file.writelines([b"in the buffer", bytes(8 << 20)]),
+]
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt(), RuntimeError()])
+def test_a_write_that_failed_discards_the_volume(
+    write: Callable[[luxor.VolumeCreator], object], error: BaseException
+) -> None:
+    """Also if the caller goes on, and all later writes succeed."""
+    stored = Faulty()
+    file = new(stored)
+    file.write(b"whole so far")
+    file.flush()
+    stored.error = error
+    with pytest.raises((OSError, KeyboardInterrupt)):
+        write(file)
+    stored.error = None
+    with pytest.raises(luxor.Error, match="discarded"):
+        file.close()
+    assert file.closed
+    file.close()
+    with pytest.raises(luxor.Error):
+        luxor.Volume(stored)
+
+
+def test_a_file_that_could_not_be_written_does_not_appear(tmp_path: Path) -> None:
+    for write in WRITES:
+        file = new(tmp_path / "volume")
+        with small_files(1 << 20), pytest.raises(OSError):
+            write(file)
+        with pytest.raises(luxor.Error, match="volume: a write to the new volume failed"):
+            file.close()
+    file = new(tmp_path / "volume")
+    with pytest.raises(TypeError):
+        file.writelines([b"written", "not written"])  # type: ignore[list-item]
+    with pytest.raises(luxor.Error, match="discarded"):
+        file.close()
+    # It closes the file below although its own bytes could not be written.
+    text = io.TextIOWrapper(new(tmp_path / "volume"), write_through=True)
+    with small_files(1 << 20):
+        with pytest.raises(OSError):
+            text.write("lost" * (1 << 20))
+    with pytest.raises(luxor.Error, match="discarded"):
+        text.close()
+    assert os.listdir(tmp_path) == []
+    # Arguments that are refused before anything is written are no failure of a write.
+    with new(tmp_path / "volume") as file:
+        with pytest.raises(TypeError):
+            file.write("text")  # type: ignore[arg-type]
+        file.write(b"bytes")
+    with opened(tmp_path / "volume") as again:
+        assert again.read() == b"bytes"
+
+
+def test_a_write_that_fails_at_the_end_discards_the_volume() -> None:
+    stored = Faulty()
+    file = new(stored)
     file.write(b"lost")
+    stored.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         file.close()
     assert file.closed
+
+
+class Interrupt(BaseException):
+    """As `KeyboardInterrupt`."""
+
+
+#: What writes into a binary file, and closes it.
+AROUND: list[Callable[[luxor.VolumeCreator], Any]] = [
+    io.TextIOWrapper,
+    lambda file: io.BufferedWriter(cast(Any, file)),
+    lambda file: io.TextIOWrapper(io.BufferedWriter(cast(Any, file))),
+    codecs.getwriter("utf-8"),
+    lambda file: pyarrow.PythonFile(file, mode="w"),
+]
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_nothing_appears_if_the_block_of_a_wrapper_raises(
+    tmp_path: Path, around: Callable[[luxor.VolumeCreator], Any]
+) -> None:
+    path = tmp_path / "volume"
+    with pytest.warns(luxor.VolumeWarning, match="volume: .* discarded.*Interrupt"):
+        with pytest.raises(Interrupt), around(new(path)):
+            raise Interrupt
+    assert os.listdir(tmp_path) == []
+    with pytest.warns(luxor.VolumeWarning), pytest.raises(Interrupt):
+        with contextlib.closing(around(new(path))):
+            raise Interrupt
+    assert os.listdir(tmp_path) == []
+    with pytest.warns(luxor.VolumeWarning, match="Interrupt"), pytest.raises(Interrupt):
+        file = around(new(path))
+        try:
+            raise Interrupt
+        finally:
+            file.close()
+    assert os.listdir(tmp_path) == []
+    with around(new(path)):
+        pass
+    with opened(path) as again:
+        assert again.read() == b""
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_nothing_appears_that_nothing_closes(
+    tmp_path: Path, around: Callable[[luxor.VolumeCreator], Any]
+) -> None:
+    file = around(new(tmp_path / "volume"))
+    with pytest.warns(ResourceWarning, match="discarded"):
+        del file
+        gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+def test_exceptions_from_before_the_file_do_not_discard_it(tmp_path: Path) -> None:
+    path = tmp_path / "volume"
+    try:
+        raise KeyError
+    except KeyError:
+        with io.TextIOWrapper(new(path)) as text:
+            text.write("the other way")
+    with opened(path) as again:
+        assert again.read() == b"the other way"
+    file = new(path, force=True)
+    try:
+        raise KeyError
+    except KeyError:
+        # It says that nothing has raised.
+        with file:
+            file.write(b"handled")
+    with opened(path) as again:
+        assert again.read() == b"handled"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda file: (file.seek(1 << 60), file.write(b"x"), file.flush()),
+        lambda file: file.write_at(b"x", 1 << 60),
+        lambda file: file.truncate(1 << 60),
+    ],
+)
+def test_a_gap_that_nothing_can_hold_is_refused_at_once(
+    tmp_path: Path, write: Callable[[luxor.VolumeCreator], object]
+) -> None:
+    """Its zeros are encrypted, and would fill the disk."""
+    path, below = tmp_path / "volume", open(tmp_path / "below", "w+b")
+    for target, allowed in ((path, errno.ENOSPC), (below, errno.ENOSPC), (io.BytesIO(), None)):
+        file = new(target)
+        file.write(b"so far")
+        # More is not written even if the system refuses nothing.
+        with small_files(64 << 20), pytest.raises(OSError) as caught:
+            write(file)
+        assert caught.value.errno == allowed
+        # A buffer tries again first.
+        with pytest.raises((luxor.Error, OSError)):
+            file.close()
+    below.close()
+    assert os.listdir(tmp_path) == ["below"] and os.path.getsize(tmp_path / "below") < 17 << 20

@@ -337,12 +337,7 @@ impl Output {
     /// `needed`. The file may fit all the same: with holes, or if the file system compresses it.
     #[must_use]
     pub fn shortage(&self, needed: u64) -> Option<u64> {
-        let Kind::File { file, .. } = &self.kind else {
-            return None;
-        };
-        let found = rustix::fs::fstatvfs(file.file()).ok()?;
-        let free = found.f_bavail.saturating_mul(found.f_frsize);
-        (free < needed).then_some(free)
+        self.as_storage()?.free().filter(|&free| free < needed)
     }
 
     /// Begins writing. The first byte that is written goes to byte `offset` of the output: the end

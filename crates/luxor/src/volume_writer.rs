@@ -6,7 +6,7 @@ use std::{
     os::fd::RawFd,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -23,8 +23,8 @@ use crate::{
 };
 
 /// A new volume that the caller fills, at any byte and in any order. It is as long as what is
-/// written, and appears whole in [`VolumeWriter::finish`]. If it is dropped before, nothing appears at
-/// a path.
+/// written, and appears whole in [`VolumeWriter::finish`]. If it is dropped before, or after a write has
+/// failed, nothing appears at a path.
 ///
 /// ```
 /// use luxor::{Context, NewFiles, VolumeWriter};
@@ -59,6 +59,8 @@ pub struct VolumeWriter {
     /// The length of the plaintext. It grows while `extent` is locked.
     len: AtomicU64,
     extent: Mutex<Extent>,
+    /// Whether a write has failed, after which the plaintext is not what the caller has written.
+    is_incomplete: AtomicBool,
 }
 
 /// Which bytes of the output are sectors of the volume.
@@ -138,6 +140,7 @@ impl VolumeWriter {
             data_offset,
             len: AtomicU64::new(0),
             extent: Mutex::default(),
+            is_incomplete: AtomicBool::new(false),
         })
     }
 
@@ -199,12 +202,18 @@ impl VolumeWriter {
         self.disk.read(buf, offset)
     }
 
-    /// Writes `buf` from byte `offset` on. Zeros fill what has not been written before it.
+    /// Writes `buf` from byte `offset` on. Zeros fill what has not been written before it: these are
+    /// encrypted too, and need space. After an error the volume can only be dropped.
     ///
     /// # Errors
-    /// [`io::ErrorKind::FileTooLarge`] if a volume cannot be so long, and the errors of the output and
-    /// the engine.
+    /// [`io::ErrorKind::FileTooLarge`] if a volume cannot be so long, [`io::ErrorKind::StorageFull`] if
+    /// the zeros alone need more space than is free, and the errors of the output and the engine.
     pub fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let written = self.try_write(buf, offset);
+        written.inspect_err(|_| self.mark_incomplete())
+    }
+
+    fn try_write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         let end = end_of(buf, offset)?;
         if buf.is_empty() {
             return Ok(());
@@ -217,10 +226,11 @@ impl VolumeWriter {
         }
         let sector = self.sector_size.bytes() as u64;
         let (padded, from) = (self.padded(end)?, extent.written);
-        extent.longest = extent.longest.max(padded);
         // Sectors that the bytes cover are not written twice.
         let first = offset.next_multiple_of(sector).clamp(from, padded);
         let last = (end - end % sector).clamp(first, padded);
+        self.make_room(&mut extent, first)?;
+        extent.longest = extent.longest.max(padded);
         for (from, to) in [(from, first), (last, padded)] {
             self.disk.write_zeroes(from, to - from)?;
         }
@@ -235,6 +245,11 @@ impl VolumeWriter {
     /// # Errors
     /// As [`VolumeWriter::write`].
     pub fn set_len(&self, len: u64) -> io::Result<()> {
+        let set = self.try_set_len(len);
+        set.inspect_err(|_| self.mark_incomplete())
+    }
+
+    fn try_set_len(&self, len: u64) -> io::Result<()> {
         let mut extent = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
         let padded = self.padded(len)?;
         let (from, to) = if len < self.len() {
@@ -242,11 +257,56 @@ impl VolumeWriter {
         } else {
             (extent.written, padded)
         };
-        extent.longest = extent.longest.max(padded);
+        self.make_room(&mut extent, padded)?;
         self.len.fetch_min(len, Ordering::AcqRel);
         self.disk.write_zeroes(from, to.saturating_sub(from))?;
         extent.written = padded;
         self.len.store(len, Ordering::Release);
+        Ok(())
+    }
+
+    /// Checks that the plaintext can become `len` bytes long, as [`VolumeWriter::set_len`] does before it
+    /// writes zeros up to there.
+    ///
+    /// # Errors
+    /// As [`VolumeWriter::write`].
+    pub fn check_len(&self, len: u64) -> io::Result<()> {
+        let mut extent = self.extent.lock().unwrap_or_else(PoisonError::into_inner);
+        let padded = self.padded(len);
+        let checked = padded.and_then(|padded| self.make_room(&mut extent, padded));
+        checked.inspect_err(|_| self.mark_incomplete())
+    }
+
+    /// Refuses zeros from the end of the written sectors up to `to` for which there is no room, instead
+    /// of filling a file system to its end. The last sector is written: an output that cannot become so
+    /// long says so before all the others are written.
+    fn make_room(&self, extent: &mut Extent, to: u64) -> io::Result<()> {
+        let Some(len) = to.checked_sub(extent.written).filter(|&len| len > 0) else {
+            return Ok(());
+        };
+        if self.output.shortage(len).is_some() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        extent.longest = extent.longest.max(to);
+        let sector = self.sector_size.bytes() as u64;
+        self.disk.write_zeroes(to - sector, sector)
+    }
+
+    /// Lets [`VolumeWriter::finish`] fail, as after a failed write.
+    pub fn mark_incomplete(&self) {
+        self.is_incomplete.store(true, Ordering::Release);
+    }
+
+    /// Checks that no write has failed.
+    ///
+    /// # Errors
+    /// [`crate::ErrorClass::Failure`] otherwise.
+    pub fn check_complete(&self) -> Result<()> {
+        if self.is_incomplete.load(Ordering::Acquire) {
+            let name = self.name();
+            let message = format!("{name}: a write to the new volume failed, so it is discarded");
+            return Err(Error::failure(message));
+        }
         Ok(())
     }
 
@@ -263,12 +323,13 @@ impl VolumeWriter {
     ///
     /// # Errors
     /// [`VolumeError::DoesNotFit`](crate::VolumeError::DoesNotFit) if LUKS1 cannot represent the length. Also
-    /// fails when the output cannot be written, or when another file has got its name meanwhile. No
-    /// file appears then.
+    /// fails when the output cannot be written, when a write has failed before, or when another file has
+    /// got its name meanwhile. No file appears then.
     ///
     /// # Panics
     /// Never: the disk, which is dropped first, is the only other owner of the output.
     pub fn finish(self, context: &Context) -> Result<()> {
+        self.check_complete()?;
         let (len, name) = (self.len(), self.output.name());
         let failed =
             |error: io::Error| Error::io(format!("cannot write {name}"), &error).caused_by(error);

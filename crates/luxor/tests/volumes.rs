@@ -3,7 +3,7 @@
 
 use std::{
     fs::{self, File},
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     thread,
@@ -12,8 +12,8 @@ use std::{
 
 use luxor::{
     Context, Engine, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
-    PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, back_up_header,
-    create_output, crypt_raw, decrypt_plaintext, repair_header,
+    PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, VolumeWriter,
+    back_up_header, create_output, crypt_raw, decrypt_plaintext, repair_header,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
 use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
@@ -506,4 +506,42 @@ fn the_trailer_of_a_streamed_file_sets_the_length_of_its_disk() {
             .write_all(b"x")
             .is_err()
     );
+}
+
+#[test]
+fn a_new_volume_that_lacks_a_write_does_not_appear() {
+    let (folder, context) = (TempDir::new().unwrap(), Context::default());
+    let path = folder.path().join("volume");
+    let options = NewVolumeOptions {
+        pbkdf: cheap(),
+        ..NewVolumeOptions::new(LuksVersion::Luks2)
+    };
+    let files = NewFiles {
+        volume: &path,
+        header: None,
+        force: false,
+        needed: &[],
+    };
+    for write in [
+        |writer: &VolumeWriter| writer.write(b"after a gap", 1 << 60),
+        |writer: &VolumeWriter| writer.set_len(1 << 60),
+        |writer: &VolumeWriter| writer.check_len(1 << 60),
+    ] {
+        let writer =
+            VolumeWriter::create(&files, &options, || Ok(secret("first")), &context).unwrap();
+        writer.write(b"whole", 0).unwrap();
+        writer.check_complete().unwrap();
+        // The file system has not so much space, and is not filled.
+        let refused = write(&writer).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::StorageFull);
+        assert_eq!(writer.len(), 5);
+        writer.write(b"goes on", 0).unwrap();
+        let error = writer.finish(&context).unwrap_err();
+        assert!(
+            error
+                .to_string()
+                .contains("a write to the new volume failed")
+        );
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

@@ -20,7 +20,7 @@
 //! share one lock.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, IoSliceMut, Seek, SeekFrom},
     os::unix::fs::{FileExt, MetadataExt},
     sync::Arc,
@@ -97,6 +97,12 @@ pub trait Storage: Send + Sync {
         for write in writes {
             write.result = self.write_all_at(write.buf, write.offset);
         }
+    }
+
+    /// How many bytes are free in the file system of a regular file, if that is known. By default it is
+    /// not.
+    fn free(&self) -> Option<u64> {
+        None
     }
 
     /// Returns the space of `len` bytes from `offset` on to the system, as far as possible; on a
@@ -209,6 +215,13 @@ impl Storage for File {
         }
     }
 
+    fn free(&self) -> Option<u64> {
+        self.metadata().ok().filter(Metadata::is_file)?;
+        let found = rustix::fs::fstatvfs(self).ok()?;
+        // A file system of zero blocks does not say how many it has.
+        (found.f_blocks > 0).then(|| found.f_bavail.saturating_mul(found.f_frsize))
+    }
+
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         let end = offset.checked_add(len);
         let Some(end) = end.filter(|&end| i64::try_from(end).is_ok()) else {
@@ -285,6 +298,10 @@ macro_rules! pointer_is_storage {
 
             fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
                 (**self).write_batch(writes);
+            }
+
+            fn free(&self) -> Option<u64> {
+                (**self).free()
             }
 
             fn discard(&self, offset: u64, len: u64) -> io::Result<()> {

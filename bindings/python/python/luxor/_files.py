@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
+import sys
 import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -245,27 +247,40 @@ class VolumeWriter(_Buffered, io.BufferedRandom):
 class NewVolumeFile(VolumeFile):
     """A new volume as an unbuffered file, which is as long as what is written.
 
-    It appears in `commit`. Closing it before discards it.
+    It appears in `commit`. Closing it before discards it. After a failed write, `commit` raises.
     """
 
     def write_at(self, data: Data, offset: int) -> int:
         """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
         view = _luxor.view_of(data)
-        if view.nbytes and offset > self._disk.size:
-            self._disk.truncate(offset)
-        self._disk.write_at(view, offset)
+        with self.writing():
+            if view.nbytes and offset > self._disk.size:
+                self._disk.truncate(offset)
+            self._disk.write_at(view, offset)
         return view.nbytes
 
     def write(self, data: Data) -> int:
-        count = self.write_at(data, self._at)
-        self._at += count
+        with self.writing():
+            count = self.write_at(data, self._at)
+            self._at += count
         return count
 
     def truncate(self, size: int | None = None) -> int:
         """Make the volume shorter, or longer by zeros. Return its new length."""
         size = self._at if size is None else size
-        self._disk.truncate(size)
+        with self.writing():
+            self._disk.truncate(size)
         return size
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let `commit` fail if this raises, because then a part may be missing."""
+        try:
+            yield
+        except BaseException:
+            if not self.closed:
+                self._disk.mark_incomplete()
+            raise
 
     def sync(self) -> None:
         """Do nothing: the written data are durable once the volume has appeared."""
@@ -288,10 +303,18 @@ class NewVolumeFile(VolumeFile):
 class VolumeCreator(_Buffered, io.BufferedRandom):
     """A new volume: what `open` returns for the mode "wb". It also reads what it has written.
 
-    `close` lets it appear. If the block of `with` raises, or nothing closes it, it is discarded.
+    `close` or the end of the block of `with` lets it appear. It is discarded if the block raises, if a
+    write has failed, if nothing closes it, and if `close` is called while an exception is handled that
+    was not handled when the file was opened: `io.TextIOWrapper` and others close their files when a block
+    raises, and do not say so.
     """
 
     raw: NewVolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def __init__(self, raw: NewVolumeFile) -> None:
+        """Use `open`."""
+        super().__init__(raw, BUFFER)
+        self._handled = _handled()
 
     def __len__(self) -> int:
         self.flush()
@@ -311,8 +334,33 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
     def write(self, data: Data) -> int:
         return super().write(_luxor.view_of(data))
 
+    def writelines(self, lines: Iterable[Data]) -> None:
+        # Some may be written when a later one cannot be.
+        with self.raw.writing():
+            for line in lines:
+                self.write(line)
+
     def close(self) -> None:
-        """Let the volume appear, whole and durable."""
+        """Let the volume appear, whole and durable, unless this is called because of an exception."""
+        error = sys.exception()
+        if (
+            error is None
+            or self.raw.closed
+            or self.raw.is_inherited
+            or any(error is known for known in self._handled)
+        ):
+            self._close()
+            return
+        self.discard()
+        text = (
+            f"{self.name}: the new volume is discarded, because the file is closed while "
+            f"{type(error).__name__} is handled"
+        )
+        warnings.warn(text, VolumeWarning, stacklevel=2)
+
+    def _close(self) -> None:
+        """Let the volume appear."""
+        self._handled = ()
         if self.raw.closed or self.raw.is_inherited:
             super().close()
             return
@@ -324,11 +372,12 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
 
     def discard(self) -> None:
         """Close the file without a volume."""
+        self._handled = ()
         self.raw.close()
 
     def __exit__(self, *exception: object) -> None:
         if exception[0] is None:
-            self.close()
+            self._close()
         else:
             self.discard()
 
@@ -343,6 +392,16 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
                 text = f"{self.name} was not closed: the new volume is discarded"
                 warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
             self.discard()
+
+
+def _handled() -> tuple[BaseException, ...]:
+    """Return the exceptions that are being handled."""
+    found: list[BaseException] = []
+    error = sys.exception()
+    while error is not None and not any(error is known for known in found):
+        found.append(error)
+        error = error.__context__
+    return tuple(found)
 
 
 def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
@@ -417,8 +476,8 @@ def open(
     """Open the plaintext of a volume as a binary file.
 
     The mode "wb" makes a new volume, which is as long as what is written, also by seeking. At a path
-    it appears whole when it is closed, or not at all if the block of `with` raises; an existing file is
-    replaced only with `force`. The options are those of `encrypt`. The modes "rb" and "r+b" open an
+    it appears whole when it is closed, or not at all if the block of `with` raises or a write has failed
+    (see `VolumeCreator`); an existing file is replaced only with `force`. The options are those of `encrypt`. The modes "rb" and "r+b" open an
     existing volume, whose length stays. All that follows is about these two.
 
     `file` is a path, or an object with the methods of a seekable binary file, or one with
@@ -461,7 +520,7 @@ def open(
             threads=threads,
             **new,
         )
-        return VolumeCreator(NewVolumeFile(disk), BUFFER)
+        return VolumeCreator(NewVolumeFile(disk))
     if mode not in ("rb", "r+b", "rb+"):
         raise ValueError(f"invalid mode: {mode[:20]!r} (should be 'rb', 'r+b' or 'wb')")
     if new:

@@ -8,9 +8,7 @@ import errno
 import fcntl
 import io
 import os
-import sys
 import tempfile
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +16,8 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from . import _luxor
-from ._exceptions import BusyError, VolumeWarning
-from ._files import BUFFER, NewVolumeFile, VolumeCreator, new_disk
+from ._exceptions import BusyError
+from ._files import NewVolumeFile, VolumeCreator, new_disk
 from ._names import check_exact
 from ._operations import Volume
 from ._uploads import check_can_store, store_file
@@ -139,6 +137,7 @@ class NewFile(NewVolumeFile):
     def commit(self) -> None:
         """Let the volume appear, or keep it for the end of the transaction."""
         if self._is_deferred:
+            self._disk.check_complete()
             io.RawIOBase.close(self)
             self.is_waiting = True
         else:
@@ -171,8 +170,6 @@ class NewFile(NewVolumeFile):
             self.drop()
 
 
-
-
 def _unnamed_file() -> IO[bytes]:
     with tempfile.TemporaryFile() as file:
         # Not as standard output or error, if these are closed: messages would be written into it.
@@ -182,9 +179,7 @@ def _unnamed_file() -> IO[bytes]:
 class NewLuksFile(VolumeCreator):
     """A new volume in a file system of fsspec: what its `open` returns for "wb" and "xb".
 
-    `close` lets it appear, or in a transaction the end of the transaction does. It is discarded if the
-    block of `with` raises, if nothing closes it, and if `close` is called because of an exception:
-    `fsspec.open` and `io.TextIOWrapper` close their files when a block raises, and do not say so.
+    It appears as those of `luxor.open` do, or in a transaction at its end.
     """
 
     raw: NewFile  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -196,29 +191,13 @@ class NewLuksFile(VolumeCreator):
         raw: NewFile,
         autocommit: bool,
     ) -> None:
-        super().__init__(raw, BUFFER)
+        super().__init__(raw)
         self.fs, self.path, self.autocommit = fs, path, autocommit
         if not autocommit:
             raw.defer()
-        self._handled = _handled()
-
-    def close(self) -> None:
-        """Let the volume appear, unless this is called because of an exception."""
-        if not self.closed and not self.raw.is_inherited:
-            error = sys.exception()
-            if error is not None and not any(error is known for known in self._handled):
-                self.discard()
-                text = (
-                    f"{self.name}: the new volume is discarded, because the file is closed while "
-                    f"{type(error).__name__} is handled"
-                )
-                warnings.warn(text, VolumeWarning, stacklevel=2)
-                return
-        self._close()
 
     def _close(self) -> None:
-        self._handled = ()
-        super().close()
+        super()._close()
         if not self.raw.is_waiting:
             self._forget_listing()
 
@@ -231,25 +210,9 @@ class NewLuksFile(VolumeCreator):
 
     def discard(self) -> None:
         """Close the file without a volume, also after `close` in a transaction."""
-        self._handled = ()
+        super().discard()
         self.raw.drop()
-
-    def __exit__(self, *exception: object) -> None:
-        if exception[0] is None:
-            self._close()
-        else:
-            self.discard()
 
     def _forget_listing(self) -> None:
         self.fs.invalidate_cache(self.path)
         self.fs.invalidate_cache(self.fs._parent(self.path))
-
-
-def _handled() -> tuple[BaseException, ...]:
-    """Return the exceptions that are being handled."""
-    found: list[BaseException] = []
-    error = sys.exception()
-    while error is not None and not any(error is known for known in found):
-        found.append(error)
-        error = error.__context__
-    return tuple(found)
