@@ -33,6 +33,12 @@ pub fn path_name(path: &Path) -> String {
     }
 }
 
+/// Returns a text in quotes, escaped and [`bounded`].
+#[must_use]
+pub fn quoted(text: impl AsRef<OsStr>) -> String {
+    bounded(&format!("{:?}", text.as_ref())).into_owned()
+}
+
 /// Returns a text without its middle if it is longer than a message should be: contents of a file that
 /// were passed as its name, for example.
 #[must_use]
@@ -59,13 +65,17 @@ pub fn shell_word(path: &Path) -> String {
     }
 }
 
-/// Returns a word of a command line, which a shell passes on as it is. It has no control characters,
-/// and is never cut off, because another word would mean something else. Words with control characters,
-/// or with bytes that are not UTF-8, are in the form that bash, ksh and zsh understand.
+/// Returns a word of a command line, which every POSIX shell passes on as it is. It has no control
+/// characters, and is never cut off, because another word would mean something else. `printf` makes
+/// words with control characters, or with bytes that are not UTF-8. A descriptor of this process, such
+/// as a shell's `<(…)`, is gone when the command runs: the word for it is FILE.
 #[must_use]
 pub fn shell_quoted(word: &OsStr) -> String {
     let bytes = word.as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(byte);
+    if let Some(before) = word.to_str().and_then(before_descriptor) {
+        return format!("{before}FILE");
+    }
     match word.to_str() {
         Some(text) if !bytes.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
         // Messages put commands between backticks.
@@ -73,18 +83,39 @@ pub fn shell_quoted(word: &OsStr) -> String {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
-            let mut quoted = "$'".to_owned();
-            for byte in bytes {
+            // The shell removes newlines at the end of a command's output. This is another way to
+            // write one: the last character of the shell's own separators.
+            let end = bytes.iter().rev().take_while(|byte| **byte == b'\n');
+            let end = end.count();
+            let mut quoted = "\"$(printf '".to_owned();
+            for (index, byte) in bytes[..bytes.len() - end].iter().enumerate() {
                 match byte {
-                    b'\'' | b'\\' => quoted.extend(['\\', char::from(*byte)]),
-                    b' '..=b'~' if *byte != b'`' => quoted.push(char::from(*byte)),
+                    b'-' if index > 0 => quoted.push('-'),
+                    b' ' | b'/' | b'.' | b'_' => quoted.push(char::from(*byte)),
+                    byte if byte.is_ascii_alphanumeric() => quoted.push(char::from(*byte)),
                     // Three octal digits end by themselves.
                     _ => write!(quoted, "\\{byte:03o}").expect("a string can grow"),
                 }
             }
-            quoted + "'"
+            quoted + "')" + &"${IFS#??}".repeat(end) + "\""
         }
     }
+}
+
+/// Returns what comes before the path of a descriptor above the standard streams in `OPTION=PATH` or
+/// `PATH`.
+fn before_descriptor(word: &str) -> Option<&str> {
+    let (before, path) = match word.split_once('=') {
+        Some((option, path)) => (&word[..=option.len()], path),
+        None => ("", word),
+    };
+    let number = ["/dev/fd/", "/proc/self/fd/"]
+        .iter()
+        .find_map(|folder| path.strip_prefix(folder))?;
+    number
+        .parse()
+        .is_ok_and(|number: u32| number > 2)
+        .then_some(before)
 }
 
 /// Displays text from a volume or a file with control characters escaped. An empty text is
@@ -126,6 +157,8 @@ pub(crate) fn name_or(path: &Path, standard: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -176,14 +209,23 @@ mod tests {
             ("my photos", "'my photos'"),
             ("-it's", r"'./-it'\''s'"),
             ("\u{fc}ber", "'\u{fc}ber'"),
-            ("a`id`b", r"$'a\140id\140b'"),
-            ("a\u{1b}[2J\n1'\\", r"$'a\033[2J\0121\'\\'"),
+            ("a`id`b", r#""$(printf 'a\140id\140b')""#),
+            (
+                "a\u{1b}[2J\n1'\\\n\n",
+                r#""$(printf 'a\033\1332J\0121\047\134')${IFS#??}${IFS#??}""#,
+            ),
             ("", "''"),
             ("~x", "'~x'"),
             ("$(id)", "'$(id)'"),
+            ("/dev/fd/63", "FILE"),
+            ("/proc/self/fd/3", "FILE"),
+            ("/dev/fd/0", "/dev/fd/0"),
+            ("/dev/fd/x", "/dev/fd/x"),
         ] {
             assert_eq!(shell_word(Path::new(path)), word);
         }
+        let option = OsStr::new("--key-file=/dev/fd/63");
+        assert_eq!(shell_quoted(option), "--key-file=FILE");
         for seed in 0..200_u64 {
             let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
             let mut next = || {
@@ -192,19 +234,23 @@ mod tests {
                 state ^= state << 17;
                 u8::try_from(state >> 56).unwrap().max(1)
             };
-            let name: Vec<u8> = (0..=seed % 9).map(|_| next()).collect();
+            let mut name: Vec<u8> = (0..=seed % 9).map(|_| next()).collect();
+            name.extend(vec![b'\n'; usize::try_from(seed % 3).unwrap()]);
+            if seed % 5 == 0 {
+                name.insert(0, b'-');
+            }
             let path = Path::new(OsStr::from_bytes(&name));
             let word = shell_word(path);
             let line = format!("printf %s {word}");
-            let shell = std::process::Command::new("bash")
-                .args(["-c", &line])
-                .output();
-            let found = shell.unwrap().stdout;
-            let found = found
-                .strip_prefix(b"./-")
-                .map(|rest| [b"-", rest].concat())
-                .unwrap_or(found);
-            assert_eq!(found, name, "seed {seed}: {line}");
+            for shell in ["sh", "bash"] {
+                let found = Command::new(shell).args(["-c", &line]).output();
+                let found = found.unwrap().stdout;
+                let found = found
+                    .strip_prefix(b"./-")
+                    .map(|rest| [b"-", rest].concat())
+                    .unwrap_or(found);
+                assert_eq!(found, name, "seed {seed}: {shell}: {line}");
+            }
             assert!(
                 !word.contains(['\n', '`', '\u{1b}']),
                 "seed {seed}: {word:?}"

@@ -61,7 +61,7 @@ mod volume_part;
 pub use block_device::FileIdentity;
 pub use contents::{begins_with_luks1, recognised};
 pub use data_file::{DataFile, DataFileError};
-pub use display::{Escaped, bounded, io_words, path_name, shell_quoted, shell_word};
+pub use display::{Escaped, bounded, io_words, path_name, quoted, shell_quoted, shell_word};
 pub use error_class::FileErrorClass;
 pub use input::{Input, InputError, Role};
 pub use metadata_change::{MetadataChange, NotLocked, Unusable, lock_to_read};
