@@ -16,6 +16,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ValueHint};
+use luxor_files::quoted;
 use luxor_luks::Encryption;
 
 use crate::{
@@ -409,7 +410,8 @@ impl Line {
         }
         if let Some(word) = &self.bad {
             return Err(self.error(format!(
-                "{word:?} is not an option of cryptsetup, or its value is missing"
+                "{} is not an option of cryptsetup, or its value is missing",
+                quoted(word)
             )));
         }
         match action {
@@ -487,7 +489,8 @@ impl Line {
             && cipher.to_str().and_then(Encryption::by_name) != Some(Encryption::AesXtsPlain64)
         {
             return Err(self.error(format!(
-                "--cipher is {cipher:?}, and Luxor creates only aes-xts-plain64"
+                "--cipher is {}, and Luxor creates only aes-xts-plain64",
+                quoted(cipher)
             )));
         }
         let ours = Ours::new(self, "format")
@@ -740,9 +743,10 @@ impl<'a> Ours<'a> {
         match self.line.value("type").map(OsStr::to_str) {
             None | Some(Some("luks")) => Ok(self.ignored(&["type"])),
             Some(Some("luks1" | "luks2")) => Ok(self.renamed("type", "--require-type")),
-            Some(other) => Err(self
-                .line
-                .error(format!("--type is {other:?}, which is not a LUKS type"))),
+            Some(other) => Err(self.line.error(format!(
+                "--type is {}, which is not a LUKS type",
+                quoted(other.unwrap_or("not text"))
+            ))),
         }
     }
 
@@ -757,7 +761,8 @@ impl<'a> Ours<'a> {
     fn hash(self) -> Result<Self> {
         match self.line.value("hash") {
             Some(hash) if hash != "sha256" => Err(self.line.error(format!(
-                "--hash is {hash:?}, and Luxor creates keyslots with sha256"
+                "--hash is {}, and Luxor creates keyslots with sha256",
+                quoted(hash)
             ))),
             _ => Ok(self.ignored(&["hash"])),
         }
@@ -778,9 +783,10 @@ impl<'a> Ours<'a> {
         }
         match self.operands.len() {
             found if found < operands => Err(line.error("the volume is missing")),
-            found if found > operands => {
-                Err(line.error(format!("unexpected argument {:?}", self.operands[operands])))
-            }
+            found if found > operands => Err(line.error(format!(
+                "unexpected argument {}",
+                quoted(&self.operands[operands])
+            ))),
             _ => {
                 // `--` keeps operands that begin with `-` from being taken as options.
                 self.words.push("--".into());

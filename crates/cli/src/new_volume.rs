@@ -5,7 +5,7 @@ use std::path::Path;
 
 use luxor::{KeyFile, NewFiles};
 use luxor_engine::KeySize;
-use luxor_files::{Needed, path_name};
+use luxor_files::{Needed, path_name, quoted};
 use luxor_luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey};
 use luxor_sector::SectorSize;
 
@@ -135,7 +135,8 @@ pub(crate) fn uuid(text: Option<&str>) -> Result<Option<Uuid>> {
     // The parser's own message describes its internals.
     text.parse().map(Some).map_err(|_| {
         Error::failure(format!(
-            "--uuid: {text:?} is not a UUID (32 hexadecimal digits: 8-4-4-4-12)"
+            "--uuid: {} is not a UUID (32 hexadecimal digits: 8-4-4-4-12)",
+            quoted(text)
         ))
     })
 }

@@ -45,6 +45,7 @@ use fuser::{
     SessionACL, TimeOrNow, WriteFlags,
 };
 use luxor_engine::Buffer;
+use luxor_files::{Escaped, bounded, path_name};
 use luxor_sector::Disk;
 use nix::{
     fcntl::{FallocateFlags, OFlag},
@@ -258,31 +259,34 @@ impl Mounted {
 #[non_exhaustive]
 pub enum MountError {
     /// The folder does not exist.
-    #[error("{folder:?} does not exist")]
+    #[error("{} does not exist", path_name(folder))]
     NoFolder {
         /// The folder to mount on.
         folder: PathBuf,
     },
     /// The path is not a folder.
-    #[error("{folder:?} is not a folder")]
+    #[error("{} is not a folder", path_name(folder))]
     NotAFolder {
         /// The folder to mount on.
         folder: PathBuf,
     },
     /// The folder contains files, which the mount would hide, or something is mounted there.
-    #[error("the folder {folder:?} is not empty")]
+    #[error("the folder {} is not empty", path_name(folder))]
     NotEmpty {
         /// The folder to mount on.
         folder: PathBuf,
     },
     /// The process that served a mount here was killed. `fusermount3 -u` removes the mount.
-    #[error("{folder:?} still has the mount of a process that has ended")]
+    #[error(
+        "{} still has the mount of a process that has ended",
+        path_name(folder)
+    )]
     LeftBehind {
         /// The folder to mount on.
         folder: PathBuf,
     },
     /// The folder cannot be read.
-    #[error("cannot list {folder:?}: {source}")]
+    #[error("cannot list {}: {source}", path_name(folder))]
     Folder {
         /// The folder to mount on.
         folder: PathBuf,
@@ -308,7 +312,7 @@ pub enum MountError {
     #[error("fusermount3 is not installed")]
     NoFusermount,
     /// The system refused the mount.
-    #[error("cannot mount on {folder:?}: {words}")]
+    #[error("cannot mount on {}: {words}", path_name(folder))]
     Refused {
         /// The folder to mount on.
         folder: PathBuf,
@@ -316,7 +320,7 @@ pub enum MountError {
         words: String,
     },
     /// The name is not a valid file name.
-    #[error("{name:?} is not a valid file name")]
+    #[error("{} is not a valid file name", path_name(Path::new(name)))]
     Name {
         /// The name.
         name: OsString,
@@ -338,7 +342,7 @@ impl MountError {
     fn refused(folder: &Path, error: &io::Error) -> Self {
         Self::Refused {
             folder: folder.to_owned(),
-            words: error.to_string().trim().to_owned(),
+            words: bounded(&Escaped(error.to_string().trim()).to_string()).into_owned(),
         }
     }
 }

@@ -29,6 +29,7 @@ use std::{
 };
 
 use luxor_engine::SecretBytes;
+use luxor_files::path_name;
 use luxor_tls_psk::{PskError, PskServer};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection,
@@ -68,7 +69,7 @@ enum Config {
 #[derive(Debug, Error)]
 pub enum TlsConfigError {
     /// A file could not be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}", path_name(path))]
     Read {
         /// The path of the file.
         path: PathBuf,
@@ -76,7 +77,7 @@ pub enum TlsConfigError {
         source: io::Error,
     },
     /// A file does not contain the expected object.
-    #[error("{} has no {what} in PEM format: {reason}", path.display())]
+    #[error("{} has no {what} in PEM format: {reason}", path_name(path))]
     Pem {
         /// The path of the file.
         path: PathBuf,
@@ -86,13 +87,19 @@ pub enum TlsConfigError {
         reason: String,
     },
     /// The key is encrypted with a passphrase, and the server asks for none.
-    #[error("{}: the key is encrypted: give a key without a passphrase", path.display())]
+    #[error(
+        "{}: the key is encrypted: give a key without a passphrase",
+        path_name(path)
+    )]
     Encrypted {
         /// The path of the key file.
         path: PathBuf,
     },
     /// A file contains a certificate that cannot be used to verify clients.
-    #[error("the certificate in {} cannot verify clients: {reason}", path.display())]
+    #[error(
+        "the certificate in {} cannot verify clients: {reason}",
+        path_name(path)
+    )]
     Authority {
         /// The path of the file.
         path: PathBuf,
@@ -102,8 +109,8 @@ pub enum TlsConfigError {
     /// The certificate and the key do not match, or cannot be used for TLS.
     #[error(
         "the certificate in {} cannot be used with the key in {}: {reason}",
-        certificate.display(),
-        key.display()
+        path_name(certificate),
+        path_name(key)
     )]
     KeyPair {
         /// The path of the certificate.
@@ -114,7 +121,7 @@ pub enum TlsConfigError {
         reason: String,
     },
     /// A line of the file of pre-shared keys is wrong.
-    #[error("line {line} of {} is not NAME:KEY: {reason}", path.display())]
+    #[error("line {line} of {} is not NAME:KEY: {reason}", path_name(path))]
     PreSharedLine {
         /// The path of the file.
         path: PathBuf,
@@ -124,7 +131,10 @@ pub enum TlsConfigError {
         reason: String,
     },
     /// The file of pre-shared keys has no key.
-    #[error("{} has no pre-shared key: psktool -u NAME -p FILE makes one", path.display())]
+    #[error(
+        "{} has no pre-shared key: psktool -u NAME -p FILE makes one",
+        path_name(path)
+    )]
     NoPreSharedKey {
         /// The path of the file.
         path: PathBuf,

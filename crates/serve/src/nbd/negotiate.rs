@@ -16,6 +16,7 @@ use std::{
     str::FromStr,
 };
 
+use luxor_files::bounded;
 use thiserror::Error;
 
 use super::{
@@ -183,7 +184,7 @@ pub enum NegotiateError {
         source: io::Error,
     },
     /// The client asked for another export.
-    #[error("there is no export '{}'", name.escape_debug())]
+    #[error("there is no export '{}'", bounded(&name.escape_debug().to_string()))]
     UnknownExport {
         /// The name, shortened to [`SHOWN_NAME`] characters.
         name: String,

@@ -553,3 +553,26 @@ fn unusable_files_are_named() {
         }
     }
 }
+
+/// A name may be longer than a screen, and have sequences that a terminal obeys.
+#[test]
+fn errors_show_paths_in_plain_text() {
+    let dir = TempDir::new().expect("a folder");
+    let long = dir.path().join("x/".repeat(2000)).join("\u{1b}[2J");
+    let evil = dir.path().join("a\u{1b}[2J\nb");
+    fs::write(&evil, "nothing").expect("a file");
+    for path in [&long, &evil] {
+        let psk = TlsServer::from_psk_file(path).expect_err("no file of keys");
+        let pem = TlsServer::from_pem_files(path, path, path).expect_err("no certificate");
+        let pair = TlsConfigError::KeyPair {
+            certificate: path.clone(),
+            key: path.clone(),
+            reason: "none".to_owned(),
+        };
+        for error in [psk, pem, pair] {
+            let text = error.to_string();
+            assert!(!text.contains(char::is_control), "{text:?}");
+            assert!(text.chars().count() < 1200, "{}", text.len());
+        }
+    }
+}
