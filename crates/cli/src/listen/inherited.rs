@@ -4,6 +4,7 @@
 use std::{
     env,
     os::fd::{AsFd, RawFd},
+    process,
 };
 
 use listenfd::ListenFd;
@@ -24,16 +25,17 @@ const FIRST: std::ops::Range<RawFd> = 3..1 << 20;
 /// # Errors
 /// Fails when there are too many, and when one of them is not a listening Unix or TCP socket.
 pub(crate) fn inherited() -> Result<Vec<Listener>> {
-    // Without `LISTEN_PID` the crate would assume that the sockets are for this process.
-    if env::var_os("LISTEN_PID").is_none() {
-        return Ok(Vec::new());
-    }
-    // The crate makes a list of as many sockets as the environment says.
     let number = |name| {
         env::var(name)
             .ok()
             .and_then(|text| text.parse::<u64>().ok())
     };
+    // The environment may describe the sockets of another process, of which nothing is of interest here.
+    // Without `LISTEN_PID` the crate would assume that they are for this one.
+    if number("LISTEN_PID") != Some(process::id().into()) {
+        return Ok(Vec::new());
+    }
+    // The crate makes a list of as many sockets as the environment says.
     if let Some(count) = number("LISTEN_FDS").filter(|&count| count > MAX) {
         return Err(Error::failure(format!(
             "LISTEN_FDS is {count}, and at most {MAX} sockets are taken over"

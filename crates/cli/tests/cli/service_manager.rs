@@ -166,13 +166,33 @@ fn systemds_sockets_are_served() {
         outcome.assert_code(1);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     }
-    // `LISTEN_PID` names another process.
-    let mut luxor = Command::new(env!("CARGO_BIN_EXE_luxor"));
-    luxor
-        .args(["serve", "--key-file", "key", "volume"])
-        .envs([("LISTEN_FDS", "1"), ("LISTEN_PID", "1")])
-        .current_dir(folder.path());
-    let outcome = Outcome::new("serve".into(), luxor.output().unwrap());
-    outcome.assert_code(1);
-    assert!(outcome.stderr.contains("--socket PATH"), "{outcome:?}");
+    // They are for no process, or for another one: whatever they are, they do not matter.
+    for (variables, listens) in [
+        (vec![("LISTEN_FDS", "1"), ("LISTEN_PID", "1")], ""),
+        (vec![("LISTEN_FDS", "1000000000"), ("LISTEN_PID", "1")], ""),
+        (vec![("LISTEN_FDS", "129"), ("LISTEN_PID", "x")], ""),
+        (vec![("LISTEN_FDS", "129")], ""),
+        (
+            vec![
+                ("LISTEN_FDS_FIRST_FD", "-1"),
+                ("LISTEN_FDS", "1"),
+                ("LISTEN_PID", "1"),
+            ],
+            "",
+        ),
+        (
+            vec![("LISTEN_FDS", "1000000000"), ("LISTEN_PID", "1")],
+            "--socket socket",
+        ),
+    ] {
+        let mut luxor = serve(&folder, &format!("{listens} volume"));
+        for (name, value) in &variables {
+            luxor = luxor.env(name, value);
+        }
+        if listens.is_empty() {
+            luxor.fails(1, "--socket PATH");
+        } else {
+            Server::of(luxor).stop();
+        }
+    }
 }
