@@ -269,27 +269,20 @@ impl SecretSource {
     }
 
     /// Returns why `secret`, which opens no keyslot, may be other bytes than the user means, and what
-    /// to try. It tells nothing of a file that is not one line of text.
+    /// to try. It tells nothing of a file that is not one line of text, and never what the text is.
     #[must_use]
     pub(crate) fn doubt(&self, secret: &SecretBytes) -> Option<String> {
         if matches!(self.from, SecretFrom::VolumeKey(_) | SecretFrom::Known(_)) {
             return None;
         }
-        let text = std::str::from_utf8(secret.expose()).ok()?;
-        let line = text.strip_suffix('\n').unwrap_or(text);
-        let line = line.strip_suffix('\r').unwrap_or(line);
-        if line.is_empty() || line.chars().any(char::is_control) {
-            return None;
+        let doubt = Doubt::of(secret.expose())?;
+        match &self.from {
+            SecretFrom::KeyFile(named) => {
+                let is_whole = (named.file.offset, named.file.size) == (0, None);
+                named.doubt(&doubt, is_whole)
+            }
+            _ => doubt.of_typed(),
         }
-        let end = &text[line.len()..];
-        if let (SecretFrom::KeyFile(file), "\n" | "\r\n") = (&self.from, end)
-            && (file.file.offset, file.file.size) == (0, None)
-        {
-            return Some(file.without_newline(end));
-        }
-        let other = "It has characters outside ASCII, for which systems have several encodings (such as \
-                     Unicode NFC and NFD). Enter it as on the system on which it was set.";
-        (!line.is_ascii()).then(|| other.to_owned())
     }
 
     /// Whether the secret must be typed.
@@ -383,23 +376,136 @@ impl NamedKeyFile {
         })
     }
 
-    /// How to give its line without the newline `end`.
-    fn without_newline(&self, end: &str) -> String {
+    /// Returns what the user can do about `doubt`. `is_whole` is whether all of the file is the key.
+    fn doubt(&self, doubt: &Doubt, is_whole: bool) -> Option<String> {
         let SecretArgNames {
             key_file,
             descriptor,
             ..
         } = self.names;
         let path = shell_word(&self.file.path);
-        let how = match (end, self.file.is_stdin()) {
-            ("\n", true) => format!("give {descriptor} 0 in place of {key_file} -"),
-            ("\n", false) => format!("give {descriptor} 3 3< {path} in place of {key_file} {path}"),
-            (_, true) => "take it out".to_owned(),
-            (_, false) => format!("make a file without it: `tr -d '\\r\\n' < {path} > NEW-FILE`"),
+        let is_stdin = self.file.is_stdin();
+        if let (Some(around), true) = (doubt.around(), is_whole) {
+            let how = match (doubt.has_only_newline(), is_stdin) {
+                (true, true) => format!("give {descriptor} 0 in place of {key_file} -"),
+                (true, false) => {
+                    format!("give {descriptor} 3 3< {path} in place of {key_file} {path}")
+                }
+                (false, true) => "take it out".to_owned(),
+                (false, false) if doubt.has_mark => {
+                    format!(
+                        "this makes a file without it: `tail -c +4 {path} | tr -d '\\r\\n' > NEW-FILE`"
+                    )
+                }
+                (false, false) => {
+                    format!("this makes a file without it: `tr -d '\\r\\n' < {path} > NEW-FILE`")
+                }
+            };
+            return Some(format!(
+                "The key file {around}, which is a part of the key. If it should not be, {how}."
+            ));
+        }
+        let other = doubt.encoding()?;
+        // The conversion of standard input, or of a part of a file, begins with the user's own command.
+        if is_stdin || !is_whole {
+            return Some(other);
+        }
+        let (from, to) = doubt.conversion();
+        Some(format!(
+            "{other} `iconv -f {from} -t {to} {path} > NEW-FILE` converts it to {to}."
+        ))
+    }
+}
+
+/// What may be wrong with a line of text as a secret. Only its ends and its encoding are looked at, so
+/// that messages tell nothing else of it.
+struct Doubt {
+    /// Whether it begins with the byte-order mark of UTF-8.
+    has_mark: bool,
+    /// The carriage returns and newlines at its end.
+    end: Vec<u8>,
+    is_ascii: bool,
+    is_utf8: bool,
+}
+
+impl Doubt {
+    /// Looks at a secret. Returns `None` unless it is one line of text, in UTF-8 or Latin-1.
+    fn of(secret: &[u8]) -> Option<Self> {
+        let text = secret.strip_prefix(b"\xef\xbb\xbf");
+        let (has_mark, text) = (text.is_some(), text.unwrap_or(secret));
+        let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');
+        let end = text.iter().rev().take_while(is_end).count();
+        let (line, end) = text.split_at(text.len() - end);
+        let utf8 = str::from_utf8(line);
+        let is_line = match utf8 {
+            Ok(line) => !line.chars().any(char::is_control),
+            // The control characters of Latin-1 are these and those of ASCII.
+            Err(_) => !line
+                .iter()
+                .any(|byte| byte.is_ascii_control() || (0x80..0xa0).contains(byte)),
         };
-        format!(
-            "The key file ends with a newline, which is a part of the key. If it should not be, {how}."
-        )
+        (is_line && !line.is_empty() && end.len() <= 4).then(|| Self {
+            has_mark,
+            end: end.to_owned(),
+            is_ascii: line.is_ascii(),
+            is_utf8: utf8.is_ok(),
+        })
+    }
+
+    /// Returns what is around the line.
+    fn around(&self) -> Option<String> {
+        let end = match &*self.end {
+            [] => None,
+            b"\n" => Some("ends with a newline"),
+            b"\r" => Some("ends with a carriage return"),
+            b"\r\n" => Some("ends with a carriage return and a newline"),
+            _ => Some("ends with several newlines"),
+        };
+        let mark = self
+            .has_mark
+            .then_some("begins with a byte-order mark of UTF-8");
+        match (mark, end) {
+            (Some(mark), Some(end)) => Some(format!("{mark} and {end}")),
+            (mark, end) => Some(mark.or(end)?.to_owned()),
+        }
+    }
+
+    fn has_only_newline(&self) -> bool {
+        !self.has_mark && self.end == b"\n"
+    }
+
+    /// Returns what is to be known of the encoding of the line.
+    fn encoding(&self) -> Option<String> {
+        let text = match (self.is_ascii, self.is_utf8) {
+            (true, _) => return None,
+            (false, true) => {
+                "It has characters outside ASCII, for which systems have several encodings (such as Unicode \
+                 NFC and NFD, and Latin-1). Enter it as on the system on which it was set."
+            }
+            (false, false) => {
+                "It is not in UTF-8, but perhaps in Latin-1. Enter it as on the system on which it was set."
+            }
+        };
+        Some(text.to_owned())
+    }
+
+    /// Returns the names of its encoding and of the other one.
+    fn conversion(&self) -> (&'static str, &'static str) {
+        if self.is_utf8 {
+            ("UTF-8", "ISO-8859-1")
+        } else {
+            ("ISO-8859-1", "UTF-8")
+        }
+    }
+
+    /// Returns what the user can do about a typed secret, or a line of a descriptor.
+    fn of_typed(&self) -> Option<String> {
+        match self.around() {
+            Some(around) => Some(format!(
+                "The passphrase {around}, which is a part of it. If it should not be, take it out."
+            )),
+            None => self.encoding(),
+        }
     }
 }
 

@@ -122,9 +122,77 @@ fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
             assert!(!failed.stderr.contains(given), "{failed:#?}");
         }
     }
+    let run = |line: &str| shell_without_terminal(line, folder.path()).assert_code(0);
+    // What editors and other systems add. The advised command makes a file that opens the volume.
+    for (set, given, words) in [
+        (
+            &b"correct horse"[..],
+            &b"correct horse\r\n"[..],
+            "a carriage return and a newline",
+        ),
+        (
+            b"correct horse",
+            b"correct horse\r",
+            "ends with a carriage return,",
+        ),
+        (b"correct horse", b"correct horse\n\n", "several newlines"),
+        (
+            b"correct horse",
+            b"correct horse\r\n\r\n",
+            "several newlines",
+        ),
+        (
+            b"correct horse",
+            b"\xef\xbb\xbfcorrect horse",
+            "a byte-order mark",
+        ),
+        (
+            b"correct horse",
+            b"\xef\xbb\xbfcorrect horse\r\n",
+            "a byte-order mark",
+        ),
+        (b"\xfcber", "\u{fc}ber".as_bytes(), "Latin-1"),
+        ("\u{fc}ber".as_bytes(), b"\xfcber", "Latin-1"),
+    ] {
+        volume(&folder, set);
+        folder.write("key", given);
+        let failed = check("--key-file key");
+        failed.assert_code(2);
+        assert!(failed.stderr.contains(words), "{failed:#?}");
+        for secret in ["correct", "ber\n", "\u{fc}"] {
+            assert!(!failed.stderr.contains(secret), "{failed:#?}");
+        }
+        let command = failed.stderr.split('`').nth(1);
+        let command = command.unwrap_or_else(|| panic!("{failed:#?}"));
+        run(&command.replace("NEW-FILE", "new"));
+        check("--key-file new").assert_code(0);
+        // A descriptor gives one line.
+        let line = check("--passphrase-fd 0 < key");
+        if given.strip_suffix(b"\n").unwrap_or(given) == set || given.ends_with(b"\n\n") {
+            line.assert_code(0);
+        } else {
+            line.assert_code(2);
+            assert_eq!(line.stderr.lines().count(), 2, "{line:#?}");
+        }
+    }
+    volume(&folder, b"correct horse");
+    let line = "bash -c '\"$luxor\" check --key-file <(echo correct horse) volume'";
+    let failed = shell_without_terminal(line, folder.path());
+    let advice = "--passphrase-fd 3 3< FILE in place of --key-file FILE";
+    assert!(failed.stderr.contains(advice), "{failed:#?}");
+    assert!(
+        !failed.stderr.lines().nth(1).unwrap().contains("/dev/fd"),
+        "{failed:#?}"
+    );
+    folder.write("FILE", b"correct horse\n");
+    check("--passphrase-fd 3 3< FILE").assert_code(0);
+
     for secret in [
         &b"wrong"[..],
         b"two\nlines\n",
+        b"\x81\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\n\n",
         b"\x01\x02\xff\n",
         b"\xc3\xbc\x01",
         b"\n",
