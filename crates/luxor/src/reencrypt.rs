@@ -37,10 +37,12 @@ use luxor_volume::{HashAlgorithm, VolumeKey};
 
 use self::{
     begin::begin,
-    decrypt::{begin_decryption, export_header, forget_header},
+    decrypt::{begin_decryption, check_front, export_header, forget_header},
     zones::Reencryption,
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
+
+pub(crate) use self::tail::TAIL;
 
 pub use self::{
     encrypt::{encrypt_in_place, encrypt_with_header_in_front, put_header_in_front},
@@ -343,11 +345,10 @@ fn begin_or_find(
         // That it is a copy of the header was checked.
         None => options.mode == to_plain,
     };
-    if opened.has_detached_header() && !may_have_header && begins_like_luks(data)? {
-        let text = format!("{name}: it has a LUKS header of its own, and is not what was begun");
-        return Err(Error::failure(text).hint("Without --header that one is used."));
+    if opened.has_detached_header() && !may_have_header {
+        check_front(&opened, data, state.is_some())?;
     }
-    if state.is_none() && options.mode == to_plain && is_plain(&opened.header) {
+    if state.is_none() && is_plain(&opened.header) {
         let header = opened.name();
         let text = format!("{header}: the data of this header have been decrypted already");
         return Err(Error::failure(text));

@@ -387,6 +387,67 @@ fn only_the_present_header_decrypts() {
     assert!(fs::read(folder.join("v")).unwrap() == plain());
 }
 
+/// Without `--decrypt` an interrupted decryption is refused until its header records it. Each command that
+/// the message names then does what it says.
+#[test]
+fn an_interrupted_decryption_is_continued_as_advised() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let data = bytes(3_000_000, 3);
+    folder.write("plain", &data);
+    let line = "encrypt --luks2-keyslots-size 992K --key-file key plain made";
+    at(&folder, line).args(FAST).ok();
+    let costs = FAST.join(" ");
+    let shell = |line: &str| shell_without_terminal(line, folder.path());
+    let is_decrypted = || fs::read(folder.join("v")).unwrap() == data;
+    let mut followed = 0;
+    for sync in 1.. {
+        let _ = fs::remove_file(folder.join("h"));
+        fs::copy(folder.join("made"), folder.join("v")).unwrap();
+        let killed = shell(&format!(
+            "strace -f -qq -o /dev/null -e inject=fsync,fdatasync:signal=KILL:when={sync} \"$luxor\" \
+             reencrypt --decrypt --header h --key-file key {costs} v"
+        ));
+        if killed.code == Some(0) {
+            break;
+        }
+        shell("cp v killed; [ ! -e h ] || cp h killed.h").assert_code(0);
+        let failed = ours(&folder, "--header h").args(FAST).run();
+        if failed.code == Some(0) {
+            assert!(is_decrypted(), "{sync}: {failed:?}");
+            continue;
+        }
+        if !folder.join("h").exists() {
+            failed.assert_code(4);
+            assert!(fs::read(folder.join("v")).unwrap() == fs::read(folder.join("made")).unwrap());
+            continue;
+        }
+        failed.assert_code(1);
+        if failed.stderr.contains("have been decrypted already") {
+            assert!(is_decrypted(), "{sync}");
+            continue;
+        }
+        let command = failed.stderr.split('`').nth(1);
+        let command = command.unwrap_or_else(|| panic!("{sync}: no advice: {failed:#?}"));
+        let command = command.replacen("luxor", "\"$luxor\"", 1);
+        let options = if command.starts_with("truncate ") {
+            ""
+        } else {
+            &format!("--key-file key {costs}")
+        };
+        shell(&format!("{command} {options}")).assert_code(0);
+        assert!(is_decrypted(), "{sync}");
+        if failed.stderr.contains("Without --header") {
+            shell("cp killed v; cp killed.h h").assert_code(0);
+            ours(&folder, "").args(FAST).ok();
+            at(&folder, "decrypt --force --key-file key v out").ok();
+            assert!(fs::read(folder.join("out")).unwrap() == data, "{sync}");
+        }
+        followed += 1;
+    }
+    assert!(followed >= 5, "{followed}");
+}
+
 /// Something else than the header is before the data.
 #[test]
 fn bytes_before_the_data_stay() {

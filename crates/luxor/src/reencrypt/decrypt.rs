@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, fs, io, ops::Range, path::Path};
 use luxor_files::{DataFile, Input, OutputOptions, Role, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, LuksVersion, PbkdfOptions, Resilience, Unlocked,
-    check_file_length,
+    VolumeHeader, check_file_length,
 };
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
@@ -221,6 +221,72 @@ pub(super) fn begin_decryption(
     begun.map_err(failed)?;
     let keys = BTreeMap::from([(unlocked.digest, unlocked.volume_key)]);
     Ok((data_len, keys))
+}
+
+/// Checks that the file with the data of a volume with a detached header has no header of its own, and that
+/// no decryption of it was interrupted before the header recorded it: only a decryption may continue then.
+/// `has_begun` is whether the header records a re-encryption.
+pub(super) fn check_front(volume: &Volume, data: &DataFile, has_begun: bool) -> Result<()> {
+    let (name, header) = (path_name(data.path()), volume.name());
+    let storage = data.storage()?;
+    let begins_like_luks = begins_like_luks(data)?;
+    let failed =
+        |error: io::Error| Error::io(format!("cannot read the beginning of {name}"), &error);
+    let decrypts = "`luxor reencrypt --decrypt VOLUME`";
+    // Data that are shorter than a sector have no header.
+    let Ok([head, front]) = heads(volume, &*storage) else {
+        return Ok(());
+    };
+    let (text, hint) = if begins_like_luks {
+        let is_copy = !has_begun && head == front;
+        match (is_copy, VolumeHeader::read(&*storage).is_ok()) {
+            (true, true) => (
+                format!("it has a LUKS header of its own, of which {header} is a copy"),
+                format!("Without --header its own is used. {decrypts} decrypts it."),
+            ),
+            // The first part of the data has been moved, up to the sector that comes last.
+            (true, false) => (
+                format!("its LUKS header, of which {header} is a copy, is damaged"),
+                format!("If a decryption was interrupted, {decrypts} continues it."),
+            ),
+            (false, true) => (
+                "it has a LUKS header of its own, and is not what was begun".to_owned(),
+                "Without --header that one is used.".to_owned(),
+            ),
+            (false, false) => (
+                "it has a damaged LUKS header of its own, and is not what was begun".to_owned(),
+                String::new(),
+            ),
+        }
+    } else {
+        let first = volume.header.segment().zip(data.len().ok());
+        let first = first.and_then(|(segment, len)| {
+            let len = len.checked_sub(segment.offset)?;
+            Some(segment.offset..segment.offset + segment.offset.min(len))
+        });
+        let first = first.filter(|first| !has_begun && !first.is_empty());
+        // Before data that were never written there may be the same bytes, such as zeros.
+        let is_uniform = front.iter().all(|byte| *byte == front[0]);
+        let is_moved = match first {
+            Some(first) if !is_uniform => {
+                is_over_header(volume, &*storage, first).map_err(failed)?
+            }
+            _ => false,
+        };
+        if !is_moved {
+            return Ok(());
+        }
+        (
+            format!("a decryption with the header {header} was interrupted"),
+            format!("{decrypts} continues it."),
+        )
+    };
+    let error = Error::failure(format!("{name}: {text}"));
+    Err(if hint.is_empty() {
+        error
+    } else {
+        error.hint(hint)
+    })
 }
 
 /// Returns the first sectors of the metadata and of the storage. The former has a checksum over all of

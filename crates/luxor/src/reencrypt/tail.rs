@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Context, Error, Result, Volume};
 
 /// The type of the token.
-const TAIL: &str = "luxor-tail";
+pub(crate) const TAIL: &str = "luxor-tail";
 
 /// The token.
 #[derive(Serialize, Deserialize)]
