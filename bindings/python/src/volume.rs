@@ -186,14 +186,14 @@ impl Volume {
     fn add_token(&self, py: Python<'_>, json: String, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let number: Option<u32> = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
-            volume.add_token(&json, number, false, context)
+            volume.add_token(&json, number, false, false, context)
         })
     }
 
     fn remove_token(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
-        let number: u32 = argument(args, "number")?;
+        let (number, force): (u32, bool) = (argument(args, "number")?, argument(args, "force")?);
         self.with(py, Role::Change, move |mut volume, context| {
-            volume.remove_token(number, context)
+            volume.remove_token(number, force, context)
         })
     }
 

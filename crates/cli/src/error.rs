@@ -13,7 +13,7 @@ use luxor_files::{
 };
 use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, ReadError, VolumeReadError};
 
-use crate::advice;
+use crate::{advice, subject};
 
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
@@ -119,8 +119,8 @@ fn hint(error: &Error) -> Option<String> {
                 Some("Name that file as the volume, and this one as --header.".to_owned())
             }
             VolumeError::HeaderOnly { .. } => Some(
-                "If it is a backup, name the volume, and this file as --header; or restore it: luxor \
-                 header restore VOLUME FILE."
+                "If it is a backup, name the volume, and this file as --header; or restore it: `luxor \
+                 header restore TARGET VOLUME`."
                     .to_owned(),
             ),
             VolumeError::NotAVolume { name, contents } => advice::for_contents(name, contents),
@@ -128,6 +128,14 @@ fn hint(error: &Error) -> Option<String> {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
             } => Some(BACKUP_HELPS.to_owned()),
+            VolumeError::EndOfFile { .. } => {
+                Some("To lose the end of the file nevertheless, add --force.".to_owned())
+            }
+            VolumeError::UuidOfTrailer { .. } => Some(
+                "Decrypt the volume, and encrypt it again with --uuid UUID. If this is the UUID with which \
+                 it was made, add --force."
+                    .to_owned(),
+            ),
             VolumeError::KeyslotInUse { .. } => Some(
                 "Name another keyslot with --new-key-slot N, or use `luxor key change VOLUME`.".to_owned(),
             ),
@@ -210,7 +218,7 @@ fn part_hint(error: &VolumePartError) -> Option<String> {
 
 /// Whether `--read-only` would work now.
 fn can_be_read(path: &Path) -> bool {
-    DataFile::open(path, Access::Read).is_ok()
+    subject::can_only_read() && DataFile::open(path, Access::Read).is_ok()
 }
 
 #[cfg(test)]

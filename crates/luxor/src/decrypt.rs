@@ -16,8 +16,8 @@ use crate::{
     Context, Engine, Error, Result, Secrets, Volume,
     export::warn_of_linear,
     output::{begin, copy_error, no_storage, warn_of_growth, write_error},
-    trailer::UntilTrailer,
-    volume::{Place, cut_off},
+    trailer::{RESTORE_UUID, UntilTrailer},
+    volume::{Place, SAVES, cut_off},
 };
 
 /// What was decrypted.
@@ -202,11 +202,15 @@ impl DataCopy<'_> {
             }
             (None, Ok(_)) => {
                 let message = format!(
-                    "{} has no trailer of its key after the data: it was cut off, or re-encrypted \
-                     by another program",
+                    "{} has no trailer of its key and UUID after the data: it was cut off, its UUID was \
+                     changed, or another program re-encrypted it",
                     self.name
                 );
-                return Err(cut_off(message));
+                let hint = match place {
+                    Place::At(_) => format!("{SAVES} {RESTORE_UUID}"),
+                    Place::Stream(_) => SAVES.to_owned(),
+                };
+                return Err(Error::failure(message).hint(hint));
             }
             (None, Err(error)) => return Err(error.shown(self.name, output, None)),
         };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds, replaces and removes tokens of a volume.
 
-use luxor_luks::VolumeHeader;
+use luxor_luks::{Uuid, VolumeHeader};
+use serde_json::Value;
 
-use crate::{Context, Result, Volume, volume::changed_meanwhile};
+use crate::{Context, Result, Volume, VolumeError, reencrypt::TAIL, volume::changed_meanwhile};
 
 /// Changes of tokens. They need a volume that was opened with
 /// [`Role::Change`](luxor_files::Role::Change), and of LUKS2.
@@ -13,15 +14,20 @@ impl Volume {
     ///
     /// # Errors
     /// Fails if `json` is not a token, if the number is taken and not to be replaced, and if another
-    /// program has changed the token that is to be replaced since the metadata were read.
+    /// program has changed the token that is to be replaced since the metadata were read. Without
+    /// `force`, fails with [`VolumeError::EndOfFile`] if the file in the volume would end elsewhere.
     pub fn add_token(
         &mut self,
         json: &str,
         number: Option<u32>,
         replaces: bool,
+        force: bool,
         context: &Context,
     ) -> Result<u32> {
         let replaced = number.filter(|&number| replaces && token(&self.header, number).is_some());
+        if let Some(number) = replaced {
+            self.check_end(number, Some(json), force, context)?;
+        }
         let still_fits = same_token(replaced, self.name());
         self.change_present(context, still_fits, |header, storage| match replaced {
             Some(number) => header.replace_token(storage, json, number).map(|()| number),
@@ -33,12 +39,70 @@ impl Volume {
     ///
     /// # Errors
     /// Fails if there is no such token, and if another program has changed it since the metadata were
-    /// read.
-    pub fn remove_token(&mut self, number: u32, context: &Context) -> Result<()> {
+    /// read. Without `force`, fails with [`VolumeError::EndOfFile`] if it says where the file in the
+    /// volume ends.
+    pub fn remove_token(&mut self, number: u32, force: bool, context: &Context) -> Result<()> {
+        self.check_end(number, None, force, context)?;
         let still_fits = same_token(Some(number), self.name());
         self.change_present(context, still_fits, |header, storage| {
             header.remove_token(storage, number)
         })
+    }
+
+    /// Checks that the file in the volume still ends in the same place when the token `new`, or none,
+    /// replaces token `number`. With `force` a loss is a warning.
+    fn check_end(
+        &self,
+        number: u32,
+        new: Option<&str>,
+        force: bool,
+        context: &Context,
+    ) -> Result<()> {
+        let Some(luks2) = self.header.luks2() else {
+            return Ok(());
+        };
+        let tokens = luks2.describe().tokens;
+        let what = match tokens.get(&number) {
+            Some(token) if token.has_trailer => "a trailer ends the file in the volume".to_owned(),
+            Some(token) if token.kind == TAIL => "the decrypted file is to be cut off".to_owned(),
+            Some(token) => match token.file_length {
+                Some(length) => format!("the file in the volume has {length} bytes"),
+                None => return Ok(()),
+            },
+            None => return Ok(()),
+        };
+        let end = |json: &str| {
+            let token: Value = serde_json::from_str(json).ok()?;
+            let members = ["type", "length", "padding", "end"];
+            Some(members.map(|member| token.get(member).cloned()))
+        };
+        if let (Some(old), Some(new)) = (token(&self.header, number), new)
+            && end(&old) == end(new)
+        {
+            return Ok(());
+        }
+        self.check_changeable()?;
+        let name = self.name();
+        let error = VolumeError::EndOfFile { name, number, what };
+        if !force {
+            return Err(error.into());
+        }
+        context.events.warning(&error.to_string());
+        Ok(())
+    }
+
+    /// Checks that the file in the volume can still be read when the volume gets this UUID.
+    ///
+    /// # Errors
+    /// [`VolumeError::UuidOfTrailer`] if a trailer ends the file, and the UUID is another one.
+    pub fn check_uuid(&self, uuid: Uuid) -> Result<()> {
+        let present: Option<Uuid> = self.header.uuid().parse().ok();
+        if self.header.has_trailer() && present != Some(uuid) {
+            self.check_changeable()?;
+            let name = self.name();
+            return Err(VolumeError::UuidOfTrailer { name }.into());
+        }
+        Ok(())
     }
 }
 

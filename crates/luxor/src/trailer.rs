@@ -10,6 +10,10 @@ use luxor_volume::Plaintext;
 
 use crate::{Engine, Error, Result};
 
+/// What makes a trailer valid again that another UUID has made invalid.
+pub(crate) const RESTORE_UUID: &str = "If its UUID was changed, this sets the old one back: `luxor \
+                                       config --force --uuid OLD-UUID VOLUME`.";
+
 /// Returns what recognises the trailer of the volume with this plaintext.
 pub(crate) fn trailer_key(plaintext: &Plaintext, uuid: &str) -> Option<TrailerKey> {
     let cipher = plaintext.extents.last()?.cipher?;

@@ -775,10 +775,13 @@ impl Metadata {
     }
 }
 
+/// What to do about data whose end is missing.
+pub(crate) const SAVES: &str =
+    "`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.";
+
 /// The error for data whose end is missing.
 pub(crate) fn cut_off(message: String) -> Error {
-    Error::failure(message)
-        .hint("`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.")
+    Error::failure(message).hint(SAVES)
 }
 
 /// The error of a change to the metadata at `path`.

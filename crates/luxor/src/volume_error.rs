@@ -51,6 +51,28 @@ pub enum VolumeError {
         /// Whether the disk was to bypass the page cache.
         direct: bool,
     },
+    /// The token that is to be removed or replaced says where the file in the volume ends.
+    #[error(
+        "{name}: token {number} records that {what}: without it the bytes after the file are read as a \
+         part of it"
+    )]
+    EndOfFile {
+        /// The name of the volume, for messages.
+        name: String,
+        /// The number of the token.
+        number: u32,
+        /// What it records, in words.
+        what: String,
+    },
+    /// The volume is to get another UUID, and a trailer ends the file in it.
+    #[error(
+        "{name}: the file in it ends with a trailer that is valid only with its present UUID: with \
+         another one the end of the file is not found"
+    )]
+    UuidOfTrailer {
+        /// The name of the volume, for messages.
+        name: String,
+    },
     /// The keyslot for the new key is in use.
     #[error("{name}: keyslot {number} is in use")]
     KeyslotInUse {

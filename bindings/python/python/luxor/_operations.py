@@ -271,8 +271,12 @@ class Volume:
         """Add a token as number `number`, or as the first free one. Return its number."""
         return self._volume.add_token(json.dumps(token), locals())
 
-    def remove_token(self, number: int) -> None:
-        """Remove token `number`."""
+    def remove_token(self, number: int, *, force: bool = False) -> None:
+        """Remove token `number`.
+
+        A token of the type luxor-file says where the file in the volume ends. Without it the bytes
+        after the file are read as a part of it, so removing it needs `force`.
+        """
         self._volume.remove_token(locals())
 
     def back_up_header(self, file: Path, *, force: bool = False) -> int:

@@ -56,7 +56,7 @@ pub(crate) struct TokenListArgs {
 #[command(after_help = "\
 Examples:
   luxor token add --json-file token.json backup.luks
-  luxor token add --json-file - --token-id 0 --token-replace backup.luks < token.json
+  luxor token add --json-file - --token-id 1 --token-replace backup.luks < token.json
   luxor token add --key-description my-key --key-slot 0 backup.luks")]
 pub(crate) struct TokenAddArgs {
     /// The volume (or its detached header)
@@ -87,13 +87,17 @@ pub(crate) struct TokenAddArgs {
     /// Replace the token with this number
     #[arg(long, requires = "token_id")]
     pub token_replace: bool,
+
+    /// Replace a token even if the file in the volume then ends elsewhere
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Remove a token
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  luxor token remove --token-id 0 backup.luks")]
+  luxor token remove --token-id 1 backup.luks")]
 pub(crate) struct TokenRemoveArgs {
     /// The volume (or its detached header)
     #[arg(value_hint = ValueHint::FilePath)]
@@ -102,6 +106,10 @@ pub(crate) struct TokenRemoveArgs {
     /// The token's number
     #[arg(long, value_name = "N")]
     pub token_id: u32,
+
+    /// Remove the token even if it says where the file in the volume ends
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Set a volume's label, subsystem, UUID and flags, and a keyslot's priority
@@ -132,6 +140,13 @@ pub(crate) struct ConfigArgs {
     /// The volume's UUID
     #[arg(long, value_name = "UUID", group = "setting")]
     pub uuid: Option<String>,
+
+    /// Set the UUID even if a trailer ends the file in the volume, as after `luxor encrypt - -`
+    ///
+    /// The trailer is valid only with the UUID with which the volume was made. Use this option to set
+    /// that one back.
+    #[arg(long, requires = "uuid")]
+    pub force: bool,
 
     /// When to try the keyslot of --key-slot
     #[arg(

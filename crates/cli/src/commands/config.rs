@@ -20,6 +20,9 @@ use crate::{
 pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    if let (Some(uuid), false) = (settings.uuid, args.force) {
+        volume.check_uuid(uuid)?;
+    }
     let set = |header: &mut VolumeHeader, storage: &dyn Storage| {
         // Settings that LUKS1 or this volume may not support come first, so that a refusal changes
         // nothing.

@@ -104,14 +104,20 @@ fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()>
             keyring_token(description.unwrap_or_default(), &keyslots)
         }
     };
-    let number = volume.add_token(&token, args.token_id, args.token_replace, &context.library)?;
+    let number = volume.add_token(
+        &token,
+        args.token_id,
+        args.token_replace,
+        args.force,
+        &context.library,
+    )?;
     context.console.note(format!("token {number} added"));
     Ok(())
 }
 
 fn remove(args: &TokenRemoveArgs, mut volume: Volume, context: &Context) -> Result<()> {
     let number = args.token_id;
-    volume.remove_token(number, &context.library)?;
+    volume.remove_token(number, args.force, &context.library)?;
     context.console.note(format!("token {number} removed"));
     Ok(())
 }

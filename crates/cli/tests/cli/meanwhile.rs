@@ -47,7 +47,7 @@ fn with_key(child: Child, mut key: File) -> Outcome {
 
 /// Removes the length of the file from the volume, so that its plaintext is a different one.
 fn change_the_data(folder: &Folder) {
-    luxor("token remove --token-id 0 volume")
+    luxor("token remove --force --token-id 0 volume")
         .current_dir(folder.path())
         .ok();
 }
@@ -114,7 +114,7 @@ fn metadata_that_change_while_the_data_are_read_leave_no_output() {
         } else {
             "header"
         };
-        luxor("token remove --token-id 0")
+        luxor("token remove --force --token-id 0")
             .arg(name)
             .current_dir(folder.path())
             .ok();

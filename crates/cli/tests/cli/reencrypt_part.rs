@@ -78,7 +78,7 @@ fn with(volume: Option<&str>) -> Folder {
                 .ok();
             // Only empty volumes may end anywhere.
             let header = if folder.join("h").exists() { "h" } else { "v" };
-            let line = format!("token remove --token-id 0 {header}");
+            let line = format!("token remove --force --token-id 0 {header}");
             at(&folder, &line).ok();
         }
         None => {

@@ -640,7 +640,7 @@ fn metadata_that_change_before_the_key_comes_are_not_served() {
         .spawn();
     let fifo = folder.join("fifo");
     let mut pipe = fs::OpenOptions::new().write(true).open(fifo).unwrap();
-    luxor("token remove --token-id 0 volume")
+    luxor("token remove --force --token-id 0 volume")
         .current_dir(folder.path())
         .ok();
     pipe.write_all(b"correct horse").unwrap();

@@ -70,7 +70,7 @@ fn the_trailer_alone_ends_the_file() {
     ] {
         let cut = &volume[..volume.len() - missing];
         folder.write("cut", cut);
-        let words = "has no trailer of its key after the data: it was cut off";
+        let words = "has no trailer of its key and UUID after the data: it was cut off";
         decrypt(&folder).args(["cut", "out"]).fails(1, words);
         decrypt(&folder)
             .args(["-", "out"])
@@ -289,7 +289,7 @@ fn the_length_survives_a_re_encryption_that_cryptsetup_began() {
     shell(cryptsetup).assert_code(0);
     let failed = decrypt(&folder).args(["v", "gone"]).fails(1, "no trailer");
     assert!(
-        failed.stderr.contains("re-encrypted by another program"),
+        failed.stderr.contains("another program re-encrypted it"),
         "{failed:#?}"
     );
     assert!(!folder.join("gone").exists());
@@ -302,6 +302,63 @@ fn the_length_survives_a_re_encryption_that_cryptsetup_began() {
             .contains("the trailer that ends the file is missing"),
         "{saved:#?}"
     );
+    assert_eq!(fs::read(folder.join("gone")).unwrap()[..300_001], plain);
+}
+
+/// The key of the trailer is made of the volume key and the UUID.
+#[test]
+fn a_volume_with_a_trailer_keeps_its_uuid() {
+    let folder = prepared();
+    let plain = bytes(300_001, 2);
+    let volume = streamed(&folder, &plain);
+    folder.write("v", &volume);
+    let old = at(&folder, "luksUUID v").ok().text().trim().to_owned();
+    let new = "11111111-2222-4333-8444-555555555555";
+    for line in [
+        format!("config --uuid {new} v"),
+        format!("config --label x --uuid {new} v"),
+        format!("luksUUID --uuid {new} -q v"),
+    ] {
+        let refused =
+            at(&folder, &line).fails(1, "a trailer that is valid only with its present UUID");
+        assert!(
+            refused.stderr.contains("encrypt it again with --uuid"),
+            "{refused:#?}"
+        );
+        assert!(fs::read(folder.join("v")).unwrap() == volume, "{line}");
+    }
+    let [upper, same] = [old.to_uppercase(), old.clone()];
+    for same in [same, upper] {
+        at(&folder, &format!("config --uuid {same} v")).ok();
+    }
+    at(&folder, "config --label x v").ok();
+    gives_back(&folder, &plain);
+
+    // cryptsetup knows nothing of the trailer.
+    let foreign = format!("cryptsetup luksUUID --uuid {new} -q v");
+    shell_without_terminal(&foreign, folder.path()).assert_code(0);
+    let begin = reencrypt(&folder).args(FAST).run();
+    let failed = decrypt(&folder).args(["v", "gone"]).run();
+    let again = |command: String| {
+        shell_without_terminal(&command.replace("OLD-UUID", &old), folder.path()).assert_code(0);
+    };
+    for failed in [failed, begin] {
+        failed.assert_code(1);
+        assert!(failed.stderr.contains("UUID was changed"), "{failed:#?}");
+        shell_without_terminal(&foreign, folder.path()).assert_code(0);
+        let mut commands = failed.stderr.split('`').skip(1).step_by(2);
+        let command = commands.find(|command| command.contains("--uuid")).unwrap();
+        again(
+            command
+                .replace("VOLUME", "v")
+                .replacen("luxor", "\"$luxor\"", 1),
+        );
+        gives_back(&folder, &plain);
+    }
+    shell_without_terminal(&foreign, folder.path()).assert_code(0);
+    let failed = decrypt(&folder).args(["v", "gone"]).fails(1, "no trailer");
+    let saved = advice(&failed).replace("NEW-FILE", "gone") + " --key-file key";
+    shell_without_terminal(&saved, folder.path()).assert_code(1);
     assert_eq!(fs::read(folder.join("gone")).unwrap()[..300_001], plain);
 }
 

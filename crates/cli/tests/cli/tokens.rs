@@ -165,6 +165,62 @@ fn tokens_are_added_and_removed() {
     assert_eq!(fs::read(folder.join("back")).unwrap(), b"plain");
 }
 
+/// Without the token the padding would become a part of the file, without a word.
+#[test]
+fn a_token_that_ends_a_file_is_lost_only_by_force() {
+    let folder = prepared();
+    folder.write("key", b"one");
+    let streamed = luxor("encrypt --key-file key - -").args(FAST);
+    let streamed = streamed.current_dir(folder.path()).stdin("plain").ok();
+    folder.write("streamed", streamed.stdout);
+    folder.write("token", TOKEN);
+    folder.write(
+        "shorter",
+        r#"{"type":"luxor-file","keyslots":[],"length":"3"}"#,
+    );
+    let replace = "token add --token-id 0 --token-replace";
+    for (volume, words) in [
+        ("volume", "records that the file in the volume has 5 bytes"),
+        (
+            "streamed",
+            "records that a trailer ends the file in the volume",
+        ),
+    ] {
+        let before = fs::read(folder.join(volume)).unwrap();
+        for line in [
+            "token remove --token-id 0",
+            &format!("{replace} --json-file token"),
+            &format!("{replace} --json-file shorter"),
+            &format!("{replace} --key-description words"),
+        ] {
+            let line = format!("{line} {volume}");
+            let at = |line: &str| luxor(line).current_dir(folder.path());
+            let refused = at(&line).fails(1, words);
+            assert!(refused.stderr.contains("add --force"), "{refused:#?}");
+            assert!(fs::read(folder.join(volume)).unwrap() == before, "{line}");
+            let forced = at(&line).arg("--force").ok();
+            assert!(forced.stderr.contains(words), "{forced:#?}");
+            assert!(fs::read(folder.join(volume)).unwrap() != before, "{line}");
+            folder.write(volume, &before);
+        }
+        // So is the token of a file that was decrypted in place.
+        let tail = r#"{"type":"luxor-tail","keyslots":[],"end":"4096"}"#;
+        folder.write("tail", tail);
+        run(
+            &folder,
+            &format!("token add --json-file tail --token-id 9 {volume}"),
+        );
+        let line = format!("token remove --token-id 9 {volume}");
+        let at = luxor(&line).current_dir(folder.path());
+        at.fails(1, "records that the decrypted file is to be cut off");
+        run(&folder, &format!("{line} --force"));
+        // The same end in other words is no loss.
+        let same = run(&folder, &format!("token list --json --token-id 0 {volume}"));
+        folder.write("same", same.text().replace(":[]", ":[ ]"));
+        run(&folder, &format!("{replace} --json-file same {volume}"));
+    }
+}
+
 #[test]
 fn tokens_that_cannot_be_are_refused() {
     let folder = prepared();

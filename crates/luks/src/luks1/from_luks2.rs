@@ -136,7 +136,16 @@ impl Luks2Header {
             if token.file_length.as_ref().is_some_and(is_same) {
                 continue;
             }
-            what.push(format!("token {number} ({})", brief(&token.kind)));
+            let kind = brief(&token.kind);
+            what.push(match token.file_length {
+                Some(length) => {
+                    format!("token {number} ({kind}: the file in it has {length} bytes)")
+                }
+                None if token.has_trailer => {
+                    format!("token {number} ({kind}: a trailer ends the file in it)")
+                }
+                None => format!("token {number} ({kind})"),
+            });
         }
         for (name, text) in [
             ("label", self.binary().label.as_str()),

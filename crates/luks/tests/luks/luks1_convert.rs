@@ -605,7 +605,7 @@ fn losses_are_named_and_need_permission() {
     assert_eq!(
         what,
         [
-            r#"token 0 ("luxor-file")"#,
+            r#"token 0 ("luxor-file": the file in it has 700 bytes)"#,
             r#"token 5 ("mine")"#,
             r#"the label "name""#,
             r#"the subsystem "second""#,

@@ -12,7 +12,10 @@ use luxor_luks::{
 use luxor_volume::{Encryption, VolumeKey};
 
 use super::{ReencryptOptions, part::check_part, zones};
-use crate::{Context, Engine, Error, ErrorClass, Result, Secrets, Volume, trailer::length_at_end};
+use crate::{
+    Context, Engine, Error, ErrorClass, Result, Secrets, Volume,
+    trailer::{RESTORE_UUID, length_at_end},
+};
 
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
 /// digests.
@@ -86,8 +89,10 @@ pub(super) fn begin(
         let input = data.input()?;
         let length = length_at_end(&input, &plaintext, engine, volume.header.uuid())?;
         Some(length.ok_or_else(|| {
-            let text = "the trailer that ends the file in it is not the last sector";
-            refused(text.to_owned()).hint("Decrypt it, and encrypt the file again.")
+            let text =
+                "the last sector is not a trailer of its key and UUID, which ends the file in it";
+            let hint = format!("Decrypt it, and encrypt the file again. {RESTORE_UUID}");
+            refused(text.to_owned()).hint(hint)
         })?)
     } else {
         None
