@@ -25,8 +25,8 @@ pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
         Contents::Empty => "A copy of it may have failed.".to_owned(),
         Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {BACKUP_HELPS}"),
         Contents::Random => format!(
-            "{other_header} For a plain dm-crypt volume use `luxor serve --type plain` or `luxor mount \
-             --type plain`."
+            "{other_header} For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY \
+             --socket SOCKET VOLUME` or `luxor mount --type plain --key-file KEY VOLUME DIR`."
         ),
         Contents::Disk { partitions, .. } => {
             let numbers = contents.partitions_with_volume().map(|found| found.number);
@@ -59,7 +59,7 @@ pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
                     shell_word(Path::new(name)),
                     shell_word(Path::new(&format!("{name}.raw"))),
                 );
-                format!("Convert it first: qemu-img convert -O raw {image} {raw}")
+                format!("Convert it first: `qemu-img convert -O raw {image} {raw}`")
             }
             ContentsClass::Archive => "Unpack it first.".to_owned(),
             ContentsClass::Encrypted => {
@@ -86,7 +86,7 @@ fn lines_with(options: &[String]) -> String {
     let lines = options
         .iter()
         .map(|option| match command_with(&line, option) {
-            Some(command) => format!("To open it: {command}"),
+            Some(command) => format!("To open it: `{command}`"),
             None => format!("To open it as a volume, add {option}."),
         });
     lines.collect::<Vec<_>>().join("\n  ")

@@ -364,12 +364,14 @@ fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::
         return error;
     };
     let word = unknown.trim_start_matches('-').to_owned();
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument && unknown.starts_with("--");
+    let is_long = unknown.starts_with("--");
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
     if is_unknown {
-        // It says that `--` precedes values that begin with `-`.
+        // It says that `--` precedes values that begin with `-`. Of `-file` it shows `-- -f`, and most
+        // options that do not exist are no values.
         error.remove(ContextKind::Suggested);
     }
-    if !is_unknown || word.len() < 3 || error.get(ContextKind::SuggestedArg).is_some() {
+    if !is_unknown || !is_long || word.len() < 3 || error.get(ContextKind::SuggestedArg).is_some() {
         return error;
     }
     let is_meant = |option: &&str| {

@@ -4,7 +4,7 @@
 
 use std::{borrow::Cow, path::PathBuf, sync::OnceLock};
 
-use clap::ArgMatches;
+use clap::{ArgMatches, parser::ValueSource};
 use luxor_files::shell_word;
 
 /// Stands for the volume, and for its header if that is detached.
@@ -18,6 +18,8 @@ struct Subject {
     header: Option<PathBuf>,
     /// The options for the part of a file that is the volume.
     part: String,
+    /// Whether the command can be repeated with `--read-only`.
+    can_only_read: bool,
 }
 
 impl Subject {
@@ -51,13 +53,31 @@ pub(crate) fn is_about(matches: &ArgMatches) {
         let number = leaf.try_get_one::<u32>("volume_partition").ok().flatten();
         let number = number.map(|number| format!("--volume-partition {number} "));
         let part = offset.or(number).unwrap_or_default();
+        let has = |id: &str| {
+            leaf.try_get_one::<bool>(id)
+                .is_ok_and(|value| value.is_some())
+        };
+        let is_given = |id: &str| {
+            let source = leaf
+                .try_contains_id(id)
+                .ok()
+                .and_then(|_| leaf.value_source(id));
+            source == Some(ValueSource::CommandLine)
+        };
+        let can_only_read = has("read_only") && !is_given("reencrypt");
         // There is one command line.
         let _ = SUBJECT.set(Subject {
             volume,
             header,
             part,
+            can_only_read,
         });
     }
+}
+
+/// Whether the command of the command line can be repeated with `--read-only`.
+pub(crate) fn can_only_read() -> bool {
+    SUBJECT.get().is_some_and(|subject| subject.can_only_read)
 }
 
 /// Returns a message in which the commands name the volume.

@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use luxor_files::path_name;
+use luxor_files::{path_name, shell_word};
 use luxor_serve::{
     TlsConfigError, TlsServer,
     nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text},
@@ -115,9 +115,9 @@ fn tls(args: &ServeArgs, console: Console) -> Result<Option<TlsServer>> {
         (_, _, _, Some(keys)) => {
             process::harden(console);
             if is_public(keys) {
-                let name = path_name(keys);
+                let (name, word) = (path_name(keys), shell_word(keys));
                 console.warn(format!(
-                    "all users can read the keys in {name}: chmod 600 {name}"
+                    "all users can read the keys in {name}: `chmod 600 {word}` prevents that"
                 ));
             }
             TlsServer::from_psk_file(keys)

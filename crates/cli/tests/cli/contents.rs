@@ -33,7 +33,8 @@ fn advised(folder: &Folder, failed: &Outcome, before: &str) {
         .stderr
         .lines()
         .find_map(|line| Some(line.split_once(before)?.1));
-    let line = line.unwrap_or_else(|| panic!("no {before:?} in {failed:?}"));
+    let line = line.and_then(|line| line.strip_prefix('`')?.split_once('`'));
+    let (line, _) = line.unwrap_or_else(|| panic!("no {before:?} in {failed:?}"));
     shell(folder, line).assert_code(0);
 }
 
@@ -171,8 +172,21 @@ fn a_header_without_data_and_data_without_a_header_are_named() {
         "decrypt --key-file key backup out",
         "serve --read-only --key-file key --socket s backup",
     ] {
-        at(&folder, line).fails(1, words);
+        let failed = at(&folder, line).fails(1, words);
+        let command = failed.stderr.split('`').nth(1);
+        let command = command.unwrap_or_else(|| panic!("no command: {failed:?}"));
+        let command = command.replace("TARGET", "--batch-mode damaged");
+        shell(
+            &folder,
+            "cp v damaged; dd if=/dev/zero of=damaged bs=32K count=1 conv=notrunc",
+        )
+        .assert_code(0);
+        let restored = shell(&folder, &format!("{command} --force"));
+        restored.assert_code(0);
+        at(&folder, "decrypt --force --key-file key damaged out").ok();
+        assert!(fs::read(folder.join("out")).unwrap() == plain);
     }
+    fs::remove_file(folder.join("out")).unwrap();
     at(&folder, "decrypt --header backup --key-file key v out").ok();
     assert!(fs::read(folder.join("out")).unwrap() == plain);
 

@@ -5,7 +5,7 @@ use std::{fs, fs::File, process::Stdio};
 
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, luxor, terminal_shell, tool};
+use crate::support::{FAST, Folder, as_nobody, luxor, terminal_shell, tool};
 
 #[test]
 fn help_and_version_go_to_standard_output() {
@@ -348,6 +348,17 @@ fn an_unknown_option_suggests_the_one_that_was_meant() {
     }
     let outcome = luxor("decrypt --zzz volume out").run();
     assert!(!outcome.stderr.contains("similar"), "{outcome:#?}");
+    // Clap would advise `-- -k`: the names of options are not files.
+    for line in [
+        "encrypt -kfile a b",
+        "encrypt -file a",
+        "dump -k",
+        "key list -x v",
+    ] {
+        let outcome = luxor(line).run();
+        outcome.assert_code(1);
+        assert!(!outcome.stderr.contains("-- -"), "{outcome:#?}");
+    }
 }
 
 #[test]
@@ -483,4 +494,65 @@ exit 42
         let given = given.lines().collect::<Vec<_>>().join(" ");
         assert_eq!(given, format!("--luxor {} {expected}", luxor.display()));
     }
+}
+
+/// A value may be the contents of a file instead of its name.
+#[test]
+fn values_in_messages_are_short_and_plain() {
+    let folder = Folder::new();
+    let value = format!("\u{1b}[2J{}", "x".repeat(10_000));
+    for line in [
+        "config volume --uuid",
+        "luksFormat -q volume --cipher",
+        "luksFormat -q volume --hash",
+        "luksFormat -q volume --type",
+        "luksDump volume",
+        "luksDump volume volume",
+    ] {
+        let refused = luxor(line).arg(&value).current_dir(folder.path()).run();
+        refused.assert_code(1);
+        let text = refused.stderr.trim_end();
+        assert!(!text.contains('\u{1b}'), "{text:?}");
+        assert!(text.chars().count() < 1200, "{line}: {}", text.len());
+    }
+}
+
+/// Only `serve` and `mount` can do without permission to write.
+#[test]
+fn read_only_is_advised_where_it_is_an_option() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    luxor("format --key-file key --size 1M volume")
+        .args(FAST)
+        .current_dir(folder.path())
+        .ok();
+    folder.open_to_everybody();
+    tool("chmod", ["a=r".as_ref(), folder.join("volume").as_os_str()]);
+    tool(
+        "chown",
+        ["root".as_ref(), folder.join("volume").as_os_str()],
+    );
+    let run = |line: &str| {
+        let line = format!("timeout --preserve-status 5 \"$luxor\" {line}");
+        as_nobody(&line, folder.path())
+    };
+    let key = "--key-file key";
+    for line in [
+        format!("reencrypt {key} volume"),
+        format!("reencrypt --encrypt --header h {key} volume"),
+        "resize --size 2M volume".to_owned(),
+        format!("serve --reencrypt --socket socket {key} volume"),
+    ] {
+        let refused = run(&line);
+        refused.assert_code(1);
+        assert!(!refused.stderr.contains("--read-only"), "{refused:#?}");
+    }
+    let line = format!("serve --socket socket {key} volume");
+    let refused = run(&line);
+    refused.assert_code(1);
+    let advice = "--read-only needs no permission to write";
+    assert!(refused.stderr.contains(advice), "{refused:#?}");
+    let served = run(&format!("{line} --read-only"));
+    served.assert_code(0);
+    assert!(served.stderr.contains("read-only"), "{served:#?}");
 }

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Programs that messages call, besides those after a backtick.
-const PROGRAMS: [&str; 11] = [
+/// Programs that messages call.
+const PROGRAMS: [&str; 15] = [
     "luxor",
     "cryptsetup",
     "losetup",
@@ -19,6 +19,32 @@ const PROGRAMS: [&str; 11] = [
     "cargo",
     "clevis",
     "ulimit",
+    "chmod",
+    "iconv",
+    "qemu-img",
+    "tail",
+];
+
+/// Words that follow `luxor` only in a command.
+const COMMANDS: [&str; 18] = [
+    "encrypt",
+    "decrypt",
+    "format",
+    "resize",
+    "reencrypt",
+    "dump",
+    "check",
+    "header",
+    "convert",
+    "erase",
+    "key",
+    "token",
+    "config",
+    "mount",
+    "serve",
+    "raw",
+    "engines",
+    "report",
 ];
 
 /// A string in a source file.
@@ -97,7 +123,28 @@ fn advises(text: &str) -> bool {
         is_option(word) || stands_for_one.iter().any(|option| word.starts_with(option))
     };
     let calls = |program| text.contains(&format!("`{program} "));
-    words.iter().any(is_option) || PROGRAMS.iter().any(calls)
+    words.iter().any(is_option)
+        || PROGRAMS.iter().any(calls)
+        || !commands(text).is_empty()
+        || text.contains("`{command}`")
+}
+
+/// Returns the places in a text where a command of Luxor begins.
+fn commands(text: &str) -> Vec<usize> {
+    let places = text.match_indices("luxor ");
+    let is_command = |at: &usize| {
+        let name = text[at + "luxor ".len()..].split(|c: char| !c.is_ascii_lowercase());
+        let name = name.into_iter().next().unwrap_or_default();
+        COMMANDS.contains(&name)
+    };
+    places.map(|(at, _)| at).filter(is_command).collect()
+}
+
+/// Returns whether each command of Luxor in the text is between backticks.
+pub(super) fn are_commands_marked(text: &str) -> bool {
+    // An odd number of backticks precedes a command: the end of one is not the beginning of another.
+    let is_marked = |at: &usize| text[..*at].matches('`').count() % 2 == 1;
+    commands(text).iter().all(is_marked)
 }
 
 /// Returns the strings of Rust's source, as they are at run time.

@@ -165,6 +165,13 @@ pub(super) fn table() -> Vec<Advice> {
             r#"same --header "my h""#,
         ),
         case(
+            "all users can read the keys in",
+            r#"make; echo short:00 > "my keys"; chmod 644 "my keys""#,
+            r#"luxor serve --listen 127.0.0.1:0 --tls-psk "my keys" --key-file key "$v""#,
+            RUN,
+            r#"[ $(stat -c %a "my keys") = 600 ]"#,
+        ),
+        case(
             "no address to listen on",
             "make",
             r#"luxor serve --key-file key "$v""#,
@@ -183,6 +190,22 @@ pub(super) fn table() -> Vec<Advice> {
             "If its LUKS header is in another file, name that as well",
             "a_header_without_data_and_data_without_a_header_are_named",
         ),
+        case(
+            "{other_header} For a plain dm-crypt volume",
+            "head -c 1M /dev/urandom > data",
+            "luxor decrypt --key-file key data out",
+            Proof::Run { nth: 0, with: &[("SOCKET", "socket")] },
+            "",
+        ),
+        case(
+            "--socket SOCKET VOLUME` or `luxor mount --type plain",
+            "head -c 1M /dev/urandom > data",
+            "luxor decrypt --key-file key data out",
+            Proof::Run { nth: 1, with: &[] },
+            "",
+        ),
+        by("To open it: `{command}`", "a_volume_in_a_partition_is_opened_as_advised"),
+        by("Convert it first: `qemu-img convert", "an_image_is_converted_as_advised"),
         by(
             "To open it as a volume, add {option}",
             "a_volume_in_a_partition_is_opened_as_advised",
@@ -255,6 +278,9 @@ pub(super) fn table() -> Vec<Advice> {
         by("Without the lock, two changes", "a_change_without_cryptsetups_lock_is_refused"),
         by("--force restores it nevertheless", "a_backup_that_does_not_fit_needs_force"),
         by("Name that file as the volume", "a_detached_header_needs_its_data"),
+        by("To lose the end of the file nevertheless", "a_token_that_ends_a_file_is_lost_only_by_force"),
+        by("and encrypt it again with --uuid UUID", "a_volume_with_a_trailer_keeps_its_uuid"),
+        by("this sets the old one back", "a_volume_with_a_trailer_keeps_its_uuid"),
         case(
             "Name another keyslot with --new-key-slot N, or use",
             "make",
@@ -320,7 +346,7 @@ pub(super) fn table() -> Vec<Advice> {
             "",
         ),
         by("--read-only allows other readers", "a_writing_mount_is_exclusive_and_read_only_mounts_are_not"),
-        not_here("--read-only needs no permission to write", "a user who is not root: tests/serve"),
+        by("--read-only needs no permission to write", "read_only_is_advised_where_it_is_an_option"),
         // cli/src
         not_here("memory for secrets could not be locked", "it depends on the system's limits"),
         case(
@@ -337,7 +363,9 @@ pub(super) fn table() -> Vec<Advice> {
             Proof::Add { option: "--key-size", values: 1, with: &[] },
             "same",
         ),
-        by("make a file without it", "a_secret_that_fails_may_have_a_newline_or_another_encoding"),
+        by("`tail -c +4 {path}", "a_secret_that_fails_may_have_a_newline_or_another_encoding"),
+        by("converts it to {to}", "a_secret_that_fails_may_have_a_newline_or_another_encoding"),
+        by("`tr -d '\\r\\n' < {path}", "a_secret_that_fails_may_have_a_newline_or_another_encoding"),
         not_here("Put it into a file: --key-file FILE.", "a typed line that is too long"),
         by("clevis luks pass -d", "a_volume_with_tokens_only_names_the_command_for_its_secret"),
         by("cryptsetup luksAddKey --token-id", "a_volume_with_tokens_only_names_the_command_for_its_secret"),
@@ -444,6 +472,8 @@ pub(super) fn table() -> Vec<Advice> {
             },
             "",
         ),
+        by("Without --header its own is used", "an_interrupted_decryption_is_continued_as_advised"),
+        by("`luxor reencrypt --decrypt VOLUME`", "an_interrupted_decryption_is_continued_as_advised"),
         case(
             "Without --header that one is used",
             r#"make --header header; mv "$v" data; make"#,
@@ -459,7 +489,7 @@ pub(super) fn table() -> Vec<Advice> {
             "same",
         ),
         case(
-            "Convert it first: ",
+            "Convert it first: `luxor",
             "make --type luks1",
             r#"luxor reencrypt --key-file key "$v""#,
             RUN,
@@ -563,6 +593,10 @@ pub(super) fn table() -> Vec<Advice> {
             "Give the secret with {key_file}" => advice.shown = "Give the secret with --key-file",
             "Use --key-size {found}." => advice.shown = "Use --key-size ",
             "To lose the other {} bytes, add" => advice.shown = "To lose the other ",
+            "{other_header} For a plain dm-crypt volume"
+            | "--socket SOCKET VOLUME` or `luxor mount --type plain" => {
+                advice.shown = "For a plain dm-crypt volume";
+            }
             "`luxor mount --type plain --key-file KEY VOLUME DIR` shows" => {
                 advice.shown = "--key-file KEY ";
             }
@@ -586,7 +620,6 @@ fn names_only() -> Vec<Advice> {
         "--volume-partition {number}",
         "--volume-offset {offset}",
         "There is nothing to unlock",
-        "{other_header} For a plain dm-crypt volume",
         "--flags: {error}, or none",
         "--key-size is {bits} bits: it must be 256 or 512",
         "the parser requires --key-slot",
@@ -605,18 +638,18 @@ fn names_only() -> Vec<Advice> {
         "--socket and --listen cannot be used together",
         "--tls-psk are for TCP",
         "open LUKS volumes; the last two",
-        "--cipher is {cipher:?}",
+        "--cipher is {}",
         "export needs --token-id",
         "--header-backup-file is missing",
-        "--type is {other:?}",
-        "--hash is {hash:?}",
+        "--type is {}",
+        "--hash is {}",
         "does not replace a volume and its --header together",
         "--socket needs a path",
         "--listen {text}: no such address",
         "--sector-size: {error}",
         "--key-size is {bits} bits: it must be 256 (AES-128)",
         "bits, and --key-size is {needed}",
-        "--uuid: {text:?}",
+        "--uuid: {} is not a UUID",
         "--volume-key-file takes the place",
         "--type plain needs --key-file",
         "--volume-key-file cannot be used with --type plain",
