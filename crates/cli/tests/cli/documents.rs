@@ -30,13 +30,16 @@ const NEEDS: [(&str, &str); 11] = [
 const LEFT_OUT: usize = 20;
 
 /// The passphrase that opens the volumes, with the key files `key.bin` and `new.key`.
-const PASSPHRASE: &str = "correct horse";
+pub const PASSPHRASE: &str = "correct horse";
 
 /// Adds cheap key derivation where a keyslot is made, and a PID file to a server.
 const WRAPPER: &str = r#"#!/bin/sh
 case "$1 $2" in
-    encrypt*|format*|reencrypt*|"key add"|luksAddKey*)
-        set -- "$@" --pbkdf pbkdf2 --pbkdf-force-iterations 1000 ;;
+    encrypt*|format*|reencrypt*|"key add"|"key change"|luksAddKey*)
+        case "$*" in
+            *--pbkdf-memory*|*--iter-time*) ;;
+            *) set -- "$@" --pbkdf pbkdf2 --pbkdf-force-iterations 1000 ;;
+        esac ;;
     serve*)
         case "$*" in *--pid-file*) ;; *) set -- "$@" --pid-file running.pid ;; esac ;;
 esac
@@ -120,7 +123,7 @@ fn groups(text: &str) -> Vec<Vec<String>> {
 }
 
 /// Makes the files that the documents talk about.
-fn prepared() -> Folder {
+pub fn prepared() -> Folder {
     let folder = Folder::new();
     for (name, len) in [
         ("backup.tar", 10_000),
@@ -170,6 +173,29 @@ fn prepared() -> Folder {
     folder
 }
 
+/// Runs a command on a terminal, and answers its questions. Returns its exit code and what it shows.
+pub fn run(command: &str, folder: &Folder) -> (i32, String) {
+    let runs_on = ["luxor serve", "luxor mount"]
+        .iter()
+        .any(|begin| command.starts_with(begin));
+    let stop = if runs_on { STOP } else { "" };
+    let line = format!("set -eo pipefail; PATH=$PWD/bin:$PATH; {stop}{command}");
+    let answer = |screen: &str| {
+        let asks = screen.ends_with("Type YES to go on: ");
+        let answer = if asks { "YES" } else { PASSPHRASE };
+        Some(format!("{answer}\n"))
+    };
+    typed(&line, answer, folder.path())
+}
+
+/// Copies the files that [`prepared`] has made.
+pub fn copied(files: &Folder) -> Folder {
+    let folder = Folder::new();
+    let copy = format!("cp -r '{}'/. .", files.path().display());
+    shell_without_terminal(&copy, folder.path()).assert_code(0);
+    folder
+}
+
 #[test]
 fn commands_in_the_documents_work_as_they_are_printed() {
     let files = prepared();
@@ -177,10 +203,7 @@ fn commands_in_the_documents_work_as_they_are_printed() {
     for document in documents() {
         let text = fs::read_to_string(&document).unwrap();
         for group in groups(&text) {
-            let folder = Folder::new();
-            let from = files.path().display();
-            let copy = format!("cp -r '{from}'/. .");
-            shell_without_terminal(&copy, folder.path()).assert_code(0);
+            let folder = copied(&files);
             if group.len() == 1 && text.contains(&format!("`{}`", group[0])) {
                 fs::rename(folder.join("table/backup.luks"), folder.join("backup.luks")).unwrap();
                 fs::create_dir(folder.join("plain")).unwrap();
@@ -194,17 +217,7 @@ fn commands_in_the_documents_work_as_they_are_printed() {
                     left_out += 1;
                     continue;
                 }
-                let runs_on = ["luxor serve", "luxor mount"]
-                    .iter()
-                    .any(|begin| command.starts_with(begin));
-                let stop = if runs_on { STOP } else { "" };
-                let line = format!("set -eo pipefail; PATH=$PWD/bin:$PATH; {stop}{command}");
-                let answer = |screen: &str| {
-                    let asks = screen.ends_with("Type YES to go on: ");
-                    let answer = if asks { "YES" } else { PASSPHRASE };
-                    Some(format!("{answer}\n"))
-                };
-                let (code, screen) = typed(&line, answer, folder.path());
+                let (code, screen) = run(&command, &folder);
                 if code != 0 {
                     failed += &format!("{}: {command}\n{screen}\n", document.display());
                 }

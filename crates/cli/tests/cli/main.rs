@@ -6,6 +6,7 @@ mod calibration;
 mod console;
 mod contents;
 mod documents;
+mod examples;
 mod format;
 mod header;
 mod header_sizes;
