@@ -299,6 +299,42 @@ def test_unfinished_work_with_a_long_name_is_removed(shared: Path, key: KeyFile)
     assert contents(shared).keys() == {"plain"}
 
 
+def test_a_manifest_shows_names_lengths_and_the_header(shared: Path, key: KeyFile) -> None:
+    """What SECURITY.md lists, and no secret."""
+    work = Work(shared, key)
+    shown = work.read()
+    assert shown.keys() == {
+        *("schema", "mac", "operation", "source", "target", "identity", "size", "length"),
+        *("part_size", "header_length", "header", "upload_id", "parts"),
+    }
+    assert (shown["source"], shown["target"]) == work.names
+    assert shown["size"] == len(work.plain) and shown["identity"].startswith(f"{len(work.plain)} bytes")
+    [(number, part)] = shown["parts"].items()
+    assert number == "2" and part.keys() == {"offset", "crc32"}
+    # The record of a part is about the ciphertext.
+    header = zlib.decompress(base64.b64decode(shown["header"]))
+    work.resume()
+    stored = work.target.read_bytes()
+    offset = int(part["offset"])
+    assert part["crc32"] == f"{zlib.crc32(stored[offset : offset + PART]):08x}"
+    # The header is that of the volume, whose volume key only the secret opens.
+    assert stored.startswith(header)
+    assert b"correct horse" not in header and "correct horse" not in json.dumps(shown)
+
+
+def test_an_older_manifest_makes_parts_again(shared: Path, key: KeyFile) -> None:
+    work = Work(shared, key)
+    older = work.manifest.read_bytes()
+    with ThreadPoolExecutor(1) as executor, pytest.raises(Stop):
+        work.resume(progress=stop, executor=executor)
+    assert len(work.read()["parts"]) > len(json.loads(older)["parts"]) == 1
+    work.manifest.write_bytes(older)
+    made: list[int] = []
+    work.resume(progress=lambda done, total: made.append(done))
+    assert len(made) == 2
+    work.check()
+
+
 class TestHeaders:
     def test_another_header_is_refused(self, shared: Path, key: KeyFile) -> None:
         """One that the attacker has made, and one of another volume of the same caller."""
