@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import h5py
 import luxor
 import numpy
 import pyarrow
@@ -50,6 +51,22 @@ def test_formats_with_an_end_come_back(tmp_path: Path, cryptsetup: Callable[...,
         numpy.savez(file, a=numpy.arange(1000), b=numpy.zeros(5))
     with opened(tmp_path / "arrays") as stored:
         assert numpy.load(stored)["a"].sum() == 499500
+
+    # It asks for the end, writes at any place, and shortens the file at the end.
+    with new(tmp_path / "hdf5") as file, h5py.File(file, "w") as hdf5:
+        hdf5["a"] = numpy.arange(100_000)
+        hdf5.create_dataset("b", (1000, 1000), "f4", chunks=True, compression="gzip")[5] = 2.5
+        hdf5["a"].attrs["unit"] = "m"
+        del hdf5["a"]
+        hdf5["a"] = numpy.arange(1000)
+    with opened(tmp_path / "hdf5") as stored, h5py.File(stored) as hdf5:
+        assert hdf5["a"][:].sum() == 499500 and hdf5["b"][5, 999] == 2.5
+        assert not hdf5["b"][:5].any()
+    # Closing a file that has no room for its end raises, and discards it.
+    with pytest.raises((OSError, RuntimeError)), new(tmp_path / "full") as file:
+        with small_files(17 << 20), h5py.File(file, "w") as hdf5:
+            hdf5["a"] = numpy.zeros(1 << 20)
+    assert not (tmp_path / "full").exists()
 
     table = pyarrow.table({"a": range(100_000)})
     with new(tmp_path / "table") as file:
