@@ -183,8 +183,8 @@ const char *luxor_version(void);
 luxor_code luxor_harden_process(luxor_error **error);
 
 /**
- * Makes options with the defaults: the best engine, one thread for each processor, no warnings, the
- * header in the volume itself, and all keyslots.
+ * Makes options with the defaults: the best engine, one thread for each processor, no warnings, a
+ * volume in the whole file, with its header, and all keyslots.
  */
 luxor_code luxor_options_new(luxor_options **options, luxor_error **error);
 
@@ -221,6 +221,24 @@ luxor_code luxor_options_set_warning(luxor_options *options,
 luxor_code luxor_options_set_header(luxor_options *options,
                                     const char *header,
                                     luxor_error **error);
+
+/**
+ * Sets the byte of the file or device at which the volume begins: a multiple of 512. The volume ends
+ * with the file or device. 0, the default, stands for all of it. Replaces a partition that was set.
+ * A detached header is always a whole file.
+ */
+luxor_code luxor_options_set_volume_offset(luxor_options *options,
+                                           uint64_t offset,
+                                           luxor_error **error);
+
+/**
+ * Sets the partition (GPT or MBR) of the file or device that holds the volume, by its number, which is
+ * 1 or more. Nothing outside it is read or written, except the partition table. Replaces an offset
+ * that was set. A detached header is always a whole file.
+ */
+luxor_code luxor_options_set_volume_partition(luxor_options *options,
+                                              uint32_t partition,
+                                              luxor_error **error);
 
 /**
  * Sets the one keyslot that `luxor_volume_unlock` tries. By default it tries all keyslots except

@@ -13,6 +13,7 @@ use std::{
 };
 
 use luxor::{Context, Events};
+use luxor_files::VolumePart;
 use luxor_luks::UnlockOptions;
 
 use crate::{
@@ -33,6 +34,7 @@ impl Handle for luxor_options {
 pub(crate) struct Options {
     pub(crate) context: Context,
     pub(crate) header: Option<PathBuf>,
+    pub(crate) part: VolumePart,
     pub(crate) unlock: UnlockOptions,
 }
 
@@ -109,8 +111,8 @@ unsafe fn set(
     }
 }
 
-/// Makes options with the defaults: the best engine, one thread for each processor, no warnings, the
-/// header in the volume itself, and all keyslots.
+/// Makes options with the defaults: the best engine, one thread for each processor, no warnings, a
+/// volume in the whole file, with its header, and all keyslots.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_options_new(
     options: *mut *mut luxor_options,
@@ -199,6 +201,45 @@ pub unsafe extern "C" fn luxor_options_set_header(
             } else {
                 Some(path(header, "header")?.to_owned())
             };
+            Ok(())
+        })
+    }
+}
+
+/// Sets the byte of the file or device at which the volume begins: a multiple of 512. The volume ends
+/// with the file or device. 0, the default, stands for all of it. Replaces a partition that was set.
+/// A detached header is always a whole file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_volume_offset(
+    options: *mut luxor_options,
+    offset: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.part = match offset {
+                0 => VolumePart::Whole,
+                offset => VolumePart::From(offset),
+            };
+            Ok(())
+        })
+    }
+}
+
+/// Sets the partition (GPT or MBR) of the file or device that holds the volume, by its number, which is
+/// 1 or more. Nothing outside it is read or written, except the partition table. Replaces an offset
+/// that was set. A detached header is always a whole file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_volume_partition(
+    options: *mut luxor_options,
+    partition: u32,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.part = VolumePart::Partition(partition);
             Ok(())
         })
     }

@@ -10,7 +10,7 @@ use std::{
 
 use luxor::{Engine, Export, ExportOptions, Secrets, Volume, VolumeKeySecret};
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{DataFile, Input, OfProcess, Role};
+use luxor_files::{DataFile, Input, OfProcess, Role, VolumePlace};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
@@ -127,7 +127,9 @@ pub unsafe extern "C" fn luxor_volume_open(
             ..ExportOptions::default()
         };
         let context = &options.context;
-        let data = DataFile::open(path, export.access()).map_err(luxor::Error::from)?;
+        let part = options.part;
+        let place = VolumePlace { path, part };
+        let data = DataFile::open(place, export.access()).map_err(luxor::Error::from)?;
         let input = data.input().map_err(luxor::Error::from)?;
         let header = options.header.as_ref();
         let header = header.map(|path| Input::open(path, Role::Metadata));

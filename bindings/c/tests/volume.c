@@ -180,6 +180,69 @@ static void a_header_can_be_in_another_file(void) {
   free(zeros);
 }
 
+/* A disk whose partition 2 is the volume, 1 MiB after its beginning. */
+static void a_volume_can_be_a_part_of_a_disk(void) {
+  enum { BEGIN = 1 << 20, ENTRY = 446 + 16 };
+  char name[4096];
+  snprintf(name, sizeof name, "%s.disk", path);
+  FILE *file = fopen(path, "rb"), *disk = fopen(name, "wb");
+  CHECK(file != NULL && disk != NULL && fseek(file, 0, SEEK_END) == 0);
+  size_t len = (size_t)ftell(file);
+  unsigned char *bytes = calloc(1, BEGIN + len);
+  CHECK(bytes != NULL && fseek(file, 0, SEEK_SET) == 0);
+  CHECK(fread(bytes + BEGIN, 1, len, file) == len && fclose(file) == 0);
+  bytes[510] = 0x55;
+  bytes[511] = 0xaa;
+  bytes[ENTRY + 4] = 0x83;
+  for (int i = 0; i < 4; i++) {
+    bytes[ENTRY + 8 + i] = (unsigned char)(BEGIN / 512 >> 8 * i);
+    bytes[ENTRY + 12 + i] = (unsigned char)(len / 512 >> 8 * i);
+  }
+  CHECK(fwrite(bytes, 1, BEGIN + len, disk) == BEGIN + len && fclose(disk) == 0);
+  free(bytes);
+
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  size_t sector;
+  uint64_t size, whole;
+  char found[8];
+  volume = unlocked_volume(LUXOR_READ_ONLY);
+  SUCCEEDS(luxor_volume_size(volume, &whole, &error));
+  luxor_volume_close(volume);
+  EXPECT(LUXOR_FAILURE, "not a LUKS volume",
+         luxor_volume_open(name, LUXOR_READ_ONLY, options, &volume, &error));
+  for (int by_partition = 0; by_partition < 2; by_partition++) {
+    /* The other one is replaced. */
+    SUCCEEDS(by_partition ? luxor_options_set_volume_offset(options, 4096, &error)
+                          : luxor_options_set_volume_partition(options, 3, &error));
+    SUCCEEDS(by_partition ? luxor_options_set_volume_partition(options, 2, &error)
+                          : luxor_options_set_volume_offset(options, BEGIN, &error));
+    SUCCEEDS(luxor_volume_open(name, LUXOR_READ_WRITE, options, &volume, &error));
+    SUCCEEDS(luxor_volume_unlock(volume, PASSPHRASE, strlen(PASSPHRASE), &error));
+    SUCCEEDS(luxor_volume_size(volume, &size, &error));
+    CHECK(size == whole);
+    SUCCEEDS(luxor_volume_sector_size(volume, &sector, &error));
+    SUCCEEDS(luxor_volume_read_at(volume, found, 6, sector - 5, &error));
+    CHECK(memcmp(found, "across", 6) == 0);
+    SUCCEEDS(luxor_volume_write_at(volume, "again", 5, size - 5, &error));
+    SUCCEEDS(luxor_volume_flush(volume, &error));
+    luxor_volume_close(volume);
+  }
+  SUCCEEDS(luxor_options_set_volume_partition(options, 4, &error));
+  EXPECT(LUXOR_FAILURE, "no partition 4",
+         luxor_volume_open(name, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_volume_offset(options, 1000, &error));
+  EXPECT(LUXOR_FAILURE, "multiple of 512",
+         luxor_volume_open(name, LUXOR_READ_ONLY, options, &volume, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "options is NULL",
+         luxor_options_set_volume_offset(NULL, 0, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "options is NULL",
+         luxor_options_set_volume_partition(NULL, 1, &error));
+  luxor_options_free(options);
+  CHECK(remove(name) == 0);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc >= 2);
   path = argv[1];
@@ -188,6 +251,7 @@ int main(int argc, char **argv) {
   writes_are_read_again();
   options_of_volumes();
   a_header_can_be_in_another_file();
+  a_volume_can_be_a_part_of_a_disk();
   damage_is_a_warning();
   puts("volume: passed");
   return 0;

@@ -35,6 +35,7 @@ mod _luxor {
         memory::view_of,
         operations::{create, decrypt, encrypt, new_header, open_new},
         secret::{Secret, hidden},
+        storage::part_of,
         volume::{Volume, restore_header},
         xts::{Xts, engines},
     };

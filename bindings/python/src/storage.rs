@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{self, Read, Write},
+    ops::Range,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
@@ -11,18 +12,19 @@ use std::{
 use luxor::{Context, ExportOptions, create_output};
 use luxor_files::{
     DataFile, FileIdentity, Input, InputError, Output, OutputOptions, Role, VolumePart,
-    VolumePlace, open_to_read, path_name,
+    VolumePartError, VolumePlace, open_to_read, path_name,
 };
 use luxor_sector::Storage;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBytes, PyString},
+    types::{PyBytes, PyDict, PyString},
 };
 
 use crate::{
-    args::PathArg,
+    args::{PartArgs, PathArg},
     buffer::Bytes,
+    context::{context, operate},
     error::{Raised, ends_program, unless_it_fails},
 };
 
@@ -177,6 +179,25 @@ impl FileArg {
     }
 }
 
+/// Returns the bytes of a part of `file`, an object: where it begins and ends.
+#[pyfunction]
+pub(crate) fn part_of(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<(u64, u64)> {
+    let py = file.py();
+    let part = args.extract::<PartArgs>()?.part()?;
+    let object = Object::of(file, false)?;
+    let objects = [object.clone()];
+    operate(
+        py,
+        context(None, None)?,
+        &objects,
+        &mut |_| Ok(()),
+        move |_| {
+            let range = object.range(part)?;
+            Ok((range.start, range.end))
+        },
+    )
+}
+
 /// Returns those of the files that are objects.
 pub(crate) fn objects<'a>(files: impl IntoIterator<Item = &'a FileArg>) -> Vec<Object> {
     let objects = files.into_iter().filter_map(FileArg::object);
@@ -297,12 +318,23 @@ impl Object {
 
     /// A part of the object as storage.
     fn part(&self, part: VolumePart) -> luxor::Result<Arc<dyn Storage>> {
+        self.find(|storage| part.of_storage(storage))
+    }
+
+    /// The bytes of a part of the object.
+    fn range(&self, part: VolumePart) -> luxor::Result<Range<u64>> {
+        self.find(|storage| part.range_of_storage(&*storage))
+    }
+
+    fn find<T>(
+        &self,
+        find: impl FnOnce(Arc<dyn Storage>) -> Result<T, VolumePartError>,
+    ) -> luxor::Result<T> {
         let name = path_name(&self.name);
         let Some(storage) = self.storage() else {
             return Err(luxor::Error::failure(format!("{name} cannot seek")));
         };
-        let found = part.of_storage(storage);
-        found.map_err(|source| {
+        find(storage).map_err(|source| {
             let path = self.name.clone();
             InputError::Part { path, source }.into()
         })

@@ -3,7 +3,7 @@
 
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::{Mode, SecretBytes};
-use luxor_files::{Input, Role, VolumePart};
+use luxor_files::{Input, Role, VolumePart, VolumePlace};
 use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
 use pyo3::{prelude::*, types::PyDict};
 
@@ -221,9 +221,12 @@ pub(crate) fn restore_header(args: &Bound<'_, PyDict>) -> PyResult<()> {
     let backup: PathArg = argument(args, "backup")?;
     let target: PathArg = argument(args, "target")?;
     let force: bool = argument(args, "force")?;
+    let part = args.extract::<PartArgs>()?.part()?;
     let context = context(None, None)?;
     operate(py, context, &[], &mut |_| Ok(()), move |context| {
         let backup = Input::open(backup.existing()?, Role::Metadata)?;
-        HeaderRestore::plan(&backup, target.path(), force, context)?.write(context)
+        let path = target.path();
+        let place = VolumePlace { path, part };
+        HeaderRestore::plan(&backup, place, force, context)?.write(context)
     })
 }

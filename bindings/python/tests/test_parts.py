@@ -7,6 +7,7 @@ import io
 import struct
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import luxor
 import pytest
 
@@ -51,6 +52,49 @@ def test_a_part_is_opened_and_nothing_else_is_changed(disk: Path, as_object: boo
     assert len(after) == len(before)
     assert after[:BEGIN] == before[:BEGIN]
     assert after[-4096:] == before[-4096:]
+
+
+@pytest.mark.parametrize("part", [{"volume_offset": BEGIN}, {"volume_partition": 3}])
+def test_a_header_is_restored_into_a_part(disk: Path, tmp_path: Path, part: Any) -> None:
+    backup = tmp_path / "backup"
+    luxor.Volume(disk, **part).back_up_header(backup)
+    before = disk.read_bytes()
+    luxor.Volume(disk, **part).change_key(
+        passphrase="correct horse", new_passphrase="other", **FAST
+    )
+    luxor.restore_header(backup, disk, force=True, **part)
+    after = disk.read_bytes()
+    assert len(after) == len(before)
+    assert after[:BEGIN] == before[:BEGIN] and after[-4096:] == before[-4096:]
+    with luxor.open(disk, passphrase="correct horse", **part) as volume:
+        assert volume.read(13) == b"the plaintext"
+
+
+@pytest.mark.parametrize("part", [{"volume_offset": BEGIN}, {"volume_partition": 3}])
+@pytest.mark.parametrize("protocol", ["file", "memory"])
+def test_a_part_is_read_by_fsspec(disk: Path, part: Any, protocol: str) -> None:
+    url = f"{protocol}://{disk}"
+    fsspec.filesystem(protocol).pipe_file(str(disk), disk.read_bytes())
+    plain = b"the plaintext" * 1000
+    luks = {"passphrase": "correct horse", **part}
+    with fsspec.open(f"luks::{url}", luks=luks) as file:
+        assert file.read() == plain
+        file.seek(7000)
+        assert file.read(100) == plain[7000:7100]
+    fs = fsspec.filesystem("luks", fo=url, target_protocol=protocol, **luks)
+    assert fs.info(str(disk))["size"] == 13_000
+    assert fs.cat_file(str(disk), 12_990) == plain[12_990:]
+    with pytest.raises(TypeError, match="a new volume has no option volume_"):
+        fs.open(str(disk), "wb")
+    with pytest.raises(luxor.Error, match="no partition 4"):
+        fsspec.filesystem("luks", fo=url, passphrase="x", volume_partition=4).info("")
+    assert fsspec.filesystem(protocol).cat_file(str(disk)) == disk.read_bytes()
+
+
+def test_a_new_volume_is_a_whole_file(disk: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="a new volume has no option volume_offset"):
+        luxor.open(tmp_path / "new", "wb", passphrase="x", volume_offset=BEGIN)
+    assert not (tmp_path / "new").exists()
 
 
 def test_an_offset_is_a_place_too(disk: Path) -> None:

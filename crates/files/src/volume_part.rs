@@ -216,6 +216,17 @@ impl VolumePart {
         Ok(range)
     }
 
+    /// Returns the bytes of this part of a storage that is no file.
+    ///
+    /// # Errors
+    /// [`VolumePartError`]: there is no such part, or the length of the storage is unknown.
+    pub fn range_of_storage(self, storage: &dyn Storage) -> Result<Range<u64>, VolumePartError> {
+        match self.range(storage, None)? {
+            Some(range) => Ok(range),
+            None => Ok(0..storage.len().map_err(VolumePartError::Io)?),
+        }
+    }
+
     /// Returns this part of a storage that is no file.
     ///
     /// # Errors

@@ -509,6 +509,8 @@ def open(
             "header": header,
             "key_slot": key_slot,
             "key_cache": key_cache,
+            "volume_offset": volume_offset,
+            "volume_partition": volume_partition,
         }
         if wrong := [name for name, value in existing.items() if value is not None]:
             raise TypeError(f"a new volume has no option {' or '.join(wrong)}")

@@ -116,17 +116,26 @@ def create(
 ) -> None:
     """Make an empty volume for `size` bytes of plaintext, a multiple of the sector size.
 
-    Without a size the volume fills the existing file or device. The data area is not written: it
+    Without a size the volume fills the existing file or device. A new volume is always a whole file or
+    device: one in a partition is made on the device of the partition. The data area is not written: it
     decrypts to noise. The other arguments are as in `encrypt`.
     """
     passphrase = _luxor.hidden(passphrase)
     _luxor.create(locals())
 
 
-def restore_header(backup: Path, target: Path, *, force: bool = False) -> None:
+def restore_header(
+    backup: Path,
+    target: Path,
+    *,
+    force: bool = False,
+    volume_offset: int | None = None,
+    volume_partition: int | None = None,
+) -> None:
     """Write a header backup to the volume `target`, or to an empty file as a detached header.
 
-    Without `force` this fails if data could be lost.
+    Without `force` this fails if data could be lost. `volume_offset` and `volume_partition` are as in
+    `open`.
     """
     _luxor.restore_header(locals())
 

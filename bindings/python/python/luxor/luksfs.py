@@ -96,6 +96,8 @@ class StoredFile:
         if size is None or size < 0:
             self._file.close()
             raise OSError(f"{path}: its storage says that it has {size} bytes")
+        #: The byte of the file at which the volume begins, and the number of bytes from there on.
+        self._begin = 0
         self._size: int = size
         tag = info.get("ETag") or info.get("etag") or info.get("generation") or info
         #: The length, and the ETag or what the storage has instead. Another file has another one.
@@ -109,6 +111,7 @@ class StoredFile:
     def read_at(self, size: int, offset: int) -> bytes:
         """Return `size` bytes from byte `offset` on, which must be in the file."""
         self.check_process()
+        offset += self._begin
         if isinstance(self._file, LocalFileOpener):
             data = pread(self._file.fileno(), size, offset)
         elif self._is_concurrent:
@@ -123,6 +126,11 @@ class StoredFile:
         if len(data) != size:
             raise OSError(f"{self.name}: {len(data)} of {size} bytes at byte {offset} were read")
         return data
+
+    def select(self, volume_offset: int | None, volume_partition: int | None) -> None:
+        """Become the part of the file that these arguments of `luxor.open` mean."""
+        begin, end = _luxor.part_of(self, locals())
+        self._begin, self._size = begin, end - begin
 
     def check_end(self) -> None:
         """Refuse a file that goes on after its end, of which only a part would be read."""
@@ -236,8 +244,8 @@ class LuksFileSystem(ChainedFileSystem):
     The secret is `passphrase`, `key_file`, `volume_key` or `key`, a provider (see `luxor.keys`).
     Only `key_file` and `key` can be sent to other processes: the others become a `luxor.Secret`, here
     and in the options of every file system of fsspec around this one. `key_slot`, `engine` and `threads` are
-    as in `luxor.open`. `block_size`, `cache_type` and `cache_options` are for files that are opened
-    without them. With `list_sizes` listings have the sizes of volumes, for which the metadata of every
+    as in `luxor.open`, as are `volume_offset` and `volume_partition`, for volumes that are read.
+    `block_size`, `cache_type` and `cache_options` are for files that are opened without them. With `list_sizes` listings have the sizes of volumes, for which the metadata of every
     file are read; by default only those of local files and of memory do.
 
     The modes "wb" and "xb" make a new volume, which appears whole when the file is closed. `type`,
@@ -264,6 +272,8 @@ class LuksFileSystem(ChainedFileSystem):
         volume_key: VolumeKey | None = None,
         key: KeyProvider | None = None,
         key_slot: int | None = None,
+        volume_offset: int | None = None,
+        volume_partition: int | None = None,
         engine: str | None = None,
         threads: int | None = None,
         block_size: int | None = None,
@@ -321,6 +331,7 @@ class LuksFileSystem(ChainedFileSystem):
             "engine": engine,
             "threads": threads,
         }
+        self._part = {"volume_offset": volume_offset, "volume_partition": volume_partition}
         self._block_size, self._cache_type = block_size, cache_type
         self._cache_options = cache_options
         if list_sizes is None:
@@ -371,7 +382,7 @@ class LuksFileSystem(ChainedFileSystem):
             )
         path = self._target(path)
         place = Place.of(self.fs, path, is_exclusive=exclusive or mode[0] == "x")
-        options = {**self._secret, **self._new_options, **self._options}
+        options = {**self._secret, **self._new_options, **self._options, **self._part}
         return NewLuksFile(self, path, NewFile.begin(place, self._key, options), autocommit)
 
     def open_reader(
@@ -383,7 +394,7 @@ class LuksFileSystem(ChainedFileSystem):
     ) -> LuksFile:
         """Open a volume for reading, as `open` does."""
         path = self._target(path)
-        stored = StoredFile(self.fs, path)
+        stored = self._stored(path)
         try:
             return LuksFile(
                 self,
@@ -397,6 +408,17 @@ class LuksFileSystem(ChainedFileSystem):
         except BaseException:
             stored.close()
             raise
+
+    def _stored(self, path: str) -> StoredFile:
+        """Open a file with a volume, or the part of it that is one."""
+        stored = StoredFile(self.fs, path)
+        if any(value is not None for value in self._part.values()):
+            try:
+                stored.select(**self._part)
+            except BaseException:
+                stored.close()
+                raise
+        return stored
 
     def _cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher:
         """Return the cipher of a volume. It is kept until the volume is another one."""
@@ -436,7 +458,7 @@ class LuksFileSystem(ChainedFileSystem):
     def describe(self, path: str) -> tuple[int, str]:
         """Return the length of the plaintext, and the identity of the stored file."""
         path = self._target(path)
-        stored = StoredFile(self.fs, path)
+        stored = self._stored(path)
         try:
             cipher = self._known_cipher_of(path, stored)
             size = cipher.size if cipher else Volume(_Head(stored, METADATA)).size
