@@ -655,6 +655,19 @@ def test_tokens_are_dicts(volume: Path) -> None:
     assert list(keys.dump()["tokens"]) == ["7"]
 
 
+def test_a_token_that_ends_a_file_is_removed_only_by_force(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"attack at dawn")
+    path = tmp_path / "volume"
+    luxor.encrypt(tmp_path / "plain", path, passphrase="x", **CHEAP)
+    keys = luxor.Volume(path)
+    with pytest.raises(luxor.Error, match="the file in the volume has 14 bytes"):
+        keys.remove_token(0)
+    assert list(keys.dump()["tokens"]) == ["0"]
+    with pytest.warns(luxor.VolumeWarning, match="14 bytes"):
+        keys.remove_token(0, force=True)
+    assert keys.dump()["tokens"] == {}
+
+
 def test_a_header_comes_back(volume: Path, tmp_path: Path) -> None:
     keys, backup = luxor.Volume(volume), tmp_path / "backup"
     assert keys.back_up_header(backup) == backup.stat().st_size
