@@ -276,7 +276,7 @@ def test_errors_have_their_own_classes(volume: Path, tmp_path: Path) -> None:
         opened(volume, key_slot="no")
     with pytest.raises(ValueError, match="invalid mode"):
         opened(volume, "w")
-    with pytest.raises(luxor.MissingError, match="key file"):
+    with pytest.raises(luxor.MissingError, match="the file of key_file"):
         luxor.open(volume, key_file=tmp_path / "missing")
     with pytest.raises(luxor.Error, match="folder"):
         luxor.open(volume, key_file=tmp_path)
