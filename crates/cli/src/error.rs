@@ -159,8 +159,19 @@ fn hint(error: &Error) -> Option<String> {
             _ => None,
         };
     }
-    if let Some(ChangeError::Reencrypting) = source.downcast_ref() {
-        return Some("Finish it first: `luxor reencrypt VOLUME`.".to_owned());
+    if let Some(error) = source.downcast_ref() {
+        return match error {
+            ChangeError::Reencrypting => {
+                Some("Finish it first: `luxor reencrypt VOLUME`.".to_owned())
+            }
+            ChangeError::NoRoomBeside { .. } => Some(
+                "To overwrite it with the new one, make a backup of the header, because a crash in between \
+                 loses the keyslot: `luxor header backup VOLUME NEW-FILE`. Then add to `luxor key change` or \
+                 `luxor key convert`: --in-place --last (--last only for the last keyslot)."
+                    .to_owned(),
+            ),
+            _ => None,
+        };
     }
     if let Some(error) = source.downcast_ref() {
         return match error {

@@ -26,6 +26,21 @@ pub struct KeyOptions {
     pub unlock: UnlockOptions,
     /// The PBKDF and costs of the new keyslot. `None`: the defaults of the volume's version.
     pub pbkdf: Option<PbkdfOptions>,
+    /// Which keyslots [`Volume::change_key`] may replace in their own place.
+    pub in_place: InPlace,
+}
+
+/// Which keyslots may be replaced in their own place if the header has no room for a second one. A
+/// crash between the writes leaves a keyslot that no secret opens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InPlace {
+    /// None: the change is refused with [`ChangeError::NoRoomBeside`].
+    #[default]
+    Never,
+    /// Each one but the only keyslot of the data.
+    UnlessOnly,
+    /// Also the only one. Make a backup of the header first.
+    Always,
 }
 
 impl KeyOptions {
@@ -122,7 +137,7 @@ impl Volume {
     /// Unlocks the volume and replaces the secret of the keyslot that opened. Calls `new_secret`
     /// with the old secret; if it returns the same secret, only the key derivation and its cost
     /// change. Returns the number of the keyslot. After a crash at any moment, either the old
-    /// secret or the new one opens the keyslot.
+    /// secret or the new one opens the keyslot, except where `options.in_place` permits its loss.
     ///
     /// # Errors
     /// The errors of [`Volume::test`] and `new_secret`. Also fails when the header has no room
@@ -148,7 +163,16 @@ impl Volume {
         )?;
         let number = unlocked.keyslot;
         self.change_keyslot(number, &[number], true, context, |header, storage| {
-            header.replace_keyslot(storage, number, &new)
+            let replaced = header.replace_keyslot(storage, number, &new);
+            let in_place = match (&replaced, options.in_place) {
+                (Err(ChangeError::NoRoomBeside { .. }), InPlace::Always) => true,
+                (Err(ChangeError::NoRoomBeside { is_only, .. }), InPlace::UnlessOnly) => !is_only,
+                _ => false,
+            };
+            if in_place {
+                return header.replace_keyslot_in_place(storage, number, &new);
+            }
+            replaced
         })?;
         Ok(number)
     }

@@ -115,7 +115,7 @@ pub use export::{Export, ExportOptions};
 pub use header::{HeaderRestore, back_up_header, repair_header};
 pub use key_file::{KeyFile, KeyFileError, read_secret};
 pub use key_scope::KeyScope;
-pub use keys::KeyOptions;
+pub use keys::{InPlace, KeyOptions};
 pub use output::create_output;
 pub use plain::PlainVolume;
 pub use policy::VolumePolicy;

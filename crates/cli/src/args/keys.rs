@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint, builder::TypedValueParser};
+use luxor::InPlace;
 use luxor_luks::{PbkdfKind, PbkdfOptions};
 
 use crate::error::{Error, Result};
@@ -99,8 +100,8 @@ pub(crate) struct KeyAddArgs {
 /// Replace a passphrase or key file by another one
 ///
 /// The keyslot keeps its number. At every moment the old or the new key opens the volume,
-/// even after a power cut; at the end the old keyslot is overwritten. Earlier copies of the
-/// header still open with the old key.
+/// even after a power cut, except with --in-place; at the end the old keyslot is overwritten.
+/// Earlier copies of the header still open with the old key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -118,6 +119,10 @@ pub(crate) struct KeyChangeArgs {
     /// What opening it costs.
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
+
+    /// Where it is written.
+    #[command(flatten)]
+    pub place: InPlaceArgs,
 
     /// How to open the volume.
     #[command(flatten)]
@@ -177,6 +182,10 @@ pub(crate) struct KeyConvertArgs {
     /// What opening it costs.
     #[command(flatten)]
     pub pbkdf: PbkdfArgs,
+
+    /// Where it is written.
+    #[command(flatten)]
+    pub place: InPlaceArgs,
 
     /// How to open the volume.
     #[command(flatten)]
@@ -312,6 +321,32 @@ pub(crate) struct LimitArgs {
     /// Allow a keyslot or digest this many iterations, instead of the built-in limit
     #[arg(long, value_name = "N")]
     pub pbkdf_iterations_limit: Option<u64>,
+}
+
+/// Whether a keyslot may be replaced in its own place.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct InPlaceArgs {
+    /// Overwrite the old keyslot with the new one if the header has no room for both
+    ///
+    /// A crash or power cut while it is written leaves a keyslot that nothing opens. Make a backup
+    /// first: `luxor header backup`.
+    #[arg(long)]
+    pub in_place: bool,
+
+    /// With --in-place: also if it is the last keyslot
+    #[arg(long, requires = "in_place")]
+    pub last: bool,
+}
+
+impl InPlaceArgs {
+    /// Returns the choice for the library.
+    pub(crate) fn choice(self) -> InPlace {
+        match (self.in_place, self.last) {
+            (false, _) => InPlace::Never,
+            (true, false) => InPlace::UnlessOnly,
+            (true, true) => InPlace::Always,
+        }
+    }
 }
 
 /// What opening a new keyslot is to cost.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use luxor::{Engine, KeyOptions, Secrets, Volume};
+use luxor::{Engine, InPlace, KeyOptions, Secrets, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Escaped, Role};
 use luxor_luks::{Encryption, Luks2Header, Priority, VolumeKey};
@@ -135,7 +135,8 @@ fn unbound_key(args: &KeyAddArgs, context: &Context) -> Result<VolumeKey> {
 
 fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
-    let options = options(&volume, &args.unlock, &args.pbkdf)?;
+    let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
+    options.in_place = args.place.choice();
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
     let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
@@ -150,7 +151,8 @@ fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
 
 fn convert(args: &KeyConvertArgs, context: &Context) -> Result<()> {
     let mut volume = open_metadata(&args.volume, Role::Change, context)?;
-    let options = options(&volume, &args.unlock, &args.pbkdf)?;
+    let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
+    options.in_place = args.place.choice();
     let existing = existing(&args.volume, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
     let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
@@ -210,6 +212,7 @@ fn existing(volume: &Path, context: &Context) -> Result<SecretSource> {
     SecretSource::new(context, &inputs("VOLUME", volume, context))
 }
 
+        in_place: InPlace::Never,
 /// Returns the source of the secret that opens the volume, and the source of the new one.
 fn both(
     volume: &Path,

@@ -7,6 +7,8 @@
 //! remove a key     overwrite its area, sync; write the header, sync
 //! replace a key    add the new key to an empty keyslot, then write it in place of the
 //!                  old one, then remove it from the first keyslot
+//! … in place       write its area, sync; write the header, sync: a crash in between
+//!                  loses the keyslot
 //! ```
 //!
 //! A disk writes a sector of 512 bytes whole or not at all. The header has 592 bytes: keyslot 7 and
@@ -104,8 +106,8 @@ impl Luks1Header {
     /// the old or the new keyslot can be opened. A crash may leave both, or the new one twice.
     ///
     /// # Errors
-    /// [`ChangeError`]: as for [`Luks1Header::add_keyslot`]. If all eight keyslots are used, there
-    /// is no room for the new one beside the old one.
+    /// [`ChangeError`]: as for [`Luks1Header::add_keyslot`]. [`ChangeError::NoRoomBeside`] if all
+    /// eight keyslots are used.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -115,7 +117,13 @@ impl Luks1Header {
         self.begin(storage)?;
         self.check_key(new)?;
         self.require(number)?;
-        let other = self.free_keyslot(None)?;
+        let other = self
+            .free_keyslot(None)
+            .map_err(|error| ChangeError::NoRoomBeside {
+                keyslot: number,
+                is_only: false,
+                error: Box::new(error),
+            })?;
         self.put_key(storage, other, new)?;
         let offset = self.area(slot(number)?).start;
         self.put_key(storage, number, new)
@@ -126,6 +134,29 @@ impl Luks1Header {
                 other,
                 error: Box::new(error),
             })
+    }
+
+    /// Replaces keyslot `number` as [`Luks1Header::replace_keyslot`] does, but without another keyslot.
+    /// A crash between the first write to its area and the write of the header leaves a keyslot that
+    /// no secret opens. Other keyslots are not touched.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: as for [`Luks1Header::add_keyslot`]; the old area is written back if the new
+    /// one cannot be used.
+    pub fn replace_keyslot_in_place(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        self.begin(storage)?;
+        self.check_key(new)?;
+        self.require(number)?;
+        let slot = slot(number)?;
+        let offset = self.area(slot).start;
+        durable::replace_area(storage, &new.encrypted, (number, offset), || {
+            self.put_raw(storage, slot, new)
+        })
     }
 
     /// Removes keyslot `number`, which may be the last one. Its area is overwritten first; from
@@ -289,12 +320,22 @@ impl Luks1Header {
         let slot = slot(number)?;
         let offset = self.area(slot).start;
         durable::write_area(storage, &new.encrypted, offset)?;
+        self.put_raw(storage, slot, new)?;
+        durable::check_area(storage, &new.encrypted, offset)
+    }
+
+    /// Writes the header with `new` in keyslot `slot`.
+    fn put_raw(
+        &mut self,
+        storage: &dyn Storage,
+        slot: usize,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
         let mut bytes = *self.bytes;
         let mut keyslot = self.raw(slot);
         keyslot.fill(&new.kdf);
         keyslot.put(&mut bytes, slot);
-        self.write(storage, bytes, SectorOrder::SecondFirst)?;
-        durable::check_area(storage, &new.encrypted, offset)
+        self.write(storage, bytes, SectorOrder::SecondFirst)
     }
 
     fn take_key(&mut self, storage: &dyn Storage, number: u32) -> Result<(), ChangeError> {

@@ -25,7 +25,8 @@
 //!
 //! A program that takes no lock may write at the same time. So what was written is read again
 //! before an old area is overwritten: the volume is never left with neither the old keyslot nor the
-//! new one.
+//! new one. The one exception is a keyslot that is replaced in its own place, which the caller must
+//! ask for.
 
 mod draft;
 pub(crate) mod durable;

@@ -362,6 +362,11 @@ impl Metadata {
             .next()
             .expect("parsing checks that each keyslot has a digest")
     }
+    /// Returns whether no other keyslot holds the key of this one, which must exist.
+    pub(crate) fn is_only_keyslot(&self, keyslot: u32) -> bool {
+        self.bindings[&self.digest_of_keyslot(keyslot)].keyslots == [keyslot]
+    }
+
 
     /// Returns the digest of an encrypted segment, which must exist; in a hot zone, one of two.
     pub(crate) fn digest_of_segment(&self, segment: u32) -> u32 {

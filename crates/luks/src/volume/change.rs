@@ -62,8 +62,8 @@ impl VolumeHeader {
     /// opened.
     ///
     /// # Errors
-    /// [`ChangeError`]: as for [`VolumeHeader::add_keyslot`]. There must be room for the old and
-    /// the new keyslot.
+    /// [`ChangeError`]: as for [`VolumeHeader::add_keyslot`]. [`ChangeError::NoRoomBeside`] without
+    /// room for the old and the new keyslot.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
@@ -73,6 +73,23 @@ impl VolumeHeader {
         match self {
             Self::Luks1(header) => header.replace_keyslot(storage, number, new),
             Self::Luks2(header) => header.replace_keyslot(storage, number, new),
+        }
+    }
+
+    /// Replaces keyslot `number` with `new` in its own place: for a header without room for both. A
+    /// crash in between leaves a keyslot that no secret opens.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: as for [`VolumeHeader::add_keyslot`].
+    pub fn replace_keyslot_in_place(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        match self {
+            Self::Luks1(header) => header.replace_keyslot_in_place(storage, number, new),
+            Self::Luks2(header) => header.replace_keyslot_in_place(storage, number, new),
         }
     }
 

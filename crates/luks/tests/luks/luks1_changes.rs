@@ -192,7 +192,14 @@ fn impossible_changes_are_refused_and_write_nothing() {
     let full = header.add_keyslot(&storage, &new, None).unwrap_err();
     assert!(matches!(full, ChangeError::AllTaken { max: 8, .. }));
     let full = header.replace_keyslot(&storage, 3, &new).unwrap_err();
-    assert!(matches!(full, ChangeError::AllTaken { max: 8, .. }));
+    assert!(matches!(
+        full,
+        ChangeError::NoRoomBeside {
+            keyslot: 3,
+            is_only: false,
+            ..
+        }
+    ));
     assert!(storage.to_bytes() == before);
 }
 

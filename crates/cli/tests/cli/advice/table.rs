@@ -289,6 +289,13 @@ pub(super) fn table() -> Vec<Advice> {
             r#"luxor key test --key-file other "$v"; same"#,
         ),
         case(
+            "To overwrite it with the new one",
+            "make --luks2-keyslots-size 256K",
+            r#"luxor key change --key-file key --new-key-file other "$v""#,
+            Proof::Add { option: "--in-place", values: 1, with: &[] },
+            r#"luxor key test --key-file other "$v"; ! luxor key test --key-file key "$v""#,
+        ),
+        case(
             "To remove it nevertheless, add --last",
             "make",
             r#"luxor key remove --key-file key "$v""#,

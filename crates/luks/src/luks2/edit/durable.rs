@@ -44,6 +44,38 @@ pub(crate) fn check_area(
     }
 }
 
+/// Writes `bytes` over the area of a keyslot with this number and offset, and then the metadata by
+/// `commit`. Writes the old bytes back if the metadata still describe them.
+///
+/// # Errors
+/// [`ChangeError::KeyslotLost`] if the area and the metadata may not belong together.
+pub(crate) fn replace_area(
+    storage: &dyn Storage,
+    bytes: &[u8],
+    (keyslot, offset): (u32, u64),
+    commit: impl FnOnce() -> Result<(), ChangeError>,
+) -> Result<(), ChangeError> {
+    let mut before = vec![0; bytes.len()];
+    storage
+        .read_exact_at(&mut before, offset)
+        .map_err(|source| ChangeError::ReadArea { offset, source })?;
+    let error = match write_area(storage, bytes, offset).and_then(|()| commit()) {
+        result @ (Ok(()) | Err(ChangeError::Unfinished { .. })) => return result,
+        Err(error) => error,
+    };
+    let is_unknown = matches!(
+        error,
+        ChangeError::Unsettled { .. } | ChangeError::WrittenOver
+    );
+    if !is_unknown && write_area(storage, &before, offset).is_ok() {
+        return Err(error);
+    }
+    Err(ChangeError::KeyslotLost {
+        keyslot,
+        error: Box::new(error),
+    })
+}
+
 /// Overwrites `range` with random bytes, up to the end of the storage. The storage may end within
 /// `range`, as a detached header may, and does not grow.
 pub(crate) fn overwrite(storage: &dyn Storage, range: Range<u64>) -> Result<(), ChangeError> {

@@ -108,11 +108,32 @@ pub enum ChangeError {
     /// The keyslots area has no room for the new keyslot.
     #[error(
         "the keyslots area has no room for {needed} more bytes. Removing a keyslot that you do not need \
-         makes room. The only keyslot is not replaced in its own place, because a crash would lose it"
+         makes room"
     )]
     NoArea {
         /// The length of the new area in bytes.
         needed: u64,
+    },
+    /// There is no room for the new keyslot beside the one that it is to replace.
+    #[error("keyslot {keyslot} cannot be replaced while it exists: {error}")]
+    NoRoomBeside {
+        /// The keyslot.
+        keyslot: u32,
+        /// Whether no other keyslot holds its key.
+        is_only: bool,
+        /// What has no room.
+        error: Box<ChangeError>,
+    },
+    /// A keyslot was being replaced in its own place, and a step failed.
+    #[error(
+        "keyslot {keyslot} was being replaced in its own place when this failed: {error}. No \
+         passphrase may open it any more: if so, restore a backup of the header, or remove the keyslot"
+    )]
+    KeyslotLost {
+        /// The keyslot.
+        keyslot: u32,
+        /// What failed.
+        error: Box<ChangeError>,
     },
     /// The new keyslot holds a key that is not this volume's.
     #[error("the new keyslot holds a key that is not this volume's; nothing was written")]

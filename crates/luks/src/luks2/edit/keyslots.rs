@@ -138,30 +138,25 @@ impl Luks2Header {
     ///
     /// # Errors
     /// [`ChangeError`]: as for [`Luks2Header::add_keyslot`], or the keyslot holds another key.
-    /// There must be room for a second area.
+    /// [`ChangeError::NoRoomBeside`] without room for a second area.
     pub fn replace_keyslot(
         &mut self,
         storage: &dyn Storage,
         number: u32,
         new: &NewKeyslot,
     ) -> Result<(), ChangeError> {
-        let mut draft = self.begin(storage)?;
-        let old = self.area_of(number)?;
-        let digest = self.digest_of(new)?;
-        if !self.metadata().digests[&digest].keyslots.contains(&number) {
-            return Err(ChangeError::Unbound { keyslot: number });
-        }
-        let place = self.write_area(storage, new)?;
+        let (mut draft, old) = self.begin_replacing(storage, number, new)?;
+        let place = self.write_area(storage, new).map_err(|error| match error {
+            ChangeError::NoArea { .. } => ChangeError::NoRoomBeside {
+                keyslot: number,
+                is_only: self.metadata().is_only_keyslot(number),
+                error: Box::new(error),
+            },
+            error => error,
+        })?;
 
         let before = draft.root.clone();
-        let path = ["keyslots", &number.to_string()];
-        draft.root.edit(&path, |keyslot| {
-            if let Some(members) = new.json(place).as_object() {
-                for (name, value) in members {
-                    keyslot.set(name, value);
-                }
-            }
-        });
+        draft.set_keyslot(number, new, place);
         let offset = old.start;
         let left = |error| ChangeError::OldKeyLeft {
             keyslot: number,
@@ -186,6 +181,52 @@ impl Luks2Header {
             error => left(error),
         })?;
         durable::overwrite(storage, old).map_err(left)
+    }
+
+    /// Replaces keyslot `number` as [`Luks2Header::replace_keyslot`] does, but in its own area: for a
+    /// keyslots area without room for a second one. A crash between the first write to the area and
+    /// the first write of the metadata leaves a keyslot that no secret opens. Other keyslots are not
+    /// touched.
+    ///
+    /// # Errors
+    /// [`ChangeError`]: as for [`Luks2Header::replace_keyslot`]; the old area is written back if the
+    /// new one cannot be used. [`ChangeError::NoArea`] if the new keyslot needs a longer area.
+    pub fn replace_keyslot_in_place(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(), ChangeError> {
+        let (mut draft, old) = self.begin_replacing(storage, number, new)?;
+        let (needed, size) = (new.encrypted.len() as u64, old.end - old.start);
+        if needed > size {
+            return Err(ChangeError::NoArea { needed });
+        }
+        draft.set_keyslot(number, new, old.start);
+        // The area may be shorter than a new one, as after a conversion from LUKS1.
+        let path = ["keyslots", &number.to_string(), "area"];
+        draft
+            .root
+            .edit(&path, |area| area.set("size", &size.to_string()));
+        durable::replace_area(storage, &new.encrypted, (number, old.start), || {
+            self.commit(storage, draft)
+        })
+    }
+
+    /// Begins to replace keyslot `number`, and returns its area.
+    fn begin_replacing(
+        &mut self,
+        storage: &dyn Storage,
+        number: u32,
+        new: &NewKeyslot,
+    ) -> Result<(MetadataDraft, Range<u64>), ChangeError> {
+        let draft = self.begin(storage)?;
+        let old = self.area_of(number)?;
+        let digest = self.digest_of(new)?;
+        if !self.metadata().digests[&digest].keyslots.contains(&number) {
+            return Err(ChangeError::Unbound { keyslot: number });
+        }
+        Ok((draft, old))
     }
 
     /// Removes keyslot `number`, which may be the last one. Its area is overwritten first; from
@@ -381,6 +422,19 @@ impl NewVolumeKey {
 
 impl MetadataDraft {
     /// Removes the keyslots for which `gone` returns true from tokens and digests. Also removes a
+    /// Describes `new`, with its area at byte `place`, as keyslot `number`, which exists. Its other
+    /// members stay.
+    fn set_keyslot(&mut self, number: u32, new: &NewKeyslot, place: u64) {
+        self.root
+            .edit(&["keyslots", &number.to_string()], |keyslot| {
+                if let Some(members) = new.json(place).as_object() {
+                    for (name, value) in members {
+                        keyslot.set(name, value);
+                    }
+                }
+            });
+    }
+
     /// digest that then has neither keyslots nor segments.
     pub(in crate::luks2) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
         let forget = |object: &mut JsonMembers| {

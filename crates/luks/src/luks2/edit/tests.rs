@@ -330,6 +330,81 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
     );
 }
 
+/// Without room for a second area, and with an area as short as after a conversion from LUKS1.
+#[test]
+fn a_keyslot_is_replaced_in_its_own_place_where_there_is_no_other() {
+    let (storage, mut header) = volume();
+    let new = new_keyslot(&storage, &header, b"other");
+    let len = new.encrypted.len();
+    edited(&storage, &mut header, |draft| {
+        let path = ["keyslots", "0", "area"];
+        draft
+            .root
+            .edit(&path, |area| area.set("size", &len.to_string()));
+        let size = AREA.to_string();
+        let config = |config: &mut JsonMembers| config.set("keyslots_size", &size);
+        draft.root.edit(&["config"], config);
+    });
+    let error = header.replace_keyslot(&storage, 0, &new).unwrap_err();
+    assert!(
+        matches!(
+            error,
+            ChangeError::NoRoomBeside {
+                keyslot: 0,
+                is_only: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert!(unlock(&storage, &header, SECRET).is_some());
+    header.replace_keyslot_in_place(&storage, 0, &new).unwrap();
+    let area = &header.describe().keyslots[&0].area;
+    assert_eq!((area.offset, area.size), (2 * HEADER as u64, len as u64));
+    assert_eq!(unlock(&storage, &header, b"other").unwrap().keyslot, 0);
+    assert!(unlock(&storage, &header, SECRET).is_none());
+}
+
+/// A write that fails is no crash: the old area is written back, or the error names the keyslot.
+#[test]
+fn a_failure_in_place_loses_no_keyslot_without_saying_so() {
+    let (storage, header) = volume();
+    let new = new_keyslot(&storage, &header, b"new");
+    let image = storage.into_bytes();
+    let mut seen = [0; 3];
+    for (writes, syncs) in (0..9)
+        .map(|n| (Some(n), None))
+        .chain((0..9).map(|n| (None, Some(n))))
+    {
+        let faults = Faults {
+            fail_write_after: writes,
+            fail_sync_after: syncs,
+            ..Faults::default()
+        };
+        let storage = FaultyStorage::with_faults(image.clone(), faults);
+        let mut header = Luks2Header::read(&storage).unwrap();
+        let result = header.replace_keyslot_in_place(&storage, 0, &new);
+        let opens = |secret| {
+            let now = Luks2Header::read(&storage).unwrap();
+            let options = UnlockOptions::default();
+            now.unlock(&storage, secret, &*backend(), &options).is_ok()
+        };
+        match result {
+            Ok(()) => assert!(opens(b"new")),
+            Err(ChangeError::Unfinished { .. }) => {
+                assert!(opens(b"new"));
+                seen[0] += 1;
+            }
+            Err(ChangeError::KeyslotLost { keyslot: 0, .. }) => seen[1] += 1,
+            Err(error) => {
+                assert!(opens(SECRET), "{error}");
+                seen[2] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|&count| count > 0), "{seen:?}");
+}
+
 /// After the metadata have changed, an error must say so, and where the old bytes may be.
 #[test]
 fn a_failure_after_the_key_has_changed_says_so() {
@@ -471,12 +546,10 @@ fn changes_beyond_the_available_room_are_refused() {
             .edit(&["config"], |config| config.set("keyslots_size", &size));
     });
     let before = storage.to_bytes();
-    for error in [
-        header.add_keyslot(&storage, &new, None).unwrap_err(),
-        header.replace_keyslot(&storage, 0, &new).unwrap_err(),
-    ] {
-        assert!(matches!(error, ChangeError::NoArea { .. }), "{error}");
-    }
+    let error = header.add_keyslot(&storage, &new, None).unwrap_err();
+    assert!(matches!(error, ChangeError::NoArea { .. }), "{error}");
+    let error = header.replace_keyslot(&storage, 0, &new).unwrap_err();
+    assert!(matches!(error, ChangeError::NoRoomBeside { .. }), "{error}");
     let token = |len: usize| json!({"type": "t", "keyslots": [], "x": "x".repeat(len)}).to_string();
     let error = header
         .add_token(&storage, &token(12 << 10), None)

@@ -86,6 +86,16 @@ fn cases(image: &[u8]) -> Vec<Case> {
             after: but(secret),
         });
     }
+    // Keyslot 6, which is in both sectors, may be lost.
+    let (six, secret) = SECRETS[1];
+    let new = new_keyslot(&header, &storage, NEW);
+    cases.push(Case {
+        name: "replace_keyslot_in_place".into(),
+        change: Box::new(move |h, s| h.replace_keyslot_in_place(s, six, &new)),
+        kept: but(secret),
+        one_of: Vec::new(),
+        after: with_new(&but(secret)),
+    });
     let new = new_keyslot(&header, &storage, NEW);
     cases.push(Case {
         name: "add_keyslot".into(),
