@@ -385,6 +385,16 @@ fn what_is_not_needed_need_not_be_supported() {
         &[],
         "requires \"future\"",
     );
+    let folder = luks2();
+    edit(&folder, |metadata| {
+        metadata["segments"]["0"]["sector_size"] = json!(8192);
+    });
+    case("LUKS2 sector size", folder, DATA, &[], "8192");
+    let folder = luks2();
+    edit(&folder, |metadata| {
+        metadata["keyslots"]["1"]["priority"] = json!(9);
+    });
+    case("LUKS2 priority", folder, KEY_1, &[], "tried keyslot 0");
     let wrong: Vec<String> = cases.iter().flat_map(Case::check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

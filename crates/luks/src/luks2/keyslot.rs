@@ -28,7 +28,7 @@ pub struct Keyslot {
 /// The priority of a keyslot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// Tried only if it is requested by number.
+    /// Tried only if it is requested by number, like a keyslot with a priority that does not exist.
     Ignore,
     /// Tried after the preferred keyslots, in the order of numbers.
     #[default]
@@ -60,7 +60,7 @@ impl Keyslot {
                 what: format!("it is of type {}", brief(kind)),
             });
         }
-        let priority = Priority::parse(object)?;
+        let priority = Priority::parse(object);
         // Checked first, so that this rule applies even if a later field is unknown.
         let key_len = object.required("key_size")?.number(1..=MAX_KEY_LEN)?;
         let area = KeyslotArea::parse(&object.required("area")?.object()?)?;
@@ -90,15 +90,16 @@ impl Keyslot {
 }
 
 impl Priority {
-    fn parse(keyslot: &Object<'_>) -> Result<Self, MetadataError> {
+    fn parse(keyslot: &Object<'_>) -> Self {
         let Some(field) = keyslot.optional("priority") else {
-            return Ok(Self::Normal);
+            return Self::Normal;
         };
-        Ok(match field.number(0..=2)? {
-            0 => Self::Ignore,
-            1 => Self::Normal,
-            _ => Self::Prefer,
-        })
+        // cryptsetup shows other values as invalid, and tries such a keyslot as it does with 0.
+        match field.number(0..=2) {
+            Ok(1) => Self::Normal,
+            Ok(2) => Self::Prefer,
+            _ => Self::Ignore,
+        }
     }
 }
 

@@ -317,6 +317,12 @@ impl Segment {
         let sector_field = object.required("sector_size")?;
         let sector_place = sector_field.place.to_string();
         let sector_bytes = sector_field.number(1..=u32::MAX)?;
+        if u64::from(sector_bytes) % UNIT != 0 {
+            return Err(MetadataError::SectorSize {
+                place: sector_place,
+                found: sector_bytes,
+            });
+        }
         let iv_offset = object.required("iv_tweak")?.decimal()?;
         if let Some(integrity) = object.optional("integrity") {
             integrity.object()?;
@@ -337,11 +343,13 @@ impl Segment {
             });
         };
 
-        let sector_size =
-            SectorSize::try_from(sector_bytes).map_err(|_| MetadataError::SectorSize {
+        let Ok(sector_size) = SectorSize::try_from(sector_bytes) else {
+            // cryptsetup too refuses only to open the data of such a volume.
+            return Err(MetadataError::Unsupported {
                 place: sector_place,
-                found: sector_bytes,
-            })?;
+                what: format!("it is {sector_bytes}, none of 512, 1024, 2048 and 4096"),
+            });
+        };
         let geometry = Geometry {
             sector_size,
             iv_mode: encryption.iv_mode(),

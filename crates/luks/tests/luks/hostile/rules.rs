@@ -85,7 +85,11 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("segments/0/sector_size", json!(8192)),
-            "segment 0: sector_size is 8192",
+            "segment 0: sector_size: it is 8192, none of 512, 1024, 2048 and 4096",
+        ),
+        (
+            one("segments/0/sector_size", json!(1000)),
+            "segment 0: sector_size is 1000; it must be 512, 1024, 2048 or 4096",
         ),
         (
             one("segments/0/encryption", json!("serpent-xts-plain64")),
@@ -281,7 +285,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("keyslots/0/priority", json!(3)),
-            "keyslot 0: priority must be a whole number from 0 to 2",
+            "only keyslots with the priority ignore",
         ),
         (
             one("keyslots/0/key_size", json!(24)),
