@@ -56,7 +56,7 @@ impl Findings {
         }
         for name in description.config.unknown_requirements() {
             self.good.push(format!(
-                "requirement {}: not supported by this version, which can only show the metadata",
+                "requirement {}: not supported by this version, which neither opens nor changes the volume",
                 Escaped(name)
             ));
         }

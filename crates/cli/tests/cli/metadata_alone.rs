@@ -263,8 +263,6 @@ const KEYS: &[&str] = &[
     "serve",
 ];
 const CHANGES: &[&str] = &[
-    "open",
-    "luksDump -q",
     "luksHeaderRestore",
     "repair",
     "luksAddKey",
@@ -272,7 +270,6 @@ const CHANGES: &[&str] = &[
     "luksConvertKey",
     "luksRemoveKey",
     "luksKillSlot",
-    "luksErase",
     "luksUUID -q",
     "config",
     "token",

@@ -100,7 +100,7 @@ impl Luks2Header {
 
     /// Finds a keyslot that `secret` opens, like [`Luks2Header::unlock`], even if the data cannot be
     /// read: because a re-encryption was interrupted in a part of them, or because this version does
-    /// not support their encryption.
+    /// not support their encryption or a requirement of the volume.
     ///
     /// # Errors
     /// [`UnlockError`]: no keyslot opens with `secret`, or none can be tried.
@@ -179,6 +179,11 @@ impl Luks2Header {
     }
 
     fn openable(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
+        let unknown = self.metadata().config.unknown_requirements();
+        let names: Vec<_> = unknown.map(str::to_owned).collect();
+        if !names.is_empty() {
+            return Err(UnlockError::Requirements { names });
+        }
         let reencryption = self.state()?;
         self.metadata().segments.check_readable()?;
         Ok(reencryption)
@@ -188,11 +193,6 @@ impl Luks2Header {
     /// re-encrypted. Without a re-encryption, this version may not support a part of the data.
     pub(in crate::luks2) fn state(&self) -> Result<Option<Reencryption<'_>>, UnlockError> {
         let metadata = self.metadata();
-        let unknown: Vec<_> = metadata.config.unknown_requirements().collect();
-        if !unknown.is_empty() {
-            let names = unknown.into_iter().map(str::to_owned).collect();
-            return Err(UnlockError::Requirements { names });
-        }
         if metadata.config.reencrypt_version().is_some() {
             metadata.segments.check_known()?;
         }

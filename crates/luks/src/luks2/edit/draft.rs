@@ -45,6 +45,16 @@ impl Luks2Header {
     }
 
     pub(super) fn begin_over(
+    /// As [`Luks2Header::begin`], whatever the metadata require: for the destruction of all keys, which
+    /// no requirement can forbid.
+    pub(super) fn begin_erasing(
+        &mut self,
+        storage: &dyn Storage,
+    ) -> Result<MetadataDraft, ChangeError> {
+        self.read_same(storage, Overwrite::Damaged)?;
+        Ok(self.draft())
+    }
+
         &mut self,
         storage: &dyn Storage,
         overwrite: Overwrite,

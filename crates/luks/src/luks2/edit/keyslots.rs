@@ -254,13 +254,14 @@ impl Luks2Header {
     /// Removes all keyslots. No secret opens the volume any more. The whole keyslots area is
     /// overwritten first, because interrupted changes may have left keys in unused places.
     ///
-    /// The state of a re-encryption stays: it holds no key, and belongs to a backup of the header.
+    /// The state of a re-encryption stays: it holds no key, and belongs to a backup of the header. A
+    /// requirement that this version does not support does not matter.
     ///
     /// # Errors
     /// [`ChangeError`]: the metadata on `storage` are not those that this header was read from, or
     /// cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
-        let mut draft = self.begin_reencrypting(storage)?;
+        let mut draft = self.begin_erasing(storage)?;
         let state = self.metadata().reencrypt_keyslot();
         let area = state.map(|number| self.metadata().areas[&number]);
         let all = 2 * self.binary().size..self.metadata_len();
@@ -421,7 +422,6 @@ impl NewVolumeKey {
 }
 
 impl MetadataDraft {
-    /// Removes the keyslots for which `gone` returns true from tokens and digests. Also removes a
     /// Describes `new`, with its area at byte `place`, as keyslot `number`, which exists. Its other
     /// members stay.
     fn set_keyslot(&mut self, number: u32, new: &NewKeyslot, place: u64) {
@@ -435,6 +435,7 @@ impl MetadataDraft {
             });
     }
 
+    /// Removes the keyslots for which `gone` returns true from tokens and digests. Also removes a
     /// digest that then has neither keyslots nor segments.
     pub(in crate::luks2) fn forget_keyslots(&mut self, gone: impl Fn(&str) -> bool) {
         let forget = |object: &mut JsonMembers| {
