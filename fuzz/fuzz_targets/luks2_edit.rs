@@ -31,6 +31,10 @@ fuzz_target!(|input: &[u8]| {
     let Ok(mut header) = Luks2Header::read(&storage) else {
         return;
     };
+    // Numbers that only json-c has are shown as they are, and `json_of` does not read them.
+    if serde_json::from_str::<Value>(&header.metadata_json()).is_err() {
+        return;
+    }
     for change in changes.chunks_exact(2) {
         changed(&mut header, &storage, change[0], change[1]);
     }

@@ -71,15 +71,30 @@ fn patch(folder: &Folder, offset: usize, bytes: &[u8]) {
 
 /// Changes the metadata of the LUKS2 volume `base`, in both copies.
 fn edit(folder: &Folder, change: impl Fn(&mut Value)) {
+    edit_text(folder, |text| {
+        let mut metadata: Value = serde_json::from_slice(text).unwrap();
+        change(&mut metadata);
+        metadata.to_string().into_bytes()
+    });
+}
+
+/// Returns `text` with `new` in place of `old`, which it has once.
+fn replaced(text: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let at = text
+        .windows(old.len())
+        .position(|part| part == old)
+        .unwrap();
+    [&text[..at], new, &text[at + old.len()..]].concat()
+}
+
+fn edit_text(folder: &Folder, change: impl Fn(&[u8]) -> Vec<u8>) {
     let mut volume = fs::read(folder.join("base")).unwrap();
     for copy in [0, COPY] {
         let copy = &mut volume[copy..][..COPY];
         let text = copy[4096..].split(|byte| *byte == 0).next().unwrap();
-        let mut metadata: Value = serde_json::from_slice(text).unwrap();
-        change(&mut metadata);
+        let text = change(text);
         copy[4096..].fill(0);
-        let text = metadata.to_string();
-        copy[4096..][..text.len()].copy_from_slice(text.as_bytes());
+        copy[4096..][..text.len()].copy_from_slice(&text);
         copy[448..512].fill(0);
         let mut checksum = [0; 64];
         HashAlgorithm::Sha256.digest_into(&[&*copy], &mut checksum);
@@ -392,6 +407,22 @@ fn what_is_not_needed_need_not_be_supported() {
         metadata["keyslots"]["1"]["priority"] = json!(9);
     });
     case("LUKS2 priority", folder, KEY_1, &[], "tried keyslot 0");
+    for odd in ["1e400", "1.", "-1.e5", "NaN", "-Infinity", "\"a\u{fffd}\""] {
+        let folder = luks2();
+        edit_text(&folder, |text| {
+            let odd = odd.replace('\u{fffd}', "\u{1}").into_bytes();
+            let odd = odd
+                .into_iter()
+                .map(|byte| if byte == 1 { 0xfe } else { byte });
+            let token = [
+                &b"\"tokens\":{\"0\":{\"type\":\"t\",\"keyslots\":[],\"x\":"[..],
+                &odd.collect::<Vec<_>>(),
+                b"}}",
+            ];
+            replaced(text, b"\"tokens\":{}", &token.concat())
+        });
+        case("LUKS2 token of json-c", folder, &[], &[], "");
+    }
     let wrong: Vec<String> = cases.iter().flat_map(Case::check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }

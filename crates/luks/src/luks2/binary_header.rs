@@ -21,6 +21,8 @@
 
 use luxor_volume::HashAlgorithm;
 
+use super::json_c;
+
 /// The length of the binary header in bytes.
 pub(crate) const LEN: usize = 4096;
 
@@ -194,9 +196,10 @@ impl BinaryHeader {
     /// Returns the whole copy, `size` bytes: binary header, JSON text, zeros, and the checksum over
     /// all of it.
     ///
-    /// The JSON text must leave room for a zero byte.
+    /// The JSON text, which [`json_c`] encodes, must leave room for a zero byte.
     pub(crate) fn serialise(&self, kind: CopyKind, json: &str) -> Vec<u8> {
         let size = usize::try_from(self.size).expect("`size` is one of the nine sizes");
+        let json = json_c::encode(json);
         assert!(json.len() < size - LEN);
         let mut area = vec![0; size];
         let mut put = |offset: usize, bytes: &[u8]| {
@@ -212,7 +215,7 @@ impl BinaryHeader {
         put(168, &self.uuid.bytes);
         put(208, &self.subsystem.bytes);
         put(256, &self.offset.to_be_bytes());
-        put(LEN, json.as_bytes());
+        put(LEN, &json);
         let sum = checksum(self.checksum, &area);
         area[CHECKSUM][..self.checksum.output_len()]
             .copy_from_slice(&sum[..self.checksum.output_len()]);

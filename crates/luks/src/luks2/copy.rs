@@ -91,7 +91,7 @@ impl HeaderCopy {
             return Err(io::Error::other("it changed while it was read").into());
         }
         binary.verify(&area)?;
-        let text = metadata::area_text(json)?.to_owned();
+        let text = metadata::area_text(json)?;
         let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
         let parsed = match same {
             Some(same) => Ok(same.metadata.clone()),

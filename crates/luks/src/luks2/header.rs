@@ -13,7 +13,7 @@ use super::{
     copy::{CopyError, CopyStatus, HeaderCopy, find_secondary, read_head},
     digest::Digest,
     foreign::Foreign,
-    json,
+    json, json_c,
     keyslot::Keyslot,
     metadata::Metadata,
     metadata_error::MetadataError,
@@ -232,7 +232,7 @@ impl Luks2Header {
     /// prints them, without a line break at the end.
     #[must_use]
     pub fn metadata_json(&self) -> String {
-        json::pretty(&self.text)
+        String::from_utf8_lossy(&json_c::encode(&json::pretty(&self.text))).into_owned()
     }
 
     /// Writes what [`Luks2Header::metadata_json`] returns, without ever holding all of it in
@@ -241,7 +241,9 @@ impl Luks2Header {
     /// # Errors
     /// An I/O error of `out`.
     pub fn write_metadata_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        json::write_pretty(&self.text, &mut |piece| out.write_all(piece.as_bytes()))
+        json::write_pretty(&self.text, &mut |piece| {
+            out.write_all(&json_c::encode(piece))
+        })
     }
 
     /// Returns the contents of the metadata as typed values.
@@ -276,7 +278,7 @@ impl Luks2Header {
         &self.binary
     }
 
-    /// The JSON text as stored.
+    /// The JSON text as stored, but decoded ([`json_c`]).
     pub(crate) fn text(&self) -> &str {
         &self.text
     }

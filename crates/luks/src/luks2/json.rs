@@ -11,6 +11,8 @@ use std::{collections::HashSet, fmt, io};
 use luxor_volume::brief;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
+use super::json_c;
+
 /// The greatest nesting depth that json-c reads. The outermost object and the innermost value
 /// count.
 const MAX_LEVELS: u32 = 32;
@@ -99,7 +101,11 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
-        Ok(Node::Text(value.into()))
+        // A number that JSON does not have is only printed.
+        if let Some(number) = value.strip_prefix(json_c::MARK) {
+            return Ok(Node::Number(number.parse().unwrap_or(f64::NAN)));
+        }
+        Ok(Node::Text(value.replace(json_c::is_stand_in, "\u{fffd}")))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
@@ -120,6 +126,9 @@ impl<'de> Visitor<'de> for Level {
             };
             if key.contains('\0') {
                 return Err(refused("has a zero character"));
+            }
+            if key.starts_with(json_c::MARK) {
+                return Err(refused("has a character that stands for a number here"));
             }
             if !keys.insert(key.clone()) {
                 return Err(refused("occurs twice"));
@@ -179,7 +188,7 @@ fn rewrite(
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         let token_len = match first {
-            '"' => string_len(rest),
+            '"' => json_c::string_len(rest),
             '{' | '[' | '}' | ']' | ',' | ':' => 1,
             c if c.is_whitespace() => c.len_utf8(),
             _ => rest
@@ -221,20 +230,6 @@ fn rewrite(
 /// The number of bytes that are collected before they are passed on.
 const PIECE: usize = 4096;
 
-/// The length of the string literal at the beginning of `text`, including the quotes.
-fn string_len(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => return at + 1,
-            _ => {}
-        }
-    }
-    text.len()
-}
-
 fn push_line(out: &mut String, depth: usize) {
     out.push('\n');
     out.extend(std::iter::repeat_n("  ", depth));
@@ -244,6 +239,10 @@ fn push_string(out: &mut String, literal: &str) {
     let Ok(text) = serde_json::from_str::<String>(literal) else {
         return out.push_str(literal);
     };
+    // Unescaped, such a character would stand for something else.
+    if text.contains(json_c::is_stand_in) {
+        return out.push_str(literal);
+    }
     out.push('"');
     for c in text.chars() {
         match c {
@@ -365,5 +364,54 @@ mod tests {
         let text = format!("[{},-{},-0]", "9".repeat(60), "9".repeat(20));
         let expected = format!("[\n  {},\n  {},\n  0\n]", u64::MAX, i64::MIN);
         assert_eq!(pretty(&text), expected);
+    }
+
+    /// What cryptsetup 2.6.1 keeps when it changes such a header.
+    #[test]
+    fn what_json_c_writes_is_json_and_comes_back() {
+        for odd in [
+            "1e400",
+            "-1e400",
+            "1.",
+            "-1.",
+            "1.e5",
+            "01.5",
+            "NaN",
+            "Infinity",
+            "-Infinity",
+            "1.5e",
+        ] {
+            let text = format!(r#"{{"a":[{odd},{odd}],"{odd}":"{odd}","b":{odd}}}"#);
+            let decoded = json_c::decode(text.as_bytes());
+            Node::parse(&decoded).unwrap_or_else(|error| panic!("{odd}: {error}"));
+            assert_eq!(json_c::encode(&decoded), text.as_bytes());
+            assert_eq!(decoded.matches(json_c::MARK).count(), 3, "{odd}");
+        }
+        let bytes = b"{\"\xff\":\"a\xfe\xf4\x8f\xbe\x80\xed\xa0\x80\\\"1.\",\"\\udbff\\udf00\":1}";
+        assert_eq!(json_c::encode(&json_c::decode(bytes)), &bytes[..]);
+    }
+
+    #[test]
+    fn json_stays_as_it_is_and_other_literals_are_refused() {
+        let text = r#"{"é":[1,-2.5E+3,true,null,"1e400"],"c":{}}"#;
+        assert_eq!(json_c::decode(text.as_bytes()), text);
+        for wrong in [
+            "+1", ".5", "-", "0x10", "1-2", "1.5.5", "e5", "TRUE", "'a'", "-NaN",
+        ] {
+            let text = format!(r#"{{"a":{wrong}}}"#);
+            assert!(
+                Node::parse(&json_c::decode(text.as_bytes())).is_err(),
+                "{wrong}"
+            );
+        }
+    }
+
+    /// A key of a token must not become a number when the header is written.
+    #[test]
+    fn no_key_stands_for_a_number() {
+        let text = r#"{"\udbff\udf00x":1}"#;
+        assert!(Node::parse(&json_c::decode(text.as_bytes())).is_err());
+        let value = json_c::decode(r#"{"a":"\udbff\udf00x"}"#.as_bytes());
+        assert_eq!(json_c::encode(&plain(&value)), value.as_bytes());
     }
 }

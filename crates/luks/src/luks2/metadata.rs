@@ -12,6 +12,7 @@ use super::{
     field::{Field, FieldPath, Object},
     foreign::Foreign,
     json::Node,
+    json_c,
     keyslot::Keyslot,
     metadata_error::MetadataError,
     reencrypt_keyslot::ReencryptKeyslot,
@@ -61,9 +62,9 @@ pub(crate) struct DigestBinding {
     pub segments: Vec<u32>,
 }
 
-/// Returns the text in a JSON area. It ends at the first zero byte, after which only zeros may
+/// Returns the text in a JSON area, as [`json_c`] decodes it. It ends at the first zero byte, after which only zeros may
 /// follow.
-pub(crate) fn area_text(area: &[u8]) -> Result<&str, MetadataError> {
+pub(crate) fn area_text(area: &[u8]) -> Result<String, MetadataError> {
     match area.first() {
         Some(b'{') => {}
         first => {
@@ -82,9 +83,7 @@ pub(crate) fn area_text(area: &[u8]) -> Result<&str, MetadataError> {
     if area[end - 1] != b'}' {
         return Err(MetadataError::Trailing { position: end - 1 });
     }
-    std::str::from_utf8(&area[..end]).map_err(|error| MetadataError::Utf8 {
-        position: error.valid_up_to(),
-    })
+    Ok(json_c::decode(&area[..end]))
 }
 
 impl Metadata {
@@ -362,11 +361,11 @@ impl Metadata {
             .next()
             .expect("parsing checks that each keyslot has a digest")
     }
+
     /// Returns whether no other keyslot holds the key of this one, which must exist.
     pub(crate) fn is_only_keyslot(&self, keyslot: u32) -> bool {
         self.bindings[&self.digest_of_keyslot(keyslot)].keyslots == [keyslot]
     }
-
 
     /// Returns the digest of an encrypted segment, which must exist; in a hot zone, one of two.
     pub(crate) fn digest_of_segment(&self, segment: u32) -> u32 {

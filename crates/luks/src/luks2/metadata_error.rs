@@ -24,12 +24,6 @@ pub enum MetadataError {
         /// The offset in the JSON area.
         position: usize,
     },
-    /// The text is not UTF-8.
-    #[error("byte {position} of the JSON area is not UTF-8")]
-    Utf8 {
-        /// The offset in the JSON area.
-        position: usize,
-    },
     /// The text is not JSON.
     #[error("the JSON area is not valid JSON: {message}")]
     Syntax {

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! binary_header   the first 4096 bytes of each of the two copies
+//! json_c          what json-c writes and JSON does not have
 //! json, field     the text of the JSON area; a value in it together with its location
 //! config, digest, kdf, keyslot, reencrypt_keyslot, segment, token     the objects
 //! segments        all segments and the rules between them
@@ -27,6 +28,7 @@ pub(crate) mod foreign;
 pub(crate) mod header;
 pub(crate) mod header_sizes;
 pub(crate) mod json;
+mod json_c;
 pub(crate) mod kdf;
 pub(crate) mod keyslot;
 pub(crate) mod label;

@@ -90,11 +90,6 @@ const STRICTER: &[(&str, &str)] = &[
     ("JSON: control character", SYNTAX),
     ("JSON: lone leading surrogate", SYNTAX),
     ("JSON: unexpected end of hex escape", SYNTAX),
-    ("of the JSON area is not UTF-#", SYNTAX),
-    (
-        "JSON: number out of range",
-        "cryptsetup reads a number that does not fit 64 bits as infinity, or truncates it",
-    ),
     (
         "only zero bytes may follow",
         "cryptsetup skips white space after the last brace; no program writes any",

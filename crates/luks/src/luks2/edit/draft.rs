@@ -13,6 +13,7 @@ use crate::luks2::{
     binary_header::{BinaryHeader, CopyKind, json_size},
     copy::CopyStatus,
     header::Luks2Header,
+    json_c,
     metadata::Metadata,
 };
 
@@ -44,7 +45,6 @@ impl Luks2Header {
         self.begin_over(storage, Overwrite::Damaged)
     }
 
-    pub(super) fn begin_over(
     /// As [`Luks2Header::begin`], whatever the metadata require: for the destruction of all keys, which
     /// no requirement can forbid.
     pub(super) fn begin_erasing(
@@ -55,6 +55,7 @@ impl Luks2Header {
         Ok(self.draft())
     }
 
+    pub(super) fn begin_over(
         &mut self,
         storage: &dyn Storage,
         overwrite: Overwrite,
@@ -133,7 +134,7 @@ impl Luks2Header {
         let text = root.text();
         let room = json_size(binary.size);
         // The text is terminated by a zero byte.
-        let needed = text.len() as u64 + 1;
+        let needed = json_c::encode(&text).len() as u64 + 1;
         if needed > room {
             return Err(ChangeError::NoRoom { needed, room });
         }

@@ -16,7 +16,7 @@ use super::{draft::MetadataDraft, error::ChangeError, members::JsonMembers};
 use crate::{
     ActivationFlag, Luks2Header, Luks2Options, NewKeyslot, NewKeyslotError, NewLuks2Volume,
     Overwrite, PbkdfKind, PbkdfOptions, Priority, UnlockOptions, Unlocked, Uuid,
-    luks2::binary_header::TextField,
+    luks2::{binary_header::TextField, json_c},
 };
 
 const HEADER: usize = 16 << 10;
@@ -333,6 +333,36 @@ fn a_replaced_keyslot_keeps_all_but_its_key() {
         matches!(error, ChangeError::Missing { number: 1, .. }),
         "{error}"
     );
+}
+
+/// What json-c accepts beyond JSON stays byte for byte.
+#[test]
+fn tokens_of_other_programs_survive_every_change() {
+    let (storage, header, changes) = changeable();
+    let bytes = storage.into_bytes();
+    for (name, change) in changes {
+        let storage = MemoryStorage::new(bytes.clone());
+        let mut header = header.clone();
+        edited(&storage, &mut header, |draft| {
+            // The character is the byte 0xfe.
+            let token = r#"{"type":"t","keyslots":[],"x":[1e400,-1.,NaN]}"#;
+            let mut token = JsonMembers::parse(&json_c::decode(token.as_bytes()));
+            token.set("y", &"\u{10fffe}");
+            draft
+                .root
+                .edit(&["tokens"], |tokens| tokens.set("9", &token));
+        });
+        change(&mut header, &storage).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let bytes = storage.to_bytes();
+        let odd = b"\"x\":[1e400,-1.,NaN],\"y\":\"\xfe\"}";
+        let copies = bytes[..2 * HEADER].chunks(HEADER);
+        for copy in copies {
+            let found = copy.windows(odd.len()).any(|part| part == odd);
+            assert!(found, "{name}");
+        }
+        let token = header.token_json(9).unwrap();
+        assert!(token.contains("[1e400,-1.,NaN]"), "{token}");
+    }
 }
 
 /// Without room for a second area, and with an area as short as after a conversion from LUKS1.

@@ -11,6 +11,7 @@ use super::{
 use crate::luks2::{
     header::Luks2Header,
     json::{Node, plain},
+    json_c,
 };
 
 impl Luks2Header {
@@ -20,7 +21,8 @@ impl Luks2Header {
         self.metadata().tokens.get(&number)?;
         let root = JsonMembers::parse(self.text());
         let tokens = JsonMembers::parse(root.raw("tokens")?);
-        tokens.raw(&number.to_string()).map(plain)
+        let json = plain(tokens.raw(&number.to_string())?);
+        Some(String::from_utf8_lossy(&json_c::encode(&json)).into_owned())
     }
 
     /// Adds a token as token `number`, or as the first free one, and returns its number. `json`
@@ -95,8 +97,9 @@ impl Luks2Header {
         };
         // Parse the token by the rules of the metadata first: the error then has a position in
         // `json`.
-        Node::parse(json).map_err(syntax)?;
-        let token: JsonMembers = serde_json::from_str(&plain(json)).map_err(syntax)?;
+        let json = json_c::decode(json.as_bytes());
+        Node::parse(&json).map_err(syntax)?;
+        let token: JsonMembers = serde_json::from_str(&plain(&json)).map_err(syntax)?;
         draft.root.edit(&["tokens"], |tokens| {
             tokens.set(&number.to_string(), &token);
         });
