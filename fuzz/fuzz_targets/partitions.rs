@@ -32,6 +32,7 @@ fuzz_target!(|input: &[u8]| {
             for partition in &table.partitions {
                 assert!(partition.number > last && partition.len > 0);
                 assert!(partition.offset.checked_add(partition.len).is_some());
+                let _ = table.conflict(partition);
                 last = partition.number;
             }
         }

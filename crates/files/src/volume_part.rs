@@ -10,7 +10,7 @@
 
 use std::{fmt, fs::File, io, ops::Range, path::Path, sync::Arc};
 
-use luxor_sector::{PartitionTable, PartitionTableError, Storage, Window};
+use luxor_sector::{PartitionConflict, PartitionTable, PartitionTableError, Storage, Window};
 use rustix::fs::ioctl_blksszget;
 
 use crate::{block_device::FileIdentity, error_class::FileErrorClass, io_words};
@@ -96,6 +96,18 @@ pub enum VolumePartError {
         /// The length of the file or device.
         len: u64,
     },
+    /// The partition covers something else.
+    #[error(
+        "partition {number} overlaps {}, which a change of the volume would destroy: repair the \
+         partition table first",
+        conflict_words(*with)
+    )]
+    Conflict {
+        /// The number of the partition.
+        number: u32,
+        /// What it covers.
+        with: PartitionConflict,
+    },
     /// The system has a device for the partition, with other locks and another cache.
     #[error("this part of it is in {device}, which has a lock and a cache of its own")]
     HasDevice {
@@ -129,6 +141,13 @@ fn table_words(error: &PartitionTableError) -> String {
     }
 }
 
+fn conflict_words(with: PartitionConflict) -> String {
+    match with {
+        PartitionConflict::Table => "the partition table, or bytes outside its space".to_owned(),
+        PartitionConflict::Partition(number) => format!("partition {number}"),
+    }
+}
+
 /// Lists the first numbers of partitions.
 fn there_are(present: &[u32]) -> String {
     const SHOWN: usize = 16;
@@ -147,7 +166,8 @@ fn there_are(present: &[u32]) -> String {
 
 impl VolumePart {
     /// Returns the bytes of this part of `storage`, or `None` for all of it. The sectors of a disk
-    /// have `sector_size` bytes, if that is known.
+    /// have `sector_size` bytes, if that is known. If the part is to be changed, it must not cover
+    /// anything else.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part.
@@ -155,6 +175,7 @@ impl VolumePart {
         self,
         storage: &dyn Storage,
         sector_size: Option<u64>,
+        is_changed: bool,
     ) -> Result<Option<Range<u64>>, VolumePartError> {
         let len = || storage.len().map_err(VolumePartError::Io);
         match self {
@@ -187,6 +208,9 @@ impl VolumePart {
                 if end > len {
                     return Err(VolumePartError::CutOff { number, end, len });
                 }
+                if let (Some(with), true) = (table.conflict(found), is_changed) {
+                    return Err(VolumePartError::Conflict { number, with });
+                }
                 Ok(Some(found.offset..end))
             }
         }
@@ -205,7 +229,7 @@ impl VolumePart {
             return Ok(None);
         }
         let sector_size = ioctl_blksszget(file).ok().map(u64::from);
-        let range = self.range(storage, sector_size)?;
+        let range = self.range(storage, sector_size, is_changed)?;
         let identity = FileIdentity::of(&file.metadata().map_err(VolumePartError::Io)?);
         if is_changed
             && let (Some(range), Some(identity)) = (&range, identity)
@@ -216,18 +240,18 @@ impl VolumePart {
         Ok(range)
     }
 
-    /// Returns the bytes of this part of a storage that is no file.
+    /// Returns the bytes of this part of a storage that is no file, and that may be changed.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part, or the length of the storage is unknown.
     pub fn range_of_storage(self, storage: &dyn Storage) -> Result<Range<u64>, VolumePartError> {
-        match self.range(storage, None)? {
+        match self.range(storage, None, true)? {
             Some(range) => Ok(range),
             None => Ok(0..storage.len().map_err(VolumePartError::Io)?),
         }
     }
 
-    /// Returns this part of a storage that is no file.
+    /// Returns this part of a storage that is no file, and that may be changed.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part.
@@ -235,7 +259,7 @@ impl VolumePart {
         self,
         storage: Arc<dyn Storage>,
     ) -> Result<Arc<dyn Storage>, VolumePartError> {
-        match self.range(&*storage, None)? {
+        match self.range(&*storage, None, true)? {
             None => Ok(storage),
             Some(range) => Ok(Arc::new(
                 window(storage, &range).map_err(VolumePartError::Io)?,

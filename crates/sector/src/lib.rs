@@ -74,7 +74,9 @@ pub use disk_stream::DiskStream;
 pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
 pub use layout::{Layout, Part, StoredRange};
 pub use memory::MemoryStorage;
-pub use partitions::{Partition, PartitionTable, PartitionTableError, PartitionTableKind};
+pub use partitions::{
+    Partition, PartitionConflict, PartitionTable, PartitionTableError, PartitionTableKind,
+};
 pub use raw_cipher::{RawCipher, RawError};
 pub use signature::{KnownMagic, MagicPlace, SIGNATURES, Signature, foreign_signature, signatures};
 pub use storage::{ReadAt, Storage, WriteAt};

@@ -5,7 +5,7 @@
 //!
 //! Partitions have the numbers that Linux gives them (`block/partitions/efi.c` and `msdos.c`).
 
-use std::io;
+use std::{io, ops::Range};
 
 use crate::Storage;
 
@@ -53,6 +53,17 @@ pub struct PartitionTable {
     pub is_backup: bool,
     /// The partitions, ordered by number.
     pub partitions: Vec<Partition>,
+    /// The bytes of the table, and those outside the space that it gives to partitions.
+    reserved: Vec<Range<u64>>,
+}
+
+/// What a partition covers although it belongs to something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionConflict {
+    /// The table itself, or bytes outside the space for partitions.
+    Table,
+    /// A part of the partition with this number.
+    Partition(u32),
 }
 
 /// Why a partition table cannot be read.
@@ -98,8 +109,9 @@ impl PartitionTable {
             return Ok(None);
         };
         let entries = boot_record(&record);
+        // Linux too looks only at the types, whatever else the entries say.
         let is_protected =
-            entries.is_some_and(|entries| entries.iter().any(|entry| entry.kind == PROTECTIVE));
+            has_boot_magic(&record) && (0..4).any(|k| record[446 + 16 * k + 4] == PROTECTIVE);
         // As Linux does: an MBR without this type has replaced an older GPT.
         if is_protected || entries.is_none() && !has_boot_magic(&record) {
             let sizes = sector_size.map_or(SECTOR_SIZES.to_vec(), |size| vec![size]);
@@ -124,6 +136,23 @@ impl PartitionTable {
     pub fn partition(&self, number: u32) -> Option<&Partition> {
         let mut partitions = self.partitions.iter();
         partitions.find(|partition| partition.number == number)
+    }
+
+    /// Returns what else the bytes of `partition`, which is not extended, belong to. A change of its data
+    /// could destroy that.
+    #[must_use]
+    pub fn conflict(&self, partition: &Partition) -> Option<PartitionConflict> {
+        let end = partition.offset.saturating_add(partition.len);
+        let covers = |other: &Range<u64>| partition.offset < other.end && other.start < end;
+        if self.reserved.iter().any(covers) {
+            return Some(PartitionConflict::Table);
+        }
+        let mut others = self.partitions.iter();
+        let other = others.find(|other| {
+            let range = other.offset..other.offset.saturating_add(other.len);
+            other.number != partition.number && !other.is_extended && covers(&range)
+        });
+        other.map(|other| PartitionConflict::Partition(other.number))
     }
 }
 
@@ -200,12 +229,8 @@ impl Disk<'_> {
                 } else {
                     sector
                 };
-                if let Some(partitions) = self.gpt_copy(at, sector)? {
-                    return Ok(Some(PartitionTable {
-                        kind: PartitionTableKind::Gpt,
-                        is_backup,
-                        partitions,
-                    }));
+                if let Some(table) = self.gpt_copy(at, sector)? {
+                    return Ok(Some(PartitionTable { is_backup, ..table }));
                 }
             }
         }
@@ -214,9 +239,9 @@ impl Disk<'_> {
 
     /// Returns the partitions of the copy whose header is at byte `at`, if both of its checksums are
     /// right.
-    fn gpt_copy(&self, at: u64, sector: u64) -> io::Result<Option<Vec<Partition>>> {
+    fn gpt_copy(&self, at: u64, sector: u64) -> io::Result<Option<PartitionTable>> {
         const HEADER: usize = 92;
-        const CHECKSUM: std::ops::Range<usize> = 16..20;
+        const CHECKSUM: Range<usize> = 16..20;
         let Some(header) = self.read::<RECORD>(at)? else {
             return Ok(None);
         };
@@ -262,7 +287,19 @@ impl Disk<'_> {
             }
             at += left as u64;
         }
-        Ok((crc.value() == u32_at(&header, 88)).then_some(partitions))
+        if crc.value() != u32_at(&header, 88) {
+            return Ok(None);
+        }
+        let [first, last] = [40, 48].map(|at| u64_at(&header, at));
+        let first = first.saturating_mul(sector).max(2 * sector);
+        let after = last.saturating_add(1).saturating_mul(sector);
+        let after = after.min(last_sector(self.len, sector));
+        Ok(Some(PartitionTable {
+            kind: PartitionTableKind::Gpt,
+            is_backup: false,
+            partitions,
+            reserved: vec![0..first, begin..begin + len, after..u64::MAX],
+        }))
     }
 
     /// Returns the partitions of an MBR, or `None` if it has none.
@@ -277,20 +314,30 @@ impl Disk<'_> {
                 is_extended: entry.is_extended(),
             })
             .collect();
+        let mut records = vec![0];
         for extended in entries.iter().filter(|entry| entry.is_extended()) {
             let first = partitions.last().map_or(5, |last| 5.max(last.number + 1));
-            partitions.extend(self.logical(*extended, first, sector)?);
+            partitions.extend(self.logical(*extended, first, sector, &mut records)?);
         }
+        let reserved = records.into_iter().map(|at| at..at + RECORD as u64);
         Ok((!partitions.is_empty()).then_some(PartitionTable {
             kind: PartitionTableKind::Mbr,
             is_backup: false,
             partitions,
+            reserved: reserved.collect(),
         }))
     }
 
     /// Returns the logical partitions, the first of which gets the number `first`. Each has a boot
-    /// record with the place of the next record, and these could make a circle.
-    fn logical(&self, extended: Entry, first: u32, sector: u64) -> io::Result<Vec<Partition>> {
+    /// record with the place of the next record, and these could make a circle. The places of the
+    /// records are added to `records`.
+    fn logical(
+        &self,
+        extended: Entry,
+        first: u32,
+        sector: u64,
+        records: &mut Vec<u64>,
+    ) -> io::Result<Vec<Partition>> {
         let mut found = Vec::new();
         let (mut here, mut room) = (extended.start, extended.sectors);
         let end = extended.start + extended.sectors;
@@ -302,6 +349,7 @@ impl Disk<'_> {
             let Some(entries) = boot_record(&record) else {
                 break;
             };
+            records.push(here * sector);
             let data = entries.iter().enumerate().filter(|(k, entry)| {
                 let begin = here + entry.start;
                 let is_inside = begin >= extended.start && begin + entry.sectors <= end;

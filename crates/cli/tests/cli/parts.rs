@@ -385,3 +385,24 @@ fn a_partition_with_a_device_is_changed_through_it() {
         "the partition has no device any more"
     );
 }
+
+/// A change of the volume would destroy what else its partition covers.
+#[test]
+fn a_partition_that_overlaps_another_one_is_only_read() {
+    let script = "label: dos\nstart=2048, size=79872\nstart=90000, size=2048\n";
+    let folder = disk(script, (MIB, 40 * MIB), "--type luks2");
+    let label = |label: &str| {
+        let line = format!("config --label {label} --volume-partition 1 disk.img");
+        at(&folder, &line)
+    };
+    label("a").ok();
+    let mut file = File::options()
+        .write(true)
+        .open(folder.join("disk.img"))
+        .unwrap();
+    file.seek(SeekFrom::Start(446 + 16 + 8)).unwrap();
+    file.write_all(&4096_u32.to_le_bytes()).unwrap();
+    let test = "key test --key-file key --volume-partition 1 disk.img";
+    at(&folder, test).ok();
+    label("b").fails(1, "partition 1 overlaps partition 2");
+}

@@ -278,3 +278,91 @@ fn other_contents_are_no_table() {
         assert!(read(&bytes).unwrap().is_none(), "{} bytes", bytes.len());
     }
 }
+
+/// Writes the checksums of a GPT again, as programs do.
+fn sealed(bytes: &mut [u8]) {
+    let sum = |bytes: &[u8]| {
+        let mut crc = Crc32::default();
+        crc.update(bytes);
+        crc.value().to_le_bytes()
+    };
+    let begin = usize::try_from(u64_at(bytes, 512 + 72)).unwrap() * 512;
+    let entries = sum(&bytes[begin..][..128 * 128]);
+    bytes[512 + 88..][..4].copy_from_slice(&entries);
+    bytes[512 + 16..][..4].fill(0);
+    let header = sum(&bytes[512..][..92]);
+    bytes[512 + 16..][..4].copy_from_slice(&header);
+}
+
+#[test]
+fn what_a_partition_covers_besides_itself_is_found() {
+    use PartitionConflict::{Partition, Table};
+    let conflicts = |bytes: &[u8]| -> Vec<_> {
+        let table = read(bytes).unwrap().unwrap();
+        let partitions = table.partitions.iter().filter(|found| !found.is_extended);
+        partitions.map(|found| table.conflict(found)).collect()
+    };
+    let (gpt, _) = disk(GPT);
+    assert_eq!(conflicts(&gpt), [None; 3]);
+    let last = LEN / 512 - 1;
+    // The first usable sector is 64.
+    for (first, end, expected) in [
+        (0, 100, Some(Table)),
+        (1, 1, Some(Table)),
+        (2, 2, Some(Table)),
+        (63, 70, Some(Table)),
+        (64, 70, None),
+        (last, last, Some(Table)),
+        (last - 40, last - 34, None),
+        (last - 40, last - 33, None),
+        (last - 40, last - 32, Some(Table)),
+        (8192, 8192, Some(Partition(7))),
+        (10_239, 10_240, Some(Partition(7))),
+        (10_240, 10_250, None),
+    ] {
+        let mut bytes = gpt.clone();
+        let entry = usize::try_from(u64_at(&bytes, 512 + 72)).unwrap() * 512;
+        bytes[entry + 32..][..8].copy_from_slice(&u64::to_le_bytes(first));
+        bytes[entry + 40..][..8].copy_from_slice(&u64::to_le_bytes(end));
+        sealed(&mut bytes);
+        assert_eq!(conflicts(&bytes)[0], expected, "{first} to {end}");
+    }
+    // A header that gives partitions the place of the table.
+    let mut bytes = gpt;
+    bytes[512 + 40..][..8].fill(0);
+    let entry = usize::try_from(u64_at(&bytes, 512 + 72)).unwrap() * 512;
+    bytes[entry + 32..][..8].copy_from_slice(&u64::to_le_bytes(2));
+    sealed(&mut bytes);
+    assert_eq!(conflicts(&bytes)[0], Some(Table));
+
+    let (mbr, _) = disk(LOGICAL);
+    assert_eq!(conflicts(&mbr), [None; 5]);
+    for (start, sectors, with) in [
+        (1_u32, 2048_u32, None),
+        (1, 4096, Some(Partition(4))),
+        (2048, 5000, Some(Table)),
+    ] {
+        let mut bytes = mbr.clone();
+        bytes[446 + 8..][..4].copy_from_slice(&start.to_le_bytes());
+        bytes[446 + 12..][..4].copy_from_slice(&sectors.to_le_bytes());
+        assert_eq!(conflicts(&bytes)[0], with, "{start}, {sectors}");
+    }
+}
+
+/// Linux looks at the types of the entries only.
+#[test]
+fn no_other_entry_and_no_flag_hides_a_gpt() {
+    let (gpt, expected) = disk(GPT);
+    for (at, byte) in [
+        (446, 1),
+        (446 + 16, 0x7f),
+        (446 + 20, 0x83),
+        (446 + 32, 0x80),
+    ] {
+        let mut bytes = gpt.clone();
+        bytes[at] = byte;
+        let table = read(&bytes).unwrap().unwrap();
+        assert_eq!(table.kind, PartitionTableKind::Gpt, "{at}");
+        assert_eq!(found(&table), expected);
+    }
+}
