@@ -136,6 +136,14 @@ fn hint(error: &Error) -> Option<String> {
                  it was made, add --force."
                     .to_owned(),
             ),
+            VolumeError::Unreadable { source, .. }
+                if source.is_damage() && matches!(source, VolumeReadError::Luks1(_)) =>
+            {
+                Some(
+                    "`luxor header repair VOLUME` repairs what can be repaired without loss."
+                        .to_owned(),
+                )
+            }
             VolumeError::KeyslotInUse { .. } => Some(
                 "Name another keyslot with --new-key-slot N, or use `luxor key change VOLUME`.".to_owned(),
             ),

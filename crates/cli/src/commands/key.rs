@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor key`: lists, adds, changes, removes, converts and tests keyslots.
 
-use std::path::Path;
+use std::{error::Error as _, path::Path};
 
 use luxor::{Engine, InPlace, KeyOptions, Secrets, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Escaped, Role};
-use luxor_luks::{Encryption, Luks2Header, Priority, VolumeKey};
+use luxor_luks::{Encryption, Luks2Header, Priority, UnlockError, VolumeKey};
 
 use crate::{
     args::{
@@ -16,7 +16,7 @@ use crate::{
     commands::{dump::kdf_text, inputs},
     console,
     context::Context,
-    error::{Error, Result},
+    error::{Error, ErrorClass, Result},
     keyring::TokenPassphrases,
     new_volume::volume_key,
     secrets::SecretSource,
@@ -178,7 +178,19 @@ fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
     let library = &context.library;
     let number = match (args.key_slot, secrets) {
         (Some(number), _) => {
-            volume.remove_keyslot(number, secrets, args.last, &options, library)?;
+            let removed = volume.remove_keyslot(number, secrets, args.last, &options, library);
+            removed.map_err(|error| {
+                let source = error.source();
+                // The message is about another keyslot, which the secret must open.
+                let is_of_other = error.class() == ErrorClass::Failure
+                    && source
+                        .and_then(|source| source.downcast_ref::<UnlockError>())
+                        .is_some();
+                if is_of_other {
+                    return error.hint("To remove it without a secret, add --force.");
+                }
+                error
+            })?;
             number
         }
         (None, Some(secrets)) => volume.remove_key(secrets, args.last, &options, library)?,
@@ -205,6 +217,7 @@ fn options(volume: &Volume, unlock: &UnlockArgs, pbkdf: &PbkdfArgs) -> Result<Ke
     Ok(KeyOptions {
         unlock: unlock_options(unlock),
         pbkdf: Some(pbkdf.options(volume.header.version().default_pbkdf())?),
+        in_place: InPlace::Never,
     })
 }
 
@@ -212,7 +225,6 @@ fn existing(volume: &Path, context: &Context) -> Result<SecretSource> {
     SecretSource::new(context, &inputs("VOLUME", volume, context))
 }
 
-        in_place: InPlace::Never,
 /// Returns the source of the secret that opens the volume, and the source of the new one.
 fn both(
     volume: &Path,

@@ -5,7 +5,7 @@ use std::io;
 
 use luxor_volume::{HashAlgorithm, PbkdfKind, brief};
 
-use crate::luks2::edit::ChangeError;
+use crate::luks2::{edit::ChangeError, segment::SegmentError};
 
 /// The UUID field has 40 bytes, the last of which must be zero.
 pub(super) const MAX_UUID_LEN: usize = 39;
@@ -32,6 +32,9 @@ pub enum ConvertError {
          remove a keyslot that you do not need"
     )]
     NoRoom,
+    /// This version does not support the encryption of the data, or the length of their key.
+    #[error(transparent)]
+    Data(#[from] SegmentError),
     /// The cipher is not supported by this version for LUKS2.
     #[error(
         "the data are encrypted with {}, and only volumes with aes-xts can be converted",

@@ -33,7 +33,6 @@ use crate::{
         header::Luks2Header,
         keyslot::Keyslot,
         metadata::Metadata,
-        segment::Segment,
     },
 };
 
@@ -58,8 +57,7 @@ impl Luks1Header {
     /// or the storage failed.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
-        let is_xts = |segment: &Segment| segment.encryption.mode() == Mode::Xts;
-        if !self.segment().is_some_and(is_xts) {
+        if self.known_segment()?.encryption.mode() != Mode::Xts {
             let found = self.encryption.clone();
             return Err(ConvertError::Cipher { found });
         }

@@ -296,6 +296,21 @@ pub(super) fn table() -> Vec<Advice> {
             r#"luxor key test --key-file other "$v"; ! luxor key test --key-file key "$v""#,
         ),
         case(
+            "repairs what can be repaired without loss",
+            r#"make --type luks1; printf '\1\2\3\4' | dd of="$v" bs=1 seek=544 conv=notrunc"#,
+            r#"luxor key list "$v""#,
+            RUN,
+            r#"luxor check "$v"; same"#,
+        ),
+        case(
+            "To remove it without a secret, add --force",
+            r#"make --type luks1; luxor key add --key-file key --new-key-file other "$v"
+               printf 'serpent\0' | dd of="$v" bs=1 seek=8 conv=notrunc"#,
+            r#"luxor key remove --key-slot 1 --key-file key "$v""#,
+            add("--force"),
+            r#"test $(luxor key list "$v" | grep -c pbkdf2) = 1"#,
+        ),
+        case(
             "To remove it nevertheless, add --last",
             "make",
             r#"luxor key remove --key-file key "$v""#,
