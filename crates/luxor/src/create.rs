@@ -243,13 +243,17 @@ pub fn format(
     let choice = choose_sector_size(&mut options, &name, device, plaintext_len);
     let end = data_end(plaintext_len, &options).map_err(|error| {
         let sector = options.sector_size().bytes() as u64;
-        let whole = plaintext_len / sector * sector;
-        match (whole, size) {
-            (0, _) => error,
-            (_, Some(_)) => error.hint(format!("A size of {whole} bytes is possible.")),
-            (_, None) => error.hint(format!(
-                "`truncate --size %{sector} VOLUME` gives it a possible length."
+        let more = plaintext_len.max(1).checked_next_multiple_of(sector);
+        match (more, size) {
+            (Some(more), None) if device.is_none() => error.hint(format!(
+                "`truncate --size {} VOLUME` gives it a possible length.",
+                data_offset.saturating_add(more)
             )),
+            (_, None) => error,
+            (_, Some(_)) => {
+                let whole = (plaintext_len / sector * sector).max(sector);
+                error.hint(format!("A size of {whole} bytes is possible."))
+            }
         }
     })?;
     if let Some(output) = &output {

@@ -351,7 +351,15 @@ fn begin_or_find(
     if state.is_none() && is_plain(&opened.header) {
         let header = opened.name();
         let text = format!("{header}: the data of this header have been decrypted already");
-        return Err(Error::failure(text));
+        let error = Error::failure(text);
+        // cryptsetup leaves the padding of a file behind it.
+        let length = luks2.file_length();
+        return match length.filter(|_| data.can_set_len()) {
+            Some(length) if data.len()? > length => Err(error.hint(format!(
+                "The file has {length} bytes: `truncate --size {length} VOLUME` cuts off what follows them."
+            ))),
+            _ => Err(error),
+        };
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
         if !options.keyslots.is_empty() {

@@ -308,15 +308,30 @@ fn the_sector_size_is_that_of_cryptsetup() {
     file(20 * MIB + 100);
     let outcome = format(&folder, "--force file").fails(1, "512");
     assert!(
-        outcome.stderr.contains("`truncate --size %512 file`"),
+        outcome.stderr.contains("`truncate --size 20972032 file`"),
         "{outcome:#?}"
     );
     std::process::Command::new("truncate")
-        .args(["--size", "%512", "file"])
+        .args(["--size", "20972032", "file"])
         .current_dir(folder.path())
         .status()
         .unwrap();
     check(&folder, "file", "512");
+
+    for len in [0, 100, 16 * MIB, 16 * MIB + 1, 16 * MIB + 511] {
+        file(len);
+        let outcome = format(&folder, "--force file").fails(1, "the volume would hold");
+        let possible = 16 * MIB + if len <= 16 * MIB { 4096 } else { 512 };
+        let hint = format!("`truncate --size {possible} file`");
+        assert!(outcome.stderr.contains(&hint), "{len}: {outcome:#?}");
+        file(possible);
+        format(&folder, "--force file").ok();
+    }
+    for (len, hint) in [(0, 4096), (1, 512), (511, 512), (1000, 512)] {
+        let outcome = format(&folder, &format!("--size {len} short-{len}"));
+        outcome.fails(1, &format!("A size of {hint} bytes is possible"));
+        format(&folder, &format!("--size {hint} short-{len}")).ok();
+    }
 
     // Data that are encrypted in place.
     folder.write("data", bytes(3 * 1024 + 512, 5));

@@ -58,10 +58,12 @@ pub fn encrypt_in_place<'a>(
     let choice = choose_sector_size(&mut new, &name, file.file(), data_len);
     let sector_size = new.sector_size();
     if data_len == 0 || !data_len.is_multiple_of(sector_size.bytes() as u64) {
-        return Err(refused(format!(
+        let text = format!(
             "its length ({data_len} bytes) must be a multiple of the sector size ({sector_size}), and \
              not 0"
-        )));
+        );
+        let padded = data_len.max(1).next_multiple_of(sector_size.bytes() as u64);
+        return Err(with_padding(refused(text), &file, padded));
     }
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
     let part = check_part(options, data_len, sector_size, SegmentSize::Dynamic, None);
@@ -218,16 +220,18 @@ fn begin(
     let choice = choose_sector_size(&mut new, &name, data.file(), data_len);
     let sector = new.sector_size().bytes() as u64;
     let shift = reduce_by / 2;
+    let padded = reduce_by.saturating_add(data_len.max(shift).next_multiple_of(sector));
     if data_len == 0 || !data_len.is_multiple_of(sector) {
-        return Err(refused(format!(
+        let text = format!(
             "without its last {reduce_by} bytes it has {data_len}, which must be a multiple of the \
              sector size ({sector}), and not 0"
-        )));
+        );
+        return Err(with_padding(refused(text), data, padded));
     }
     if data_len < shift {
-        return Err(refused(format!(
-            "its {data_len} bytes of data are shorter than a header of {shift} bytes"
-        )));
+        let text =
+            format!("its {data_len} bytes of data are shorter than a header of {shift} bytes");
+        return Err(with_padding(refused(text), data, padded));
     }
     let sizes = Luks2HeaderSizes::new(None, Some(shift.saturating_sub(FRONT)), None, new.key_size);
     let sizes =
@@ -441,3 +445,14 @@ const SECTOR: usize = 512;
 const FRONT: u64 = 2 * (16 << 10);
 /// The longest header of this kind, in bytes.
 const MAX_HEADER: u64 = (128 << 20) + FRONT;
+
+/// Adds how a file gets a length of `padded` bytes, which is possible.
+fn with_padding(error: Error, file: &DataFile, padded: u64) -> Error {
+    if !file.can_set_len() {
+        return error;
+    }
+    error.hint(format!(
+        "`truncate --size {padded} VOLUME` adds zeros, which become a part of the data. `luxor encrypt` \
+         makes a new file, which keeps the exact length."
+    ))
+}

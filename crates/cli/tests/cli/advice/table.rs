@@ -311,6 +311,23 @@ pub(super) fn table() -> Vec<Advice> {
             r#"test $(luxor key list "$v" | grep -c pbkdf2) = 1"#,
         ),
         case(
+            "adds zeros, which become a part of the data",
+            r#"head -c 1000 plain > "$v""#,
+            r#"luxor reencrypt --encrypt --header h --key-file key "$v""#,
+            RUN,
+            r#"luxor reencrypt --encrypt --header h --key-file key "$v"
+               luxor decrypt --header h --key-file key "$v" out; cmp -n 1000 plain out"#,
+        ),
+        case(
+            "cuts off what follows them",
+            r#"head -c 1000 plain > odd; luxor encrypt --key-file key odd "$v"
+               cryptsetup reencrypt --batch-mode --decrypt --force-offline-reencrypt --header h \
+                   --key-file key "$v""#,
+            r#"luxor reencrypt --decrypt --header h --key-file key "$v""#,
+            RUN,
+            r#"cmp odd "$v""#,
+        ),
+        case(
             "To remove it nevertheless, add --last",
             "make",
             r#"luxor key remove --key-file key "$v""#,
