@@ -253,6 +253,9 @@ mod tests {
         for name in [
             "",
             "capi:",
+            "capixts(aes)-plain64",
+            "capi-xts(aes)-plain64",
+            "capi-xts-plain64",
             "AES-XTS-PLAIN64",
             "aes-xts-plain64 ",
             "aes-xts-plain64\\",

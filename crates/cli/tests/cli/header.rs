@@ -288,6 +288,15 @@ fn a_file_swapped_in_during_the_prompt_is_not_overwritten() {
     let (code, screen) = restore(&|| fs::rename(&volume, &away).unwrap());
     assert_eq!(code, 4, "{screen}");
     assert!(!volume.exists() && fs::read(&away).unwrap() == before);
+
+    // The backup is read once, before the prompt.
+    fs::rename(&away, &volume).unwrap();
+    let (code, screen) = restore(&|| {
+        fs::remove_file(folder.join("backup")).unwrap();
+        fs::copy(folder.join("another"), folder.join("backup")).unwrap();
+    });
+    assert_eq!(code, 0, "{screen}");
+    run(&folder, "check --key-file key luks2").ok();
 }
 
 #[test]
