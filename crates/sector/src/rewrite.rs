@@ -107,19 +107,28 @@ impl Rewrite<'_> {
     }
 
     /// Reads the old data of `zone`, as they are stored, into `bytes`, which have its length, and
-    /// copies them to byte `offset` of `journal`.
+    /// copies them to byte `offset` of `journal`. The data from position `changed_from` on were changed
+    /// before, in their place, and become what they were, only in `bytes` and the journal.
     ///
     /// # Errors
-    /// [`RewriteError`] if something cannot be read or written.
+    /// [`RewriteError`] if something cannot be read or written, or the engine fails.
     pub fn keep(
         &self,
         zone: &Range<u64>,
+        changed_from: u64,
         bytes: &mut [u8],
         journal: &dyn Storage,
         offset: u64,
     ) -> Result<(), RewriteError> {
         self.each_piece(zone, Some(bytes), &|at, piece| {
             self.read_piece(at, piece)?;
+            let first = changed_from.clamp(at, at + piece.len() as u64);
+            let changed = usize::try_from(first - at).unwrap_or(piece.len());
+            let changed = &mut piece[changed..];
+            if !changed.is_empty() {
+                crypt(self.new, Direction::Decrypt, first, changed)?;
+                crypt(self.old, Direction::Encrypt, first, changed)?;
+            }
             write(journal, piece, offset + (at - zone.start))
         })
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use luxor_files::{DataFile, locks::ReencryptionLock};
-use luxor_luks::ReencryptMode;
+use luxor_luks::{ReencryptDirection, ReencryptMode};
 use luxor_sector::Disk;
 
 use super::{
@@ -84,6 +84,10 @@ pub fn reencrypt_in_use(
         ReencryptMode::Decrypt => Some("data that are being decrypted for good"),
         ReencryptMode::Reencrypt if state.old.offset != state.new.offset => {
             Some("data that are being moved")
+        }
+        // Its last zone may be changed twice.
+        ReencryptMode::Reencrypt if state.direction == ReencryptDirection::Backward => {
+            Some("data that are being re-encrypted from their end on")
         }
         ReencryptMode::Reencrypt => None,
     };

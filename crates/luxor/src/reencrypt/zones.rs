@@ -97,24 +97,36 @@ impl ZoneByZone {
     }
 
     /// Returns the next zone, of at most `longest` bytes, which are whole sectors of any length.
+    ///
+    /// Towards the beginning of the data, `cryptsetup repair` 2.6 finds the end of a re-encryption from the
+    /// lengths of the zone and of the area. It takes the end for reached in a zone that is longer than the data
+    /// before it, and for not reached in a last zone that is shorter than the area permits. Then `cryptsetup
+    /// reencrypt` begins again, and destroys the data. So no zone is longer than the data before it, and the
+    /// last one has a length that an area can have, although some of it may have changed before.
     pub(super) fn next(&self, longest: u64) -> Option<Range<u64>> {
         let longest = longest.min(self.longest);
         let zone = self.progress.next(self.zones.state.direction, longest)?;
-        let last = self.last_backward();
-        Some(match last {
-            Some(last) if zone.end <= last => 0..zone.end,
-            Some(last) => zone.start.max(last)..zone.end,
-            None => zone,
+        let is_shifted = self.zones.state.resilience.shift().is_some();
+        let Some(last) = self.last_backward() else {
+            return Some(zone);
+        };
+        Some(if zone.end > last {
+            let half = (zone.end / 2).next_multiple_of(self.last_unit());
+            let least = if is_shifted { last } else { last.max(half) };
+            zone.start.max(least)..zone.end
+        } else if is_shifted {
+            0..zone.end
+        } else {
+            0..self
+                .last_area(zone.end)
+                .map_or(zone.end, |area| area.min(self.progress.len()))
         })
     }
 
-    /// Returns how long the last zone must be where that is the beginning of the data: as long as the
-    /// metadata permit a zone to be. `cryptsetup repair` 2.6 takes it to be that long, and leaves the
-    /// re-encryption without an end if it is shorter; then `cryptsetup reencrypt` begins again, and destroys
-    /// the data.
+    /// Returns the longest last zone where that is the beginning of the data.
     fn last_backward(&self) -> Option<u64> {
         let state = &self.zones.state;
-        let unit = AREA_UNIT.max(longest_sector(state));
+        let unit = self.last_unit();
         let longest = self.longest.min(LAST).min(state.area.1);
         match (state.direction, &state.resilience) {
             (ReencryptDirection::Forward, _) | (_, Resilience::None) => None,
@@ -127,22 +139,35 @@ impl ZoneByZone {
         }
     }
 
+    /// The length of a last zone at the beginning of the data is a multiple of this.
+    fn last_unit(&self) -> u64 {
+        AREA_UNIT.max(longest_sector(&self.zones.state))
+    }
+
+    /// Returns the length of an area for a journal of `len` bytes, unless that is more than there is.
+    fn last_area(&self, len: u64) -> Option<u64> {
+        let area = len.next_multiple_of(AREA_UNIT);
+        (area <= self.zones.state.area.1).then_some(area)
+    }
+
     /// Before a last zone at the beginning of the data, makes the area as long as the zone, for a journal.
     fn protect_last(&mut self, zone: &Range<u64>) -> Result<()> {
         let state = &self.zones.state;
-        let is_possible = zone.end.is_multiple_of(AREA_UNIT) && zone.end <= state.area.1;
-        let is_last = zone.start == 0 && self.progress.len() > zone.end;
+        let is_last = zone.start == 0 && self.progress.done() > 0;
         let is_shifted = state.resilience.shift().is_some();
-        if self.last_backward().is_none() || is_shifted || !is_last || !is_possible {
+        let Some(area) = self.last_area(zone.end) else {
+            return Ok(());
+        };
+        if self.last_backward().is_none() || is_shifted || !is_last {
             return Ok(());
         }
         let keys = self.reencryption.keys.clone();
         self.reencryption.change(|header, storage| {
-            header.set_resilience(storage, &Resilience::Journal, Some(zone.end), &keys)
+            header.set_resilience(storage, &Resilience::Journal, Some(area), &keys)
         })?;
         let state = &mut self.zones.state;
         state.resilience = Resilience::Journal;
-        state.area.1 = zone.end;
+        state.area.1 = area;
         Ok(())
     }
 
@@ -150,7 +175,8 @@ impl ZoneByZone {
     /// metadata meanwhile.
     fn zone(&mut self, zone: Range<u64>) -> Result<()> {
         self.protect_last(&zone)?;
-        let work = self.zones.prepare(&zone, &mut self.buffer)?;
+        let changed_from = self.progress.changed_from(&zone);
+        let work = (self.zones).prepare(&zone, changed_from, &mut self.buffer)?;
         let is_at_risk = matches!(work.guard, Guard::None);
         let events = Arc::clone(&self.reencryption.context.events);
         let _held = is_at_risk.then(|| events.hold());
@@ -176,7 +202,8 @@ impl ZoneByZone {
         let context = self.reencryption.context.clone();
         let mut metadata = self.reencryption.volume.lock_to_change(&context)?;
         hold()?;
-        let work = self.zones.prepare(zone, &mut self.buffer)?;
+        let changed_from = self.progress.changed_from(zone);
+        let work = (self.zones).prepare(zone, changed_from, &mut self.buffer)?;
         let (buffer, is_begun) = (&mut self.buffer, &mut self.is_in_zone);
         let begun = metadata.change(|header, storage| {
             work.begin(luks2(header), storage, &working, buffer, is_begun)
@@ -270,6 +297,9 @@ impl Reencryption {
             (self.protection, unit, begun.shift(), is_done)
         {
             zones.state.resilience = protection.instead_of(&begun, unit);
+        }
+        if !is_done {
+            zones.divide_blocks();
         }
         let wanted = wanted.unwrap_or(ZONE);
         let (room, unit) = zones.room().map_err(|text| self.failed(&text))?;
@@ -575,8 +605,14 @@ impl Zones {
         }
     }
 
-    /// Reads what makes a zone survive a crash, and ensures that it can be written.
-    fn prepare(&self, zone: &Range<u64>, buffer: &mut Buffer) -> Result<ZoneWork<'_>> {
+    /// Reads what makes a zone survive a crash, and ensures that it can be written. From `changed_from` on it
+    /// has changed before.
+    fn prepare(
+        &self,
+        zone: &Range<u64>,
+        changed_from: u64,
+        buffer: &mut Buffer,
+    ) -> Result<ZoneWork<'_>> {
         let (rewrite, guard) = (self.rewrite(zone), self.guard(zone)?);
         if matches!(guard, Guard::Journal) {
             self.reserve(buffer, zone)?;
@@ -594,6 +630,7 @@ impl Zones {
         Ok(ZoneWork {
             zones: self,
             zone: zone.clone(),
+            changed_from,
             rewrite,
             guard,
             checksums,
@@ -641,8 +678,12 @@ impl Zones {
     }
 
     fn rewriting(&self, error: &RewriteError) -> Error {
-        let hint = "Unless --resilience is none, the same command continues.";
-        self.failed(&error.to_string()).hint(hint)
+        let failed = self.failed(&error.to_string());
+        match error {
+            // It would fail again.
+            RewriteError::NoChecksum { .. } => failed,
+            _ => failed.hint("Unless --resilience is none, the same command continues."),
+        }
     }
 
     /// How a zone survives a crash.
@@ -695,6 +736,20 @@ impl Zones {
         Ok(Some(Checksums { hash, block_len }))
     }
 
+    /// If some data end within a block of the checksums, makes the blocks of the next zones as short as a
+    /// sector. `cryptsetup repair` leaves out the rest of a zone that is shorter than a block. `cryptsetup` makes
+    /// blocks as long as those of the file system.
+    fn divide_blocks(&mut self) {
+        let sector = longest_sector(&self.state);
+        let parts = self.state.progress.parts().iter();
+        let mut ends = parts.map(|(range, _)| range.end);
+        if let Resilience::Checksum { sector_size, .. } = &mut self.state.resilience
+            && ends.any(|end| !end.is_multiple_of(u64::from(*sector_size)))
+        {
+            *sector_size = u32::try_from(sector).expect("a sector is short");
+        }
+    }
+
     /// How long a zone can be, as the shift or the area permits, and the unit of its length: a sector of
     /// both sizes.
     fn room(&self) -> std::result::Result<(u64, u64), String> {
@@ -720,6 +775,8 @@ impl Zones {
 struct ZoneWork<'a> {
     zones: &'a Zones,
     zone: Range<u64>,
+    /// From here on it has changed before. Only a journal can have that.
+    changed_from: u64,
     rewrite: Rewrite<'a>,
     guard: Guard,
     /// Those of its blocks, if they guard it.
@@ -740,8 +797,9 @@ impl ZoneWork<'_> {
         header.set_reencryption(storage, progress, |area, offset| {
             let has_written = match self.guard {
                 Guard::Journal => {
+                    let buffer = &mut buffer[..];
                     self.rewrite
-                        .keep(&self.zone, &mut buffer[..], area, offset)?;
+                        .keep(&self.zone, self.changed_from, buffer, area, offset)?;
                     true
                 }
                 Guard::Checksums(_) => {

@@ -4,22 +4,29 @@
 //! leave Luxor to end it.
 
 use std::{
+    convert::Infallible,
     fs,
     path::PathBuf,
     process::{Command, Stdio},
 };
 
-use luxor_luks::{Luks2Header, PartState};
+use luxor_engine::{Mode, Registry};
+use luxor_luks::{Luks2Header, PartState, ReencryptDirection, Resilience};
 use luxor_sector::faulty::Operation;
 
 use super::{
     in_use,
-    power_cuts::{Detached, encrypt_in_front, is_long, one_thread, with_detached_header},
+    power_cuts::{
+        Detached, encrypt_in_front, encrypted_in, is_long, one_thread, with_detached_header,
+    },
     *,
 };
 
 /// The length of both copies of the metadata.
 const METADATA: usize = 32 << 10;
+
+const REPAIR: &str = "repair";
+const RESUME: &str = "reencrypt --resume-only --force-offline-reencrypt";
 
 const NONE: ZoneProtection = ZoneProtection::None;
 
@@ -47,14 +54,30 @@ struct State {
     change: Option<u64>,
     is_under_way: bool,
     is_in_zone: bool,
+    /// The options with which `cryptsetup` keeps what protects the zones. Otherwise it makes the digest over
+    /// the state again, which takes a second.
+    kept: String,
 }
 
 impl Way<'_> {
     fn state(&self, image: Vec<u8>) -> State {
         let header = MemoryStorage::new(image[..self.header_len.unwrap_or(image.len())].to_vec());
         let header = Luks2Header::read(&header).ok();
+        let mut kept = String::new();
         let progress = header.as_ref().and_then(|header| {
             let state = header.reencryption(1 << 40).ok().flatten()?;
+            let zone = state.progress.zone().filter(|zone| zone.start > 0);
+            if let (Some(zone), ReencryptDirection::Backward) = (zone, state.direction) {
+                // cryptsetup repair refuses a zone that nothing protects.
+                assert!(
+                    self.protection == NONE || zone.end - zone.start <= zone.start,
+                    "{}: cryptsetup may take the end for reached in {zone:?}",
+                    self.name
+                );
+            }
+            if state.resilience.shift().is_none() && !is_long() {
+                kept = format!(" --resilience {}", state.resilience.name());
+            }
             Some(state.progress)
         });
         State {
@@ -70,6 +93,7 @@ impl Way<'_> {
                 );
                 progress.zone().is_some()
             }),
+            kept,
         }
     }
 
@@ -113,6 +137,9 @@ impl Way<'_> {
         for command in commands {
             let mut cryptsetup = Command::new("cryptsetup");
             cryptsetup.args(command.split_whitespace());
+            if *command == RESUME {
+                cryptsetup.args(state.kept.split_whitespace());
+            }
             cryptsetup.args(["-q", "--key-file", "key", "v"]);
             if self.header_len.is_some() {
                 if !path("h").exists() {
@@ -164,9 +191,6 @@ impl Way<'_> {
     }
 
     fn is_read_as_it_is_meant(&self) {
-        const REPAIR: &str = "repair";
-        const RESUME: &str = "reencrypt --resume-only --force-offline-reencrypt";
-
         let name = &self.name;
         let (mut ended, mut refused) = (0, 0);
         for state in self.states() {
@@ -372,6 +396,67 @@ fn a_detached_header() {
             }
             .is_read_as_it_is_meant();
         }
+    }
+}
+
+/// A decryption that has come to any sector from the end, as that of `cryptsetup` can: in a file it makes
+/// checksums of 4096 bytes, while the sectors have 512.
+#[test]
+fn what_cryptsetup_has_begun_towards_the_beginning() {
+    let begin = ReencryptOptions {
+        part: ReencryptPart::Begin,
+        ..options(PROTECTIONS[0])
+    };
+    // The length of the data, the number of bytes that are not done, and the longest zone.
+    for (len, rest, zone) in [
+        (LEN, 512, None),
+        (LEN, 4608, Some(512)),
+        (16896, 12800, Some(8 << 10)),
+        (200 << 10, 200 << 10, None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let files = encrypted_in(folder.path(), plain_of(len), &options(PROTECTIONS[0]));
+        let [header, mut data] = files.map(|path| fs::read(path).unwrap());
+        let files = Detached {
+            header_len: header.len(),
+            mode: ReencryptMode::Decrypt,
+        };
+        let storage = Arc::new(FaultyStorage::new([&header[..], &data].concat()));
+        files.run(&storage, begin.clone(), &one_thread()).unwrap();
+        let header = MemoryStorage::new(storage.to_bytes()[..header.len()].to_vec());
+
+        let mut luks2 = Luks2Header::read(&header).unwrap();
+        let (backend, secret) = (Registry::cpu().best(Mode::Xts).unwrap(), secret());
+        let unlock = UnlockOptions::default();
+        let opened = luks2.unlock(&header, secret.expose(), &*backend, &unlock);
+        let theirs = Resilience::Checksum {
+            hash: "sha256".to_owned(),
+            sector_size: 4096,
+        };
+        let keys = opened.unwrap().into_keys();
+        luks2.set_resilience(&header, &theirs, None, &keys).unwrap();
+        let state = luks2.reencryption(len as u64).unwrap().unwrap();
+        let done = rest as u64..len as u64;
+        let progress = state.progress.with(done, PartState::New);
+        let prepare = |_: &dyn Storage, _| Ok::<_, Infallible>(false);
+        let Ok(()) = luks2.set_reencryption(&header, &progress, prepare).unwrap();
+        data[rest..].copy_from_slice(&plain_of(len)[rest..]);
+
+        let options = ReencryptOptions {
+            zone,
+            protection: None,
+            ..options(PROTECTIONS[0])
+        };
+        Way {
+            name: format!("{rest} of {len} bytes, zone {zone:?}"),
+            image: [&header.to_bytes()[..], &data].concat(),
+            header_len: Some(files.header_len),
+            run: &|storage, context| files.run(storage, options.clone(), context),
+            plain: plain_of(len),
+            becomes_plain: true,
+            protection: PROTECTIONS[0],
+        }
+        .is_read_as_it_is_meant();
     }
 }
 

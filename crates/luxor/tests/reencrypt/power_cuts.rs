@@ -5,6 +5,7 @@ use std::{
     collections::HashSet,
     fs,
     hash::{BuildHasher, BuildHasherDefault},
+    path::PathBuf,
 };
 
 use luxor_sector::faulty::{Broken, ImageHasher, Operation};
@@ -222,11 +223,20 @@ fn a_power_cut_loses_nothing_while_data_become_plain() {
 /// The bytes of a new header and of the data, which it encrypts with `options`.
 pub(super) fn with_detached_header(options: &ReencryptOptions) -> [Vec<u8>; 2] {
     let folder = tempfile::tempdir().unwrap();
-    let [header, data] = ["header", "data"].map(|name| folder.path().join(name));
-    fs::write(&data, plain()).unwrap();
+    encrypted_in(folder.path(), plain(), options).map(|path| fs::read(path).unwrap())
+}
+
+/// Makes the files of a new header and of the data, which it encrypts with `options`.
+pub(super) fn encrypted_in(
+    folder: &Path,
+    plain: Vec<u8>,
+    options: &ReencryptOptions,
+) -> [PathBuf; 2] {
+    let [header, data] = ["header", "data"].map(|name| folder.join(name));
+    fs::write(&data, plain).unwrap();
     let (new, context) = (new_volume(312 << 10), Context::default());
     luxor::encrypt_in_place(&data, &header, &new, || Ok(secret()), options, &context).unwrap();
-    [header, data].map(|path| fs::read(path).unwrap())
+    [header, data]
 }
 
 #[test]

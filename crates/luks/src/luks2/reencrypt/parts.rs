@@ -164,6 +164,15 @@ impl ReencryptionProgress {
         Some(zone.clone())
     }
 
+    /// Returns the first byte of `range` that is new, or its end if there is none.
+    #[must_use]
+    pub fn changed_from(&self, range: &Range<u64>) -> u64 {
+        let parts = self.parts.iter();
+        let new = parts.filter(|(part, state)| *state == PartState::New && part.end > range.start);
+        let begins = new.map(|(part, _)| part.start.clamp(range.start, range.end));
+        begins.min().unwrap_or(range.end)
+    }
+
     /// Returns the next zone, of at most `longest` bytes; `None` when all is done. Data that were moved
     /// come last, and all at once.
     #[must_use]
