@@ -14,7 +14,7 @@ use nix::{
 
 use crate::{
     reencrypt::{LEN, at, cryptsetup, is_done, json, killed, reencrypt, with},
-    support::{FAST, bytes, shell_without_terminal},
+    support::{FAST, bytes, shell_without_terminal, with_metadata},
 };
 
 /// Other data than those it has begun with would be destroyed.
@@ -229,4 +229,26 @@ fn what_cannot_be_re_encrypted_stays_as_it_is() {
     reencrypt(&folder, "--hotzone-size 256").fails(1, "must have at least 512 bytes");
     reencrypt(&folder, "--key-slot 0").fails(1, "the keyslots to keep were chosen then");
     assert!(fs::read(folder.join("v")).unwrap() == before);
+}
+
+/// cryptsetup counts IVs from 0 when it continues, and destroys the data of a volume that does not.
+#[test]
+fn a_first_iv_that_cryptsetup_forgets_is_refused() {
+    for (make, begin) in [
+        ("", ""),
+        ("--header h", "--header h"),
+        ("", "--decrypt --header new"),
+        ("--header h", "--decrypt --header h"),
+    ] {
+        let folder = with(make);
+        let metadata = folder.join(if make.is_empty() { "v" } else { "h" });
+        let changed = with_metadata(&fs::read(&metadata).unwrap(), |text| {
+            text.replace(r#""iv_tweak":"0""#, r#""iv_tweak":"8""#)
+        });
+        fs::write(&metadata, &changed).unwrap();
+        let words = "the IVs of its data begin with 8 and not with 0";
+        reencrypt(&folder, begin).args(FAST).fails(1, words);
+        assert!(fs::read(&metadata).unwrap() == changed, "{make} {begin}");
+        assert!(!folder.join("new").exists());
+    }
 }

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, path::Path};
 use luxor_engine::SecretBytes;
 use luxor_files::DataFile;
 use luxor_luks::{
-    CarriedKeyslot, ConfirmedKey, NewVolumeKey, PbkdfOptions, ReencryptionPlan, SegmentSize,
-    UnlockOptions,
+    CarriedKeyslot, ConfirmedKey, NewVolumeKey, PbkdfOptions, ReencryptionPlan, Segment,
+    SegmentSize, UnlockOptions,
 };
 use luxor_volume::{Encryption, VolumeKey};
 
@@ -16,6 +16,20 @@ use crate::{
     Context, Engine, Error, ErrorClass, Result, Secrets, Volume,
     trailer::{RESTORE_UUID, length_at_end},
 };
+
+/// What to do with a volume that cannot be re-encrypted.
+const AGAIN: &str = "Decrypt it, and encrypt the file again.";
+
+/// Checks that IVs count from 0: cryptsetup 2.6 continues as if they did, and destroys the data.
+pub(super) fn check_first_iv(segment: &Segment) -> std::result::Result<(), String> {
+    match segment.geometry.iv_offset {
+        0 => Ok(()),
+        first => Err(format!(
+            "the IVs of its data begin with {first} and not with 0, and cryptsetup could not continue: it \
+             would destroy the data"
+        )),
+    }
+}
 
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
 /// digests.
@@ -43,6 +57,7 @@ pub(super) fn begin(
     let Some(segment) = volume.header.segment().cloned() else {
         return Err(refused("its data consist of several parts".to_owned()));
     };
+    check_first_iv(&segment).map_err(|text| refused(text).hint(AGAIN))?;
     let sector_size = options.sector_size.unwrap_or(segment.geometry.sector_size);
     if !data_len.is_multiple_of(sector_size.bytes() as u64) {
         return Err(refused(format!(
@@ -91,16 +106,19 @@ pub(super) fn begin(
         Some(length.ok_or_else(|| {
             let text =
                 "the last sector is not a trailer of its key and UUID, which ends the file in it";
-            let hint = format!("Decrypt it, and encrypt the file again. {RESTORE_UUID}");
+            let hint = format!("{AGAIN} {RESTORE_UUID}");
             refused(text.to_owned()).hint(hint)
         })?)
     } else {
         None
     };
     is_possible(file_length)?;
-    if segment.geometry.iv_offset != 0 || segment.size != SegmentSize::Dynamic {
-        let text = "its data have a first IV or a length in the metadata, which cryptsetup would not \
-                    keep: do not continue with cryptsetup";
+    let end = segment.offset + data_len;
+    if segment.size != SegmentSize::Dynamic && storage_len > end {
+        let rest = storage_len - end;
+        let text = format!(
+            "{rest} bytes follow the data, and cryptsetup would change them too: do not continue with cryptsetup"
+        );
         context.events.warning(&format!("{name}: {text}"));
     }
     let plan = ReencryptionPlan {

@@ -19,7 +19,8 @@ use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
 use super::{
-    ReencryptOptions, begins_like_luks, check_zone, copy, is_plain, only_luks2, part::check_part,
+    ReencryptOptions, begin::check_first_iv, begins_like_luks, check_zone, copy, is_plain,
+    only_luks2, part::check_part,
 };
 use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
 
@@ -115,6 +116,7 @@ fn check(
         let hint = "This writes the data to a new file: `luxor decrypt VOLUME NEW-FILE`";
         return Err(refused(text.to_owned()).hint(hint));
     }
+    check_first_iv(segment).map_err(refused)?;
     let data_len = luks2.data_len(data.len()?);
     let data_len = data_len.map_err(|error| refused(error.to_string()))?;
     let sector_size = segment.geometry.sector_size;
