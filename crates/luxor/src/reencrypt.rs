@@ -18,6 +18,7 @@ mod in_use;
 mod part;
 mod streamed;
 mod tail;
+mod zone;
 mod zones;
 
 use std::{collections::BTreeMap, io, ops::Range, path::Path};

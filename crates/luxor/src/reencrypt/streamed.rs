@@ -8,7 +8,7 @@ use luxor_engine::SecretBytes;
 use luxor_luks::{ReencryptMode, ReencryptionProgress, TrailerKey};
 use luxor_sector::{Disk, DiskOptions};
 
-use super::zones::{Reencryption, Zones};
+use super::{zone::Zones, zones::Reencryption};
 use crate::{Error, Result};
 
 impl Reencryption {

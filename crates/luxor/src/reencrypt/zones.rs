@@ -2,22 +2,21 @@
 //! Does the zones of a re-encryption that has begun, one after the other, and ends it.
 
 use std::{
-    collections::BTreeMap, convert::Infallible, io, mem, num::NonZeroUsize, ops::Range, sync::Arc,
-    thread, time::Duration,
+    collections::BTreeMap, convert::Infallible, mem, ops::Range, sync::Arc, thread, time::Duration,
 };
 
-use luxor_engine::{Buffer, LoadedKey};
+use luxor_engine::Buffer;
 use luxor_luks::{
     ChangeError, DataEnd, Luks2Header, PartState, ReencryptDirection, ReencryptMode,
     ReencryptionProgress, ReencryptionState, Resilience, StoredData, VolumeHeader,
 };
-use luxor_sector::{
-    Part, SectorSize, Storage,
-    rewrite::{Blocks, Rewrite, RewriteError, Side},
-};
-use luxor_volume::{HashAlgorithm, VolumeKey};
+use luxor_sector::{Part, SectorSize, Storage};
+use luxor_volume::VolumeKey;
 
-use super::{ZoneProtection, each_piece, tail};
+use super::{
+    ZoneProtection, tail,
+    zone::{Guard, Loaded, Zones, longest_sector},
+};
 use crate::{Context, Engine, Error, Result, Volume, volume::is_locked};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
@@ -54,12 +53,6 @@ pub(super) struct Reencryption {
     pub context: Context,
 }
 
-/// The data before or after it, with the key.
-struct Loaded {
-    stored: StoredData,
-    key: Option<Arc<dyn LoadedKey>>,
-}
-
 /// A re-encryption that is done zone by zone.
 pub(super) struct ZoneByZone {
     pub(super) reencryption: Reencryption,
@@ -69,15 +62,6 @@ pub(super) struct ZoneByZone {
     /// The longest zone in bytes.
     longest: u64,
     buffer: Buffer,
-}
-
-/// How a zone survives a crash.
-enum Guard {
-    /// What it was is still there: it is written at another place.
-    Shift,
-    Checksums(Checksums),
-    Journal,
-    None,
 }
 
 impl ZoneByZone {
@@ -551,280 +535,6 @@ impl Reencryption {
     }
 }
 
-/// What does not change while the zones are done.
-pub(super) struct Zones {
-    /// The volume's name for messages.
-    name: String,
-    pub(super) state: ReencryptionState,
-    data: Arc<dyn Storage>,
-    threads: NonZeroUsize,
-    old: Loaded,
-    new: Loaded,
-    /// The part that was moved, and its length in bytes.
-    moved: Option<(Loaded, u64)>,
-}
-
-impl Zones {
-    /// Returns the parts of a disk with the first `len` bytes of the plaintext, which has come so far.
-    pub(super) fn parts(&self, progress: &ReencryptionProgress, len: u64) -> Vec<Part> {
-        let part = |(range, state): &(Range<u64>, PartState)| {
-            let loaded = match state {
-                PartState::New => &self.new,
-                _ => &self.old,
-            };
-            let crypt = loaded.stored.cipher.zip(loaded.key.clone());
-            Part {
-                offset: loaded.stored.offset + range.start,
-                len: range.end.min(len) - range.start,
-                crypt: crypt.map(|(cipher, key)| {
-                    let mut geometry = cipher.geometry;
-                    geometry.iv_offset = geometry.iv_offset.wrapping_add(range.start / 512);
-                    (key, geometry)
-                }),
-            }
-        };
-        let parts = progress.parts().iter();
-        let shown = parts.take_while(|(range, _)| range.start < len);
-        shown.map(part).collect()
-    }
-
-    /// Where a zone is read.
-    fn source(&self, zone: &Range<u64>) -> &Loaded {
-        match &self.moved {
-            Some((moved, len)) if zone.start < *len => moved,
-            _ => &self.old,
-        }
-    }
-
-    fn rewrite(&self, zone: &Range<u64>) -> Rewrite<'_> {
-        Rewrite {
-            storage: &*self.data,
-            old: self.source(zone).side(),
-            new: self.new.side(),
-            threads: self.threads,
-        }
-    }
-
-    /// Reads what makes a zone survive a crash, and ensures that it can be written. From `changed_from` on it
-    /// has changed before.
-    fn prepare(
-        &self,
-        zone: &Range<u64>,
-        changed_from: u64,
-        buffer: &mut Buffer,
-    ) -> Result<ZoneWork<'_>> {
-        let (rewrite, guard) = (self.rewrite(zone), self.guard(zone)?);
-        if matches!(guard, Guard::Journal) {
-            self.reserve(buffer, zone)?;
-        }
-        let checksums = match &guard {
-            Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
-            _ => Ok(Vec::new()),
-        };
-        let checksums = checksums.map_err(|error| self.rewriting(&error))?;
-        let (begin, len) = (self.new.stored.offset + zone.start, zone.end - zone.start);
-        self.data.allocate(begin, len).map_err(|error| {
-            let text = format!("{}: no space for the next {len} bytes", self.name);
-            Error::io(text, &error)
-        })?;
-        Ok(ZoneWork {
-            zones: self,
-            zone: zone.clone(),
-            changed_from,
-            rewrite,
-            guard,
-            checksums,
-        })
-    }
-
-    /// Overwrites a range of the storage with random bytes.
-    fn overwrite(&self, range: Range<u64>) -> Result<()> {
-        let mut place = range.start;
-        let overwritten = each_piece(range, |at, len| {
-            place = at;
-            let mut bytes = vec![0; len];
-            getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-            self.data.write_all_at(&bytes, at)
-        });
-        overwritten.map_err(|error| {
-            let text = format!("{}: cannot overwrite byte {place}", self.name);
-            Error::io(text, &error)
-        })?;
-        self.sync()
-    }
-
-    /// Makes `buffer` as long as the zone.
-    fn reserve(&self, buffer: &mut Buffer, zone: &Range<u64>) -> Result<()> {
-        let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
-        if buffer.len() != len {
-            *buffer = Buffer::try_zeroed(len).map_err(|_| {
-                let text = format!("not enough memory: a zone has {len} bytes");
-                self.failed(&text)
-                    .hint("A smaller --hotzone-size needs less.")
-            })?;
-        }
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.data.sync().map_err(|error| {
-            let text = format!("{}: cannot make the data durable", self.name);
-            Error::io(text, &error)
-        })
-    }
-
-    fn failed(&self, text: &str) -> Error {
-        Error::failure(format!("{}: {text}", self.name))
-    }
-
-    fn rewriting(&self, error: &RewriteError) -> Error {
-        let failed = self.failed(&error.to_string());
-        match error {
-            // It would fail again.
-            RewriteError::NoChecksum { .. } => failed,
-            _ => failed.hint("Unless --resilience is none, the same command continues."),
-        }
-    }
-
-    /// How a zone survives a crash.
-    fn guard(&self, zone: &Range<u64>) -> Result<Guard> {
-        self.guarded(zone).map_err(|text| self.failed(&text))
-    }
-
-    /// As [`Zones::guard`], with the reason why it cannot be done.
-    fn guarded(&self, zone: &Range<u64>) -> std::result::Result<Guard, String> {
-        let len = zone.end - zone.start;
-        let (from, to) = (self.source(zone).stored.offset, self.new.stored.offset);
-        let (_, size) = self.state.area;
-        let (guard, needed) = match &self.state.resilience {
-            _ if from.abs_diff(to) >= len => (Guard::Shift, 0),
-            _ if from != to => {
-                return Err(format!(
-                    "a zone of {len} bytes from byte {} of the plaintext on would be written over \
-                     itself",
-                    zone.start
-                ));
-            }
-            Resilience::Journal | Resilience::DataShiftJournal { .. } => (Guard::Journal, len),
-            resilience => match self.checksums(resilience)? {
-                Some(blocks) => {
-                    let needed = blocks.area_len(zone);
-                    (Guard::Checksums(blocks), needed)
-                }
-                None => (Guard::None, 0),
-            },
-        };
-        if needed > size {
-            return Err(format!(
-                "a zone of {len} bytes needs {needed} bytes in the metadata, which have {size}"
-            ));
-        }
-        Ok(guard)
-    }
-
-    fn checksums(&self, resilience: &Resilience) -> std::result::Result<Option<Checksums>, String> {
-        let Some((name, sector_size)) = resilience.checksum() else {
-            return Ok(None);
-        };
-        let hash = HashAlgorithm::by_name(name).ok_or_else(|| {
-            format!("this version does not know the hash {name} of its checksums")
-        })?;
-        let block_len = sector_size as usize;
-        if u64::from(sector_size) < longest_sector(&self.state) || block_len > Blocks::MAX_LEN {
-            return Err(format!("its checksums cover {sector_size} bytes each"));
-        }
-        Ok(Some(Checksums { hash, block_len }))
-    }
-
-    /// If some data end within a block of the checksums, makes the blocks of the next zones as short as a
-    /// sector. `cryptsetup repair` leaves out the rest of a zone that is shorter than a block. `cryptsetup` makes
-    /// blocks as long as those of the file system.
-    fn divide_blocks(&mut self) {
-        let sector = longest_sector(&self.state);
-        let parts = self.state.progress.parts().iter();
-        let mut ends = parts.map(|(range, _)| range.end);
-        if let Resilience::Checksum { sector_size, .. } = &mut self.state.resilience
-            && ends.any(|end| !end.is_multiple_of(u64::from(*sector_size)))
-        {
-            *sector_size = u32::try_from(sector).expect("a sector is short");
-        }
-    }
-
-    /// How long a zone can be, as the shift or the area permits, and the unit of its length: a sector of
-    /// both sizes.
-    fn room(&self) -> std::result::Result<(u64, u64), String> {
-        let mut unit = longest_sector(&self.state);
-        let (_, size) = self.state.area;
-        let shift = self.old.stored.offset.abs_diff(self.new.stored.offset);
-        let room = match &self.state.resilience {
-            _ if shift > 0 => shift,
-            Resilience::Journal => size,
-            resilience => match self.checksums(resilience)? {
-                Some(Checksums { hash, block_len }) => {
-                    unit = unit.max(block_len as u64);
-                    size / hash.output_len() as u64 * block_len as u64
-                }
-                None => u64::MAX,
-            },
-        };
-        Ok((room, unit))
-    }
-}
-
-/// A zone of which nothing has changed yet.
-struct ZoneWork<'a> {
-    zones: &'a Zones,
-    zone: Range<u64>,
-    /// From here on it has changed before. Only a journal can have that.
-    changed_from: u64,
-    rewrite: Rewrite<'a>,
-    guard: Guard,
-    /// Those of its blocks, if they guard it.
-    checksums: Vec<u8>,
-}
-
-impl ZoneWork<'_> {
-    /// Stores what makes the zone survive a crash, and records `progress`, in which it is being done. Sets
-    /// `is_begun` when that may have happened.
-    fn begin(
-        &self,
-        header: &mut Luks2Header,
-        storage: &dyn Storage,
-        progress: &ReencryptionProgress,
-        buffer: &mut Buffer,
-        is_begun: &mut bool,
-    ) -> std::result::Result<std::result::Result<(), RewriteError>, ChangeError> {
-        header.set_reencryption(storage, progress, |area, offset| {
-            let has_written = match self.guard {
-                Guard::Journal => {
-                    let buffer = &mut buffer[..];
-                    self.rewrite
-                        .keep(&self.zone, self.changed_from, buffer, area, offset)?;
-                    true
-                }
-                Guard::Checksums(_) => {
-                    let written = area.write_all_at(&self.checksums, offset);
-                    written.map_err(|source| RewriteError::Write { offset, source })?;
-                    true
-                }
-                Guard::Shift | Guard::None => false,
-            };
-            *is_begun = true;
-            Ok(has_written)
-        })
-    }
-
-    /// Changes the zone. It is durable on return.
-    fn run(&self, buffer: &mut Buffer) -> Result<()> {
-        let changed = match self.guard {
-            Guard::Journal => self.rewrite.run_from(&self.zone, &mut buffer[..]),
-            _ => self.rewrite.run(&self.zone),
-        };
-        changed.map_err(|error| self.zones.rewriting(&error))?;
-        self.zones.sync()
-    }
-}
-
 /// Records `progress`, or the end when nothing is left, then with a token.
 fn record(
     header: &mut Luks2Header,
@@ -848,51 +558,7 @@ pub(super) fn waits(error: &Error) -> String {
     format!("{}, and the re-encryption waits", error.message())
 }
 
-impl Loaded {
-    fn side(&self) -> Side<'_> {
-        let cipher = self.stored.cipher.map(|cipher| cipher.geometry);
-        Side {
-            offset: self.stored.offset,
-            cipher: cipher.zip(self.key.as_deref()),
-        }
-    }
-}
-
-/// The checksums of a zone's blocks.
-struct Checksums {
-    hash: HashAlgorithm,
-    block_len: usize,
-}
-
-impl Checksums {
-    fn with<T>(&self, work: impl FnOnce(Blocks<'_>) -> T) -> T {
-        work(Blocks {
-            len: self.block_len,
-            checksum_len: self.hash.output_len(),
-            checksum: &|block, out| {
-                let mut hash = [0; 64];
-                self.hash.digest_into(&[block], &mut hash);
-                out.copy_from_slice(&hash[..out.len()]);
-            },
-        })
-    }
-
-    fn area_len(&self, zone: &Range<u64>) -> u64 {
-        let blocks = (zone.end - zone.start).div_ceil(self.block_len as u64);
-        blocks.saturating_mul(self.hash.output_len() as u64)
-    }
-}
-
 /// Returns why a zone shorter than `unit` bytes cannot be.
 pub(super) fn too_short(unit: u64) -> String {
     format!("a zone (--hotzone-size) must have at least {unit} bytes")
-}
-
-/// Returns the longer one of the sectors before and after it, in bytes.
-fn longest_sector(state: &ReencryptionState) -> u64 {
-    let sector = |stored: StoredData| {
-        let cipher = stored.cipher;
-        cipher.map_or(512, |cipher| cipher.geometry.sector_size.bytes() as u64)
-    };
-    sector(state.old).max(sector(state.new))
 }
