@@ -28,6 +28,7 @@ mod reencrypt_in_place;
 mod reencrypt_limits;
 mod reencrypt_many;
 mod reencrypt_part;
+mod reencrypt_turns;
 mod resize;
 mod roundtrip;
 mod secrets;

@@ -431,6 +431,7 @@ fn all_keyslots_are_kept_or_the_named_ones() {
 fn the_other_commands_know_that_it_is_under_way() {
     let folder = with("");
     folder.write("other", b"battery staple");
+    folder.write("token", r#"{"type":"mine","keyslots":["0"]}"#);
     let fast = FAST.join(" ");
     let line = |line: &str| at(&folder, line);
     line(&format!(
@@ -473,6 +474,9 @@ fn the_other_commands_know_that_it_is_under_way() {
         "key remove --key-file key",
         "key remove --key-slot 1 --key-file key",
         "config --label new",
+        "config --priority prefer --key-slot 0",
+        "config --uuid 11111111-2222-3333-4444-555555555555",
+        "token add --json-file token",
         "token remove --token-id 0",
         "convert --type luks1",
         "resize --size 4M",
