@@ -50,6 +50,7 @@ impl Volume {
         let options = KeyOptions {
             unlock: unlock.options(),
             pbkdf: Some(pbkdf),
+            ..KeyOptions::default()
         };
         Ok((secret, new, options))
     }
