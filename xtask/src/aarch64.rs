@@ -4,25 +4,19 @@
 //!
 //! Everything is built as released, so that the guard of the loops finds the engine built.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{fs, path::PathBuf, process::Command};
 
 use crate::{
     folder,
     process::{self, cargo, command},
     setup,
+    tools::{AARCH64_LINKER, AARCH64_SYSROOT},
 };
 
 /// The name of the step.
 pub const IN_QEMU: &str = "AArch64 in QEMU";
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
-
-/// Where Debian's package of the C library for `AArch64` lies.
-pub const SYSROOT: &str = "/usr/aarch64-linux-gnu";
 
 /// A CPU of QEMU with every instruction, and one without those of SHA-3.
 const ALL: &str = "max";
@@ -87,19 +81,16 @@ fn released(name: &str) -> PathBuf {
 /// engines `required`.
 fn on(subcommand: &str, cpu: &str, required: &str) -> Command {
     let mut cargo = cargo(subcommand);
-    let runner = format!("qemu-aarch64 -L {SYSROOT} -cpu {cpu}");
+    let runner = format!("qemu-aarch64 -L {AARCH64_SYSROOT} -cpu {cpu}");
     cargo.args(["--locked", "--release", "--target", TARGET]);
-    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER);
+    cargo.env(
+        "CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER",
+        AARCH64_LINKER,
+    );
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
     cargo.env("LUXOR_REQUIRE_ENGINES", required);
     cargo
 }
-
-/// The C compiler that links programs for the target.
-pub const LINKER: &str = "aarch64-linux-gnu-gcc";
-
-/// The disassembler of its programs.
-pub const OBJDUMP: &str = "aarch64-linux-gnu-objdump";
 
 /// Runs a `cargo test`, and returns the number of tests that passed and what they printed.
 fn tests(mut command: Command) -> Result<(usize, String), String> {
@@ -138,7 +129,7 @@ fn program() -> Result<(), String> {
     let there = released("luxor");
     let in_qemu = |cpu: &str| {
         let mut qemu = command("qemu-aarch64");
-        qemu.args(["-L", SYSROOT, "-cpu", cpu]).arg(&there);
+        qemu.args(["-L", AARCH64_SYSROOT, "-cpu", cpu]).arg(&there);
         qemu
     };
     for (encrypts, decrypts) in [
@@ -173,13 +164,6 @@ fn program() -> Result<(), String> {
 
 fn write(path: &PathBuf, bytes: &[u8]) -> Result<(), String> {
     fs::write(path, bytes).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-/// Whether the loader of the C library for `AArch64` is installed.
-pub fn has_libc() -> bool {
-    Path::new(SYSROOT)
-        .join("lib/ld-linux-aarch64.so.1")
-        .is_file()
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::{
-    dist, go,
+    archive, go,
     process::{self, command},
     setup,
 };
@@ -91,8 +91,8 @@ pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
         setup::ensure_target(target)?;
         let mut build = maturin(&python, folder, "release");
         build.args(["--zig", "--target", target, "--compatibility", system]);
-        build.args(["--target-dir", dist::BUILD]);
-        build.env("CARGO_ENCODED_RUSTFLAGS", dist::without_paths());
+        build.args(["--target-dir", archive::BUILD]);
+        build.env("CARGO_ENCODED_RUSTFLAGS", archive::without_paths());
         build.env("SOURCE_DATE_EPOCH", time);
         process::run(build.arg("--interpreter").args(INTERPRETERS))?;
     }
@@ -102,8 +102,8 @@ pub fn dist(folder: &Path, time: &str) -> Result<String, String> {
 /// Writes the licences of other projects where `license-files` in pyproject.toml finds them. Those of
 /// Luxor are links in the same folder.
 fn write_third_party_licenses() -> Result<(), String> {
-    let file = process::root().join(FOLDER).join(dist::THIRD_PARTY);
-    dist::write(&file, dist::third_party_licenses()?)
+    let file = process::root().join(FOLDER).join(archive::THIRD_PARTY);
+    archive::write(&file, archive::third_party_licenses()?)
 }
 
 /// Returns a command that builds a wheel into `folder`, with this profile of cargo.
@@ -144,8 +144,8 @@ pub fn wheel() -> Result<String, String> {
     let mut install = command(&python);
     install.args(["-m", "pip", "--quiet", "install", "--no-index", "--target"]);
     process::run(install.arg(&installed).arg(&wheel))?;
-    let licenses = format!("luxor_xts-{}.dist-info/licenses", dist::VERSION);
-    for license in dist::LICENSES.iter().chain([&dist::THIRD_PARTY]) {
+    let licenses = format!("luxor_xts-{}.dist-info/licenses", archive::VERSION);
+    for license in archive::LICENSES.iter().chain([&archive::THIRD_PARTY]) {
         let file = installed.join(&licenses).join(license);
         fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?;
     }

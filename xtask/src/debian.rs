@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    bindings_c, dist,
+    archive, bindings_c,
     process::{self, command, root},
 };
 
@@ -24,17 +24,17 @@ pub enum Kind {
 
 /// Makes the packages from the build in the folder `programs`. `time` is that of the commit.
 pub fn packages(programs: &Path, folder: &Path, time: &str, kind: Kind) -> Result<(), String> {
-    let source = dist::empty("target/debian/luxor")?;
+    let source = archive::empty("target/debian/luxor")?;
     let debian = source.join("debian");
     let mut copy = command("cp");
     process::run(copy.args(["-r", "packaging/debian"]).arg(&source))?;
-    let third_party = dist::third_party_licenses()?;
-    dist::write(&source.join(dist::THIRD_PARTY), third_party)?;
-    dist::write(&debian.join("changelog"), changelog(time)?)?;
+    let third_party = archive::third_party_licenses()?;
+    archive::write(&source.join(archive::THIRD_PARTY), third_party)?;
+    archive::write(&debian.join("changelog"), changelog(time)?)?;
 
     // What `debian/*.install` takes.
     let usr = source.join("built/usr");
-    dist::programs_and_share(programs, &usr, "share/zsh/vendor-completions")?;
+    archive::programs_and_share(programs, &usr, "share/zsh/vendor-completions")?;
     let triplet = process::output(command("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
     let place = bindings_c::Place {
         folder: &usr,
@@ -45,7 +45,7 @@ pub fn packages(programs: &Path, folder: &Path, time: &str, kind: Kind) -> Resul
     bindings_c::install_into(&archive, &place, kind == Kind::OfTests)?;
     let units = usr.join("lib/systemd/system");
     for unit in files_with(&["service", "socket"], &root().join("systemd"))? {
-        dist::copy(&unit, &units.join(unit.file_name().unwrap_or_default()))?;
+        archive::copy(&unit, &units.join(unit.file_name().unwrap_or_default()))?;
     }
 
     let mut build = command("dpkg-buildpackage");
@@ -58,14 +58,14 @@ pub fn packages(programs: &Path, folder: &Path, time: &str, kind: Kind) -> Resul
     process::run(build)?;
     for package in files_with(&["deb"], &root().join("target/debian"))? {
         let name = package.file_name().unwrap_or_default();
-        dist::copy(&package, &folder.join(name))?;
+        archive::copy(&package, &folder.join(name))?;
     }
     Ok(())
 }
 
 /// Returns the files in a folder whose names end with one of these extensions.
 fn files_with(extensions: &[&str], folder: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut files = dist::list(folder)?;
+    let mut files = archive::list(folder)?;
     files.retain(|file| {
         let extension = file.extension().and_then(|extension| extension.to_str());
         extension.is_some_and(|extension| extensions.contains(&extension))
@@ -87,7 +87,7 @@ fn changelog(time: &str) -> Result<String, String> {
         .find_map(|line| line.strip_prefix("Maintainer: "));
     Ok(format!(
         "luxor ({}) unstable; urgency=medium\n\n  * Release of Luxor.\n\n -- {}  {date}",
-        dist::VERSION,
+        archive::VERSION,
         maintainer.ok_or("packaging/debian/control names no maintainer")?
     ))
 }

@@ -25,8 +25,6 @@ mod table;
 
 use std::{env, path::PathBuf};
 
-pub use ports::LLVM_MCA;
-
 use disassembly::Listing;
 
 use crate::{
@@ -61,7 +59,8 @@ pub fn steps(steps: &mut Steps) {
     });
     steps.run("speed: the loops of the kernels for AArch64", || {
         for_x86_64(|| {
-            let listing = Listing::of(&aarch64::example("watched")?, aarch64::OBJDUMP)?;
+            let listing =
+                Listing::of(&aarch64::example("watched")?, crate::tools::AARCH64_OBJDUMP)?;
             ports::check(&listing.functions(), &ports::AARCH64, &released("")?)
         })
     });

@@ -6,9 +6,11 @@
 //! This crate has no dependencies, so that a newcomer's first command builds in seconds.
 
 mod aarch64;
+mod archive;
 mod bindings_c;
 mod bindings_python;
 mod checks;
+mod circles;
 mod debian;
 mod dist;
 mod emulate;
@@ -27,6 +29,7 @@ mod rtl;
 mod setup;
 mod steps;
 mod synthesis;
+mod tools;
 
 use std::{
     env, fs,
@@ -48,6 +51,8 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
                                     report, emulate aarch64, and emulate if the CPU has no AVX-512
        cargo xtask test AREA        run the tests of one area: engine, luks, serve, cli, c, python,
                                     kernels, rtl or page
+       cargo xtask check            check the format, the links, the order of the modules, the lints
+                                    and the unit tests, which need neither root nor other programs
        cargo xtask ci               run the tests and every other check that a change must pass
        cargo xtask guard            check only the kernels' speed and constant time
        cargo xtask rtl              check only the FPGA core
@@ -144,6 +149,7 @@ fn main() -> ExitCode {
             })
         }
         ["fuzz"] => part("fuzz", &Need::for_fuzz(), |s| fuzz(s, FUZZ_SECONDS)),
+        ["check"] => part("check", &[], check),
         ["ci"] => part("ci", &Need::for_ci(), ci),
         ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
@@ -198,15 +204,33 @@ fn test(steps: &mut Steps) {
     }
 }
 
-fn ci(steps: &mut Steps) {
-    // Quick checks come first.
+/// Checks of the sources as text.
+fn quick_checks(steps: &mut Steps) {
     steps.run("SPDX lines", checks::spdx);
     steps.run("links in the documents", checks::links);
+    steps.run("circles of modules", circles::check);
     steps.run("format", || {
         setup::ensure_component("rustfmt")?;
         process::run(cargo("fmt --all --check"))?;
         process::run(cargo("fmt --manifest-path fuzz/Cargo.toml -- --check"))
     });
+}
+
+/// What a contributor runs while making a change: checks that need neither root nor other programs. The
+/// features that need a simulator or other libraries are left out.
+fn check(steps: &mut Steps) {
+    quick_checks(steps);
+    steps.run("clippy", || {
+        let clippy = "clippy --locked --workspace --all-targets -- -D warnings";
+        process::run(cargo(clippy))
+    });
+    steps.run_tests("unit tests", || {
+        cargo("test --locked --workspace --lib --bins --no-fail-fast")
+    });
+}
+
+fn ci(steps: &mut Steps) {
+    quick_checks(steps);
     steps.run("clippy", || {
         let mut clippy = process::cargo_workspace("clippy");
         process::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))

@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use crate::{
-    dist,
+    archive,
     process::{self, command},
 };
 
@@ -32,18 +32,18 @@ const INDEX: &str = r#"{"schemaVersion":2,"manifests":[{
 
 /// Makes the image of the static programs in `programs`. `time` is that of the commit.
 pub fn image(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
-    let work = dist::empty("target/dist-image")?;
+    let work = archive::empty("target/dist-image")?;
     let (root, image) = (work.join("root"), work.join("image"));
     let program = root.join("usr/bin/luxor");
-    dist::copy(&programs.join("luxor"), &program)?;
+    archive::copy(&programs.join("luxor"), &program)?;
     process::run(command("strip").arg(program))?;
-    dist::copy_licenses(&root.join("usr/share/doc/luxor"))?;
+    archive::copy_licenses(&root.join("usr/share/doc/luxor"))?;
     // Where volumes and keys are mounted.
-    dist::make_folder(&root.join("data"))?;
+    archive::make_folder(&root.join("data"))?;
 
     let layer = work.join("layer.tar");
     process::run(
-        dist::tar(time, &root)
+        archive::tar(time, &root)
             .arg("-cf")
             .arg(&layer)
             .args(["data", "usr"]),
@@ -56,7 +56,7 @@ pub fn image(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
     let date = process::output(command("date").args(["--utc", &date, "+%Y-%m-%dT%H:%M:%SZ"]))?;
     let config = CONFIG
         .replace("@date@", date.trim())
-        .replace("@version@", dist::VERSION)
+        .replace("@version@", archive::VERSION)
         .replace("@layer@", &unpacked);
     let config = text_blob(&image, &config)?;
     let manifest = MANIFEST
@@ -65,19 +65,24 @@ pub fn image(programs: &Path, folder: &Path, time: &str) -> Result<(), String> {
     let manifest = text_blob(&image, &manifest)?;
     let index = INDEX
         .replace("@manifest@", &manifest)
-        .replace("@version@", dist::VERSION);
-    dist::write(&image.join("index.json"), index)?;
-    dist::write(&image.join("oci-layout"), LAYOUT)?;
+        .replace("@version@", archive::VERSION);
+    archive::write(&image.join("index.json"), index)?;
+    archive::write(&image.join("oci-layout"), LAYOUT)?;
 
-    let archive = folder.join(format!("luxor-{}-oci.tar", dist::VERSION));
+    let archive = folder.join(format!("luxor-{}-oci.tar", archive::VERSION));
     let names = ["oci-layout", "index.json", "blobs"];
-    process::run(dist::tar(time, &image).arg("-cf").arg(archive).args(names))?;
+    process::run(
+        archive::tar(time, &image)
+            .arg("-cf")
+            .arg(archive)
+            .args(names),
+    )?;
     Ok(())
 }
 
 fn text_blob(image: &Path, text: &str) -> Result<String, String> {
     let file = image.with_file_name("blob");
-    dist::write(&file, text)?;
+    archive::write(&file, text)?;
     blob(image, &file)
 }
 
@@ -87,7 +92,7 @@ fn blob(image: &Path, file: &Path) -> Result<String, String> {
     let size = fs::metadata(file)
         .map_err(|e| format!("{}: {e}", file.display()))?
         .len();
-    dist::copy(file, &image.join("blobs/sha256").join(&digest))?;
+    archive::copy(file, &image.join("blobs/sha256").join(&digest))?;
     Ok(format!(r#""digest":"sha256:{digest}","size":{size}"#))
 }
 

@@ -8,8 +8,9 @@ use std::{
 };
 
 use crate::{
-    aarch64, guard, page,
+    page,
     process::{self, cargo, command, find},
+    tools,
 };
 
 /// Something that must be present.
@@ -298,13 +299,13 @@ impl Need {
         let gcc = Packages::same("gcc-aarch64-linux-gnu");
         vec![
             Self::programs(
-                &[aarch64::LINKER, aarch64::OBJDUMP],
+                &[tools::AARCH64_LINKER, tools::AARCH64_OBJDUMP],
                 gcc.arch("aarch64-linux-gnu-gcc")
                     .suse("cross-aarch64-gcc14"),
             ),
             Self {
-                what: format!("the C library for AArch64 in {}", aarch64::SYSROOT),
-                is_there: Box::new(aarch64::has_libc),
+                what: format!("the C library for AArch64 in {}", tools::AARCH64_SYSROOT),
+                is_there: Box::new(tools::has_aarch64_libc),
                 packages: Packages::same("libc6-dev-arm64-cross").arch("aarch64-linux-gnu-glibc"),
             },
         ]
@@ -327,7 +328,7 @@ impl Need {
         let mut needs = vec![
             Self::programs(&["objdump"], Packages::same("binutils")),
             Self::programs(
-                &[guard::LLVM_MCA],
+                &[tools::LLVM_MCA],
                 Packages::same("llvm19").debian("llvm-19"),
             ),
             Self::programs(&["valgrind"], Packages::same("valgrind")),

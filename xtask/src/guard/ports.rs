@@ -14,10 +14,10 @@ use super::{
     main_loops::{self, Kind, MainLoop, What, entry},
     table, verdict,
 };
-use crate::process::{self, command};
-
-/// The version is part of the name, because another one has other models.
-pub const LLVM_MCA: &str = "llvm-mca-19";
+use crate::{
+    process::{self, command},
+    tools::LLVM_MCA,
+};
 
 /// The numbers of passes in two runs. The difference of their cycles excludes the first passes, for
 /// which all ports are free.
