@@ -28,7 +28,7 @@ const NO_SHA3: &str = "the engine aeseor3 is not available: this CPU has no sha3
 /// Tests of what QEMU's user mode does not emulate: memory that Linux wipes in a forked child.
 const BEYOND_QEMU: [&str; 2] = [
     "kernel::tests::a_forked_child_does_not_encrypt_with_zeros",
-    "secret::tests::pages_are_locked_and_left_out_of_dumps",
+    "secret_bytes::tests::pages_are_locked_and_left_out_of_dumps",
 ];
 
 /// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, few

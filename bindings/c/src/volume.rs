@@ -9,8 +9,9 @@ use std::{
 };
 
 use luxor::{Engine, Export, ExportOptions, Secrets, Volume, VolumeKeySecret};
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, OfProcess, Role, VolumePlace};
+use luxor_secret::SecretBytes;
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},

@@ -10,9 +10,9 @@ use std::{
 };
 
 use luxor::{Context, ErrorClass, Secrets, VolumeKeySecret};
-use luxor_engine::SecretBytes;
 use luxor_files::{VolumePart, bounded};
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
+use luxor_secret::SecretBytes;
 use pyo3::{
     exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError},
     prelude::*,

@@ -13,8 +13,8 @@ use std::{
 };
 
 use luxor::{Context, Events, KeyFile, Progress};
-use luxor_engine::SecretBytes;
 use luxor_files::io_words;
+use luxor_secret::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,

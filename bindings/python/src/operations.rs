@@ -10,9 +10,10 @@ use std::{
 };
 
 use luxor::{Context, Engine, Events, NewFiles, Progress, Volume, VolumeWriter};
-use luxor_engine::{KeySize, Mode, SecretBytes};
+use luxor_engine::{KeySize, Mode};
 use luxor_files::{Role, bounded};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions, UnlockOptions};
+use luxor_secret::SecretBytes;
 use luxor_sector::SectorSize;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},

@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
-use luxor_engine::SecretBytes;
 use luxor_luks::{Argon2Kind, Kdf};
+use luxor_secret::SecretBytes;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,

@@ -2,9 +2,10 @@
 //! `luxor.Volume`: the metadata and keys of a volume.
 
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_files::{Input, Role, VolumePart, VolumePlace};
 use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
+use luxor_secret::SecretBytes;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{

@@ -6,9 +6,9 @@ use std::{cell::RefCell, collections::VecDeque, path::Path};
 
 use linux_keyutils::{KeyError, KeyRing, KeyRingIdentifier};
 use luxor::{Secrets, Volume};
-use luxor_engine::SecretBytes;
 use luxor_files::Escaped;
 use luxor_luks::Luks2Header;
+use luxor_secret::SecretBytes;
 use serde_json::Value;
 
 use crate::error::{Error, Result};

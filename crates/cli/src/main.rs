@@ -35,8 +35,8 @@ use std::{
 };
 
 use clap::error::ErrorKind;
-use luxor_engine::SecretBytes;
 use luxor_files::{bounded, standard_streams};
+use luxor_secret::SecretBytes;
 
 use crate::{
     args::{Cli, Command},

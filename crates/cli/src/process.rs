@@ -21,8 +21,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor_engine::harden_process;
 use luxor_files::{open, temporary};
+use luxor_secret::harden_process;
 use nix::{
     libc::{
         SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX,

@@ -11,11 +11,11 @@ use std::{
 };
 
 use luxor::{KeyFile, KeyFileError, read_secret};
-use luxor_engine::SecretBytes;
 use luxor_files::{
     path_name, shell_word,
     standard_streams::{self, STDIN},
 };
+use luxor_secret::SecretBytes;
 
 use crate::{
     args::{SecretArgNames, SecretArgs},

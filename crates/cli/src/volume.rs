@@ -4,9 +4,10 @@
 use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{Secrets, Volume};
-use luxor_engine::{Backend, SecretBytes};
+use luxor_engine::Backend;
 use luxor_files::{Escaped, Input, Role, VolumePlace, path_name, shell_word};
 use luxor_luks::{UnlockOptions, Unlocked};
+use luxor_secret::SecretBytes;
 
 use crate::{
     args::{LimitArgs, UnlockArgs},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The only module that looks at CPU features.
+//! The only module that looks at CPU features to choose a kernel.
 //!
 //! A token proves that the CPU has the instructions of one kernel. Only this module makes tokens,
 //! and a kernel can be made only with its token, so safe code never reaches an instruction that the
@@ -13,8 +13,6 @@
 pub(crate) use aarch64::{AesCe, AesEor3};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{AesNi, Vaes256, Vaes512};
-#[cfg(all(target_arch = "x86_64", feature = "std"))]
-pub(crate) use x86::{VectorRegisters, vector_registers};
 
 /// Defines a token that proves that the CPU has all of the features.
 #[cfg(any(
@@ -93,28 +91,6 @@ mod x86 {
         ($feature:tt) => {
             cfg!(target_feature = $feature)
         };
-    }
-
-    /// The vector registers that this CPU has.
-    #[cfg(feature = "std")]
-    pub(crate) enum VectorRegisters {
-        /// xmm0 to xmm15.
-        Sse,
-        /// ymm0 to ymm15.
-        Avx,
-        /// zmm0 to zmm31, and k0 to k7.
-        Avx512,
-    }
-
-    #[cfg(feature = "std")]
-    pub(crate) fn vector_registers() -> VectorRegisters {
-        if has!("avx512f") {
-            VectorRegisters::Avx512
-        } else if has!("avx") {
-            VectorRegisters::Avx
-        } else {
-            VectorRegisters::Sse
-        }
     }
 
     token! {

@@ -5,7 +5,7 @@ use core::fmt;
 
 use subtle::ConstantTimeEq;
 
-use crate::secret::SecretBytes;
+use luxor_secret::SecretBytes;
 
 /// The AES variant, which sets the length of one cipher key (FIPS 197, table 3). XTS has two such
 /// keys, so `Aes256` there means 512 bits of key.

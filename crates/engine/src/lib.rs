@@ -9,9 +9,8 @@
 //! | encrypt many such messages together | [`encrypt_streams`] |
 //! | choose or list implementations | [`Registry`] |
 //! | describe what to encrypt | [`Run`] |
-//! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`], [`SecretBytes`] |
-//! | leave no part of a key on the stack | [`with_key_stack`] |
-//! | keep keys out of core dumps and from other processes | [`harden_process`] |
+//! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`] |
+//! | leave no part of a key on the stack | [`with_key_stack`](luxor_secret::with_key_stack) |
 //! | check an implementation | [`self_test`] |
 //! | plug in a device | implement [`Backend`] and [`LoadedKey`] |
 //! | continue on the CPU when a device fails | [`Fallback`] |
@@ -38,7 +37,7 @@
 //!
 //! Without the default feature `std` the crate is `no_std` and needs only `alloc`. It then uses the
 //! CPU features that were enabled at compile time, keeps secrets in ordinary memory that is wiped,
-//! and lacks [`Executor`], [`Choice`], [`with_key_stack`] and [`harden_process`].
+//! and lacks [`Executor`] and [`Choice`].
 
 #![cfg_attr(not(feature = "std"), no_std)]
 
@@ -57,13 +56,9 @@ mod kernel;
 mod key;
 mod message;
 mod mode;
-#[cfg(feature = "std")]
-mod process;
 mod registry;
 mod run;
-mod secret;
 mod self_test;
-mod stack;
 
 pub use backend::{
     Backend, BackendError, BackendInfo, CryptError, CryptErrorKind, Direction, LoadedKey,
@@ -80,11 +75,6 @@ pub use key::{
     XtsKey,
 };
 pub use message::{Message, Messages, Turn, encrypt_streams};
-#[cfg(feature = "std")]
-pub use process::{NotHardened, harden_process};
 pub use registry::{Registry, SelectError, Unavailable};
 pub use run::{DataUnitLen, DataUnitNumber, InOut, Run, RunError};
-pub use secret::SecretBytes;
 pub use self_test::{SelfTestError, self_test};
-#[cfg(feature = "std")]
-pub use stack::with_key_stack;

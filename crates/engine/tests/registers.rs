@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 
-use luxor_engine::with_key_stack;
+use luxor_secret::with_key_stack;
 
 const SECRET: [u8; 64] = *b"a round key, another round key..and a tweak....and a last block.";
 

@@ -12,7 +12,7 @@
 //!              the last one cut to the piece's length
 //! ```
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_volume::HashAlgorithm;
 use zeroize::Zeroize;
 

@@ -7,7 +7,8 @@ pub(crate) mod repair;
 
 use std::collections::BTreeMap;
 
-use luxor_engine::{Backend, SecretBytes, with_key_stack};
+use luxor_engine::Backend;
+use luxor_secret::{SecretBytes, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
 use luxor_volume::{Encryption, Extent, VolumeKey};
 

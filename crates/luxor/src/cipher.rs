@@ -20,7 +20,8 @@ use crate::{
 ///
 /// ```
 /// use luxor::{Context, Volume, VolumeCipher};
-/// use luxor_engine::{Direction, SecretBytes};
+/// use luxor_engine::Direction;
+/// use luxor_secret::SecretBytes;
 /// use luxor_files::{Input, Role};
 /// use luxor_luks::UnlockOptions;
 /// use luxor_sector::MemoryStorage;

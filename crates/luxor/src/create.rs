@@ -7,7 +7,7 @@
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
-use luxor_engine::{Direction, Mode, SecretBytes};
+use luxor_engine::{Direction, Mode};
 use luxor_files::{
     Input, Needed, Output, OutputOptions, check_not_needed, open_to_read, path_name,
     suitable_sector_size,
@@ -15,6 +15,7 @@ use luxor_files::{
 use luxor_luks::{
     LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, TrailerKey,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{
     Storage,
     pipeline::{self, Job, Source},

@@ -9,8 +9,9 @@ use std::{num::NonZeroUsize, sync::Arc};
 
 use luxor_engine::{
     Backend, BackendError, Choice, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
-    Unavailable, with_key_stack,
+    Unavailable,
 };
+use luxor_secret::with_key_stack;
 use luxor_volume::{Encryption, ExtentCipher, Plaintext, VolumeKey};
 
 use self::calibration::Cpu;

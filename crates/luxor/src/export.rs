@@ -8,13 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use luxor_engine::{LoadedKey, Mode, SecretBytes};
+use luxor_engine::{LoadedKey, Mode};
 use luxor_files::{
     DataFile, OfProcess, VolumePlace,
     locks::{Access, ReencryptionLock},
     path_name,
 };
 use luxor_luks::UnlockOptions;
+use luxor_secret::SecretBytes;
 use luxor_sector::{Disk, DiskOptions, Layout, Part};
 use luxor_volume::{Extent, Plaintext, VolumeKey};
 
@@ -50,7 +51,7 @@ impl ExportOptions {
 /// use std::io::Write;
 ///
 /// use luxor::{Context, Export, ExportOptions, Volume};
-/// use luxor_engine::SecretBytes;
+/// use luxor_secret::SecretBytes;
 /// use luxor_files::DataFile;
 /// use luxor_luks::UnlockOptions;
 /// use luxor_sector::DiskStream;

@@ -6,8 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use luxor_engine::SecretBytes;
 use luxor_files::{io_words, open_to_read, path_name, standard_streams::stdin};
+use luxor_secret::SecretBytes;
 
 use crate::Error;
 

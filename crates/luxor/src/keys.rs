@@ -8,11 +8,12 @@
 //!
 //! Keys can be changed even if this version cannot read the data.
 
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_luks::{
     ChangeError, ConfirmedKey, Luks2Header, LuksVersion, NewKeyslot, NewKeyslotError, PbkdfOptions,
     UnlockOptions, VolumeHeader, VolumeKey,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 
 use crate::{

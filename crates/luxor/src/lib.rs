@@ -37,7 +37,7 @@
 //!
 //! ```
 //! use luxor::{Context, NewFiles, Volume, create_output};
-//! use luxor_engine::SecretBytes;
+//! use luxor_secret::SecretBytes;
 //! use luxor_files::{Input, OutputOptions, Role};
 //! use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 //!

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_sector::{Geometry, SectorSize};
 use luxor_volume::{Encryption, Extent, ExtentCipher, Plaintext, VolumeKey};
 

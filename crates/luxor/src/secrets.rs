@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 
 use crate::{Context, Error, Result};
 

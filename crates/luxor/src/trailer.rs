@@ -3,8 +3,9 @@
 
 use std::io::{self, Read, Write};
 
-use luxor_engine::{Direction, SecretBytes};
+use luxor_engine::Direction;
 use luxor_luks::TrailerKey;
+use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::Plaintext;
 

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use luxor_engine::{Backend, SecretBytes};
+use luxor_engine::Backend;
 use luxor_files::{
     Input, MetadataChange, NotLocked, PipedHeader, Role, Unusable, VolumePlace, begins_with_luks1,
     is_same_file, lock_to_read,
@@ -20,6 +20,7 @@ use luxor_luks::{
     ChangeError, ConvertError, Luks2Header, LuksVersion, UnlockError, UnlockOptions, Unlocked,
     VolumeHeader, VolumeReadError, check_file_length,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::{Extent, Plaintext, VolumeKey};
 

@@ -10,9 +10,10 @@ use std::{
     },
 };
 
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_files::{OfProcess, Output};
 use luxor_luks::{NewVolume, NewVolumeOptions};
+use luxor_secret::SecretBytes;
 use luxor_sector::{Disk, DiskOptions, Part, ReadAt, SectorSize, Storage, WriteAt};
 
 use crate::{
@@ -28,7 +29,7 @@ use crate::{
 ///
 /// ```
 /// use luxor::{Context, NewFiles, VolumeWriter};
-/// use luxor_engine::SecretBytes;
+/// use luxor_secret::SecretBytes;
 /// # use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
 ///
 /// # let folder = tempfile::tempdir()?;

@@ -3,8 +3,9 @@
 
 use luxor_engine::{
     CryptError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec,
-    LoadedKey, Mode, Run, XtsKey, with_key_stack,
+    LoadedKey, Mode, Run, XtsKey,
 };
+use luxor_secret::with_key_stack;
 
 use crate::{Context, Engine, Result};
 

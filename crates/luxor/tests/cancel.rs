@@ -10,9 +10,9 @@ use std::{
 };
 
 use luxor::{Context, ErrorClass, Events, NewFiles, Progress, Volume, create_output};
-use luxor_engine::SecretBytes;
 use luxor_files::{Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
+use luxor_secret::SecretBytes;
 
 /// Cancels the copy when the first bytes are done.
 struct Impatient(Arc<AtomicBool>);

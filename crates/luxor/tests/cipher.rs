@@ -12,12 +12,13 @@ use luxor::{
     Context, Engine, Error, ErrorClass, NewHeader, Volume, VolumeCipher, VolumeKeySecret,
     encrypt_to, new_header,
 };
-use luxor_engine::{Direction, InOut, Mode, SecretBytes};
+use luxor_engine::{Direction, InOut, Mode};
 use luxor_files::{Input, Output};
 use luxor_luks::{
     Kdf, KeyCache, LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions,
     VolumeHeader,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, SectorSize, Storage};
 
 const NAME: &str = "object";

@@ -22,12 +22,13 @@ use luxor::{
     Context, ErrorClass, Events, Export, ExportOptions, Progress, ReencryptOptions, ReencryptPart,
     Result, Volume, ZoneProtection, reencrypt_data,
 };
-use luxor_engine::{KeySize, SecretBytes};
+use luxor_engine::KeySize;
 use luxor_files::{DataFile, Input, Output};
 use luxor_luks::{
     HashAlgorithm, Luks2HeaderSizes, LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions,
     ReencryptMode, UnlockOptions,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{
     MemoryStorage, SectorSize, Storage,
     faulty::{Faults, FaultyStorage},

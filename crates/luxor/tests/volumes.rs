@@ -15,11 +15,12 @@ use luxor::{
     PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, VolumeWriter,
     back_up_header, create_output, crypt_raw, decrypt_plaintext, repair_header,
 };
-use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode, SecretBytes};
+use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode};
 use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
 use luxor_luks::{
     LuksVersion, NewVolumeOptions, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{DiskStream, MemoryStorage};
 use tempfile::TempDir;
 

@@ -51,7 +51,8 @@ use std::{
     thread,
 };
 
-use luxor_engine::{Backend, Buffer, with_key_stack};
+use luxor_engine::{Backend, Buffer};
+use luxor_secret::with_key_stack;
 
 use crate::storage::Storage;
 

@@ -20,7 +20,8 @@ use std::{
     time::Instant,
 };
 
-use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run, with_key_stack};
+use luxor_engine::{Buffer, Direction, Executor, LoadedKey, Run};
+use luxor_secret::with_key_stack;
 
 use self::{
     durability::Durability,

@@ -9,7 +9,8 @@ mod tests;
 
 use std::{fmt, io, ops::Range, sync::Arc};
 
-use luxor_engine::{Direction, Executor, InOut, LoadedKey, RunError, with_key_stack};
+use luxor_engine::{Direction, Executor, InOut, LoadedKey, RunError};
+use luxor_secret::with_key_stack;
 
 use crate::{disk_error::DiskError, geometry::Geometry, storage::ends_before};
 

@@ -19,7 +19,8 @@ use std::{
     thread,
 };
 
-use luxor_engine::{Buffer, CryptError, Direction, LoadedKey, with_key_stack};
+use luxor_engine::{Buffer, CryptError, Direction, LoadedKey};
+use luxor_secret::with_key_stack;
 
 use crate::{
     geometry::{Geometry, GeometryError},

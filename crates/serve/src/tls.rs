@@ -28,8 +28,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor_engine::SecretBytes;
 use luxor_files::path_name;
+use luxor_secret::SecretBytes;
 use luxor_tls_psk::{PskError, PskServer};
 use rustls::{
     RootCertStore, ServerConfig, ServerConnection,

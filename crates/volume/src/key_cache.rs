@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use subtle::ConstantTimeEq;
 
 use crate::pbkdf::{DeriveError, Kdf};

@@ -15,7 +15,7 @@
 //! The result of every format is a [`Plaintext`]: from there on all volumes are alike.
 //!
 //! ```
-//! use luxor_engine::SecretBytes;
+//! use luxor_secret::SecretBytes;
 //! use luxor_volume::{Encryption, HashAlgorithm, Kdf, VolumeKey};
 //!
 //! let kdf = Kdf::Pbkdf2 {

@@ -8,7 +8,7 @@
 use std::{fmt, num::NonZeroUsize, thread};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
-use luxor_engine::with_key_stack;
+use luxor_secret::with_key_stack;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use zeroize::Zeroize;
 

@@ -5,8 +5,8 @@ use std::{error::Error, io, ops::Range};
 
 use luxor_engine::{
     AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, LoadedKey, Mode, Registry, Run,
-    SecretBytes, with_key_stack,
 };
+use luxor_secret::{SecretBytes, with_key_stack};
 use uuid::Uuid;
 
 /// Returns `len` random bytes.

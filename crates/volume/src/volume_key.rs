@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Volume keys.
 
-use luxor_engine::{KeyError, KeySpec, SecretBytes};
+use luxor_engine::{KeyError, KeySpec};
+use luxor_secret::SecretBytes;
 
 use crate::cipher::Encryption;
 

@@ -211,12 +211,14 @@ fn shares(rows: &[Row<'_>]) -> String {
 
 /// This function uses wide registers, but is not a kernel: it overwrites what kernels have left in
 /// them.
-const CLEARS_REGISTERS: &str = "luxor_engine::stack::locked::clear_vector_registers";
+const CLEARS_REGISTERS: &str = "luxor_secret::stack::locked::clear_vector_registers";
 
 /// Returns the functions that contain parts of a kernel that should have been inlined.
 fn outside(functions: &[Function<'_>]) -> Vec<String> {
     let is_outside = |function: &&Function<'_>| {
-        let in_engine = function.name.contains("luxor_engine::");
+        let in_engine = ["luxor_engine::", "luxor_secret::"]
+            .iter()
+            .any(|name| function.name.contains(name));
         // The TLS library contains assembly with AES, in which names are not paths.
         let is_rust = function.name.contains("::");
         is_rust

@@ -11,13 +11,14 @@ use std::{
 };
 
 use luxor::{Engine, KeyScope, Volume};
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
 use luxor_luks::{
     Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
     ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token,
     VolumeHeader,
 };
+use luxor_secret::SecretBytes;
 
 use crate::{
     args::DumpArgs,

@@ -6,9 +6,10 @@ use std::path::Path;
 use luxor::{RawOptions, create_output, crypt_raw};
 use luxor_engine::{
     AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
-    ParallelOfbKey, SecretBytes, TweakSchedule, XtsKey,
+    ParallelOfbKey, TweakSchedule, XtsKey,
 };
 use luxor_files::{Input, OutputOptions, Role, path_name};
+use luxor_secret::SecretBytes;
 
 use crate::{
     args::{RawArgs, RawDirection, RawMode, RawTweaks},

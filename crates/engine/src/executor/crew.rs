@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::stack::with_key_stack;
+use luxor_secret::with_key_stack;
 
 /// How long a helper polls for more work before it sleeps, and how long a caller polls for its
 /// helpers to finish before it sleeps. It is a few times the time that waking a thread takes.

@@ -31,8 +31,10 @@
 
 use core::iter;
 
+use luxor_secret::SecretBytes;
+
 use super::four_blocks::Blocks;
-use crate::{key::AesKey, secret::SecretBytes};
+use crate::key::AesKey;
 
 type State = [u64; 8];
 

@@ -140,7 +140,7 @@ impl<K: FeedbackKernel> Backend for CpuBackend<K> {
     }
 }
 
-/// Not inlined, so that its stack frame lies where [`stack::wipe`](crate::stack::wipe) overwrites
+/// Not inlined, so that its stack frame lies where [`wipe_stack`](luxor_secret::wipe_stack) overwrites
 /// it.
 #[inline(never)]
 fn expanded<K: FeedbackKernel>(kernel: K, key: &KeySpec) -> CpuKey<K> {
@@ -243,7 +243,7 @@ impl<K: FeedbackKernel> CpuKey<K> {
         DataUnitNumber::new(u128::from_le_bytes(*block))
     }
 
-    /// Not inlined, so that its stack frame lies where [`stack::wipe`](crate::stack::wipe)
+    /// Not inlined, so that its stack frame lies where [`wipe_stack`](luxor_secret::wipe_stack)
     /// overwrites it.
     ///
     /// # Safety
@@ -274,10 +274,12 @@ impl<K: FeedbackKernel> CpuKey<K> {
 mod tests {
     use std::thread;
 
+    use luxor_secret::with_key_stack;
+
     use super::*;
     use crate::{
         AesKey, CbcKey, Construction, DataUnitLen, DataUnitNumber, ParallelOfbKey, TweakSchedule,
-        XtsKey, with_key_stack,
+        XtsKey,
     };
 
     /// Threads of other programs can have small stacks: musl gives them 128 KiB. Without
@@ -432,7 +434,7 @@ mod tests {
             for spec in [KeySpec::Ecb(aes()), KeySpec::Cbc(cbc)] {
                 let mut images = [[0; 8 << 10]; 2];
                 // `forms` has expanded keys without wiping them.
-                crate::stack::wipe::<{ 12 << 10 }>();
+                luxor_secret::wipe_stack::<{ 12 << 10 }>();
                 let key = portable().load_key(&spec).unwrap();
                 dead_stack(&mut images[0]);
                 let run = Run::new(DataUnitNumber::new(0), 1, unit, &mut data[..]).unwrap();

@@ -36,7 +36,7 @@ impl Kernel for Portable {
     /// The code has more values than the CPU has registers, and keeps the others on the stack. XTS
     /// in a release build uses 11 KiB of stack below the call.
     fn wipe_stack() {
-        crate::stack::wipe::<{ 12 << 10 }>();
+        luxor_secret::wipe_stack::<{ 12 << 10 }>();
     }
 
     fn is_lost(key: &Schedule) -> bool {

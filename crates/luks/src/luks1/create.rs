@@ -4,7 +4,8 @@
 
 use std::io;
 
-use luxor_engine::{Backend, KeySize, with_key_stack};
+use luxor_engine::{Backend, KeySize};
+use luxor_secret::with_key_stack;
 use luxor_sector::{Geometry, SectorSize, Storage};
 use luxor_volume::{Encryption, HashAlgorithm, Kdf, PbkdfKind, PbkdfOptions, VolumeKey, rng};
 use uuid::Uuid;

@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use luxor_engine::{Backend, SecretBytes};
+use luxor_engine::Backend;
+use luxor_secret::SecretBytes;
 use luxor_sector::{Geometry, SectorSize, Storage};
 use luxor_volume::{Encryption, Extent, Kdf, VolumeKey, brief, is_cipher_null};
 use serde_json::{Map, Value, json};

@@ -13,7 +13,8 @@
 
 use std::io;
 
-use luxor_engine::{Backend, KeyError, KeySize, with_key_stack};
+use luxor_engine::{Backend, KeyError, KeySize};
+use luxor_secret::with_key_stack;
 use luxor_sector::{Geometry, SectorSize, Storage};
 use luxor_volume::{
     DrawError, Encryption, HashAlgorithm, PbkdfOptions, PbkdfOptionsError, VolumeKey, rng,

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_volume::{DigestWork, HashAlgorithm, PbkdfOptions, SALT_BYTES, brief, rng};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;

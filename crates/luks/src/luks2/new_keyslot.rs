@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A new keyslot. Making it is slow and changes no volume; adding it to a volume is fast.
 
-use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
+use luxor_engine::{Backend, Direction, KeyError};
+use luxor_secret::SecretBytes;
 use luxor_volume::{
     DeriveError, Encryption, HashAlgorithm, Kdf, PbkdfOptions, PbkdfOptionsError, SALT_BYTES,
     VolumeKey, brief, rng,

@@ -14,7 +14,7 @@
 //! one that was moved within its volume does not stand where its length says.
 
 use hmac::{Hmac, KeyInit, Mac};
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_sector::SectorSize;
 use luxor_volume::VolumeKey;
 use sha2::Sha256;

@@ -7,7 +7,8 @@ mod error;
 
 use std::collections::BTreeMap;
 
-use luxor_engine::{Backend, SecretBytes};
+use luxor_engine::Backend;
+use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{Budget, Encryption, VolumeKey};
 

@@ -2,7 +2,8 @@
 //! Changes of a volume of either version. LUKS1 only has keyslots and a UUID; every other change
 //! fails with [`ChangeError::NotInLuks1`].
 
-use luxor_engine::{Backend, with_key_stack};
+use luxor_engine::Backend;
+use luxor_secret::with_key_stack;
 use luxor_sector::Storage;
 use luxor_volume::PbkdfOptions;
 use uuid::Uuid;

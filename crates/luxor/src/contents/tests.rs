@@ -4,8 +4,8 @@
 use std::{fs, path::Path, process::Command};
 
 use luxor_conformance::Random;
-use luxor_engine::SecretBytes;
 use luxor_luks::{NewVolumeOptions, PbkdfKind, PbkdfOptions};
+use luxor_secret::SecretBytes;
 use luxor_sector::MemoryStorage;
 
 use super::*;

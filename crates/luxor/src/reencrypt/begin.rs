@@ -3,12 +3,12 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use luxor_engine::SecretBytes;
 use luxor_files::DataFile;
 use luxor_luks::{
     CarriedKeyslot, ConfirmedKey, NewVolumeKey, PbkdfOptions, ReencryptionPlan, Segment,
     SegmentSize, UnlockOptions,
 };
+use luxor_secret::SecretBytes;
 use luxor_volume::{Encryption, VolumeKey};
 
 use super::{ReencryptOptions, part::check_part, zones};

@@ -11,12 +11,13 @@
 
 use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc};
 
-use luxor_engine::{Mode, SecretBytes};
+use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, Role, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
     ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::VolumeKey;
 

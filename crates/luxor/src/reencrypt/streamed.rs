@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use luxor_engine::SecretBytes;
 use luxor_luks::{ReencryptMode, ReencryptionProgress, TrailerKey};
+use luxor_secret::SecretBytes;
 use luxor_sector::{Disk, DiskOptions};
 
 use super::{zone::Zones, zones::Reencryption};

@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use thiserror::Error;
 use zeroize::Zeroizing;
 

@@ -2,7 +2,7 @@
 //! The file with the pre-shared keys of clients: lines `NAME:KEY`, the key in hexadecimal digits, as
 //! `psktool` writes it.
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_tls_psk::{MAX_KEY, MAX_NAME, PskKeys};
 use rustls::crypto::ring;
 use thiserror::Error;

@@ -4,10 +4,11 @@
 use zeroize::Zeroize;
 
 use super::Registers;
+use luxor_secret::SecretBytes;
+
 use crate::{
     gf128::mul_alpha8,
     key::{AesKey, KeySize},
-    secret::SecretBytes,
 };
 
 /// Both key schedules, first that of encryption, then that of the equivalent inverse cipher (FIPS

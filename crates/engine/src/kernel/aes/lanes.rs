@@ -7,10 +7,9 @@ use super::{
     Expanded, Registers,
     expanded::{ACROSS, SLOTS},
 };
-use crate::{
-    mode::ofb::{Lane, LaneKeys, place},
-    secret::SecretBytes,
-};
+use luxor_secret::SecretBytes;
+
+use crate::mode::ofb::{Lane, LaneKeys, place};
 
 /// AES with `ROUNDS` rounds for lanes, with a separate schedule for each register.
 pub(in crate::kernel) struct Schedules<'a, V, const ROUNDS: usize, const N: usize> {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{HashAlgorithm, PbkdfOptions, VolumeKey};
 use serde_json::json;

@@ -15,7 +15,7 @@
 //!
 //! This follows cryptsetup's implementation; the specification leaves it open.
 
-use luxor_engine::SecretBytes;
+use luxor_secret::SecretBytes;
 use luxor_volume::Encryption;
 
 use super::error::ReencryptionError;

@@ -4,7 +4,8 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
-use luxor_engine::{Backend, Direction, KeyError, SecretBytes};
+use luxor_engine::{Backend, Direction, KeyError};
+use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{
     Budget, CostLimits, Encryption, HashAlgorithm, KeyCache, VolumeKey, brief, check_iterations,

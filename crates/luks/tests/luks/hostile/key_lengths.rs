@@ -4,12 +4,13 @@
 
 use std::collections::BTreeMap;
 
-use luxor_engine::{KeySize, SecretBytes};
+use luxor_engine::KeySize;
 use luxor_luks::{
     ConfirmedKey, Encryption, HashAlgorithm, HeaderBackup, Luks1Options, Luks2Header, Luks2Options,
     Misfit, NewKeyslotError, NewLuks1Volume, NewLuks2Volume, NewVolumeKey, ReencryptionPlan,
     Resilience, UnlockError, UnlockOptions, VolumeHeader, VolumeKey,
 };
+use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, SectorSize, Storage};
 use serde_json::{Value, json};
 

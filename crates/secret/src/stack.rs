@@ -14,7 +14,7 @@ pub use locked::with_key_stack;
 /// Overwrites `BYTES` bytes of the stack below the caller's frame, where the frames of functions
 /// that have returned were. Inlined functions have no frame of their own there.
 #[inline(never)]
-pub(crate) fn wipe<const BYTES: usize>() {
+pub fn wipe<const BYTES: usize>() {
     let mut dead = MaybeUninit::<[u8; BYTES]>::uninit();
     dead.write([0; BYTES]);
     black_box(&mut dead);
@@ -27,7 +27,9 @@ mod locked {
     use core::{cell::Cell, hint::black_box, mem::MaybeUninit, ptr};
 
     use super::wipe;
-    use crate::{buffer::PAGE, secret::note_lock};
+    use crate::secret_bytes::note_lock;
+
+    const PAGE: usize = 4096;
 
     /// Bytes of stack to lock. The kernels and their callers need less: see
     /// `a_call_needs_little_stack`.
@@ -40,10 +42,9 @@ mod locked {
     /// Calls `work`, then wipes what `work` and its callees left on the stack, to a depth of 24
     /// KiB, and on x86-64 and `AArch64` also what they left in the vector registers.
     ///
-    /// Call it around [`Backend::load_key`](crate::Backend::load_key) and
-    /// [`LoadedKey::crypt`](crate::LoadedKey::crypt), which do not call it themselves. One call
-    /// around several of them is enough. An [`Executor`](crate::Executor) wipes the stacks of its
-    /// own threads, but not that of the caller.
+    /// Call it around the functions of `luxor-engine` that load and use a key, which do not call it
+    /// themselves. One call around several of them is enough. An `Executor` wipes the stacks of its own
+    /// threads, but not that of the caller.
     ///
     /// The first call on a thread locks 64 KiB of its stack in memory and excludes them from core
     /// dumps, as far as the system allows
@@ -78,17 +79,40 @@ mod locked {
         }
     }
 
+    /// The vector registers that a CPU has.
+    #[cfg(target_arch = "x86_64")]
+    enum VectorRegisters {
+        /// xmm0 to xmm15.
+        Sse,
+        /// ymm0 to ymm15.
+        Avx,
+        /// zmm0 to zmm31, and k0 to k7.
+        Avx512,
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    impl VectorRegisters {
+        fn of_this_cpu() -> Self {
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                Self::Avx512
+            } else if std::arch::is_x86_feature_detected!("avx") {
+                Self::Avx
+            } else {
+                Self::Sse
+            }
+        }
+    }
+
     /// Clears all vector registers of the CPU. The kernels fill them with round keys, tweaks and
     /// blocks, and returning from a function does not clear them. `cargo xtask guard` looks for
     /// this function by name.
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn clear_vector_registers() {
-        use crate::detect::{VectorRegisters, vector_registers};
-        // SAFETY: each branch uses only instructions that `vector_registers` detected. They change
+        // SAFETY: each branch uses only instructions that `of_this_cpu` detected. They change
         // vector and mask registers only, all of which `clobber_abi("sysv64")` declares.
         unsafe {
-            match vector_registers() {
+            match VectorRegisters::of_this_cpu() {
                 VectorRegisters::Avx512 => asm!(
                     "vzeroall",
                     "vpxord zmm16, zmm16, zmm16",

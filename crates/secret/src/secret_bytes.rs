@@ -41,12 +41,14 @@ impl SecretBytes {
     }
 
     /// The bytes. A caller that copies them must wipe the copy.
+    #[inline]
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.memory.bytes()[..self.len]
     }
 
     /// The bytes, for writing.
+    #[inline]
     pub fn expose_mut(&mut self) -> &mut [u8] {
         &mut self.memory.bytes_mut()[..self.len]
     }
@@ -94,6 +96,7 @@ impl SecretBytes {
     }
 
     /// Whether the bytes are zeros because this process is a fork of the one that wrote them.
+    #[inline]
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.memory.is_lost()
@@ -179,6 +182,7 @@ impl Memory {
         Self::Heap(alloc::vec![0; len].into_boxed_slice())
     }
 
+    #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
             #[cfg(feature = "std")]
@@ -189,6 +193,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             #[cfg(feature = "std")]
@@ -202,6 +207,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     fn is_lost(&self) -> bool {
         match self {
             #[cfg(feature = "std")]
