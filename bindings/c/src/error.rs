@@ -12,7 +12,7 @@ use std::{
 use luxor::ErrorClass;
 use luxor_engine::{BackendError, CryptError, CryptErrorKind, KeyError, RunError};
 
-use crate::pointers::{self, Handle};
+use crate::handle::{self, Handle};
 
 /// What a function returns: `LUXOR_OK`, or the class of the error. Later versions may add classes.
 #[repr(C)]
@@ -69,7 +69,7 @@ impl Error {
     pub(crate) fn new(code: luxor_code, message: &str) -> Self {
         Self {
             code,
-            message: pointers::c_text(message),
+            message: handle::c_text(message),
             hint: None,
             units_done: 0,
         }
@@ -77,6 +77,11 @@ impl Error {
 
     pub(crate) fn invalid(message: impl AsRef<str>) -> Self {
         Self::new(LUXOR_INVALID_ARGUMENT, message.as_ref())
+    }
+
+    /// The error for an argument that must not be NULL.
+    pub(crate) fn is_null(name: &str) -> Self {
+        Self::invalid(format!("{name} is NULL"))
     }
 
     fn of_panic(panic: &(dyn Any + Send)) -> Self {
@@ -109,7 +114,7 @@ impl From<luxor::Error> for Error {
             _ => LUXOR_FAILURE,
         };
         Self {
-            hint: error.hint_text().map(pointers::c_text),
+            hint: error.hint_text().map(handle::c_text),
             units_done: crypt.map_or(0, |crypt| crypt.done),
             ..Self::new(code, error.message())
         }
@@ -152,7 +157,7 @@ pub(crate) unsafe fn make<H: Handle>(
 ) -> luxor_code {
     let body = || {
         if place.is_null() {
-            return Err(pointers::is_null(name));
+            return Err(Error::is_null(name));
         }
         // SAFETY: as for `error` in `call`.
         unsafe { place.write(ptr::null_mut()) };
@@ -170,7 +175,7 @@ pub(crate) unsafe fn make<H: Handle>(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_error_message(error: *const luxor_error) -> *const c_char {
     // SAFETY: `error` is NULL or a live error, by the caller's contract.
-    let error = unsafe { pointers::value(error) };
+    let error = unsafe { handle::value(error) };
     error.map_or(c"".as_ptr(), |error| error.message.as_ptr())
 }
 
@@ -179,7 +184,7 @@ pub unsafe extern "C" fn luxor_error_message(error: *const luxor_error) -> *cons
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_error_hint(error: *const luxor_error) -> *const c_char {
     // SAFETY: `error` is NULL or a live error, by the caller's contract.
-    let error = unsafe { pointers::value(error) };
+    let error = unsafe { handle::value(error) };
     let hint = error.and_then(|error| error.hint.as_deref());
     hint.map_or(ptr::null(), CStr::as_ptr)
 }
@@ -192,14 +197,14 @@ pub unsafe extern "C" fn luxor_error_hint(error: *const luxor_error) -> *const c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_error_units_done(error: *const luxor_error) -> usize {
     // SAFETY: `error` is NULL or a live error, by the caller's contract.
-    unsafe { pointers::value(error) }.map_or(0, |error| error.units_done)
+    unsafe { handle::value(error) }.map_or(0, |error| error.units_done)
 }
 
 /// Frees an error. NULL is permitted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_error_free(error: *mut luxor_error) {
     // SAFETY: `error` is NULL or came from `call`, and the caller no longer uses it.
-    unsafe { pointers::free(error) };
+    unsafe { handle::free(error) };
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 )]
 
 mod error;
+mod handle;
 mod options;
 mod pointers;
 mod process;

@@ -18,7 +18,8 @@ use luxor_luks::UnlockOptions;
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
-    pointers::{self, Handle},
+    handle::{self, Handle},
+    pointers,
 };
 
 /// Options for `luxor_xts_new` and `luxor_volume_open`. Both copy what they need, so the options may
@@ -58,7 +59,7 @@ unsafe impl Sync for Warnings {}
 
 impl Events for Warnings {
     fn warning(&self, text: &str) {
-        let text = pointers::c_text(text);
+        let text = handle::c_text(text);
         // SAFETY: the caller guarantees that the function and `data` are valid as long as the
         // handles that were made with them. `text` outlives the call.
         unsafe { (self.receive)(self.data, text.as_ptr()) };
@@ -73,7 +74,7 @@ impl Events for Warnings {
 /// `pointer` is NULL or points to live options that do not change during the call.
 pub(crate) unsafe fn options(pointer: *const luxor_options) -> Options {
     // SAFETY: guaranteed by the caller.
-    unsafe { pointers::value(pointer) }
+    unsafe { handle::value(pointer) }
         .cloned()
         .unwrap_or_default()
 }
@@ -106,7 +107,7 @@ unsafe fn set(
     unsafe {
         call(error, || {
             let options = pointer.cast::<Options>().as_mut();
-            change(options.ok_or_else(|| pointers::is_null("options"))?)
+            change(options.ok_or_else(|| Error::is_null("options"))?)
         })
     }
 }
@@ -266,5 +267,5 @@ pub unsafe extern "C" fn luxor_options_set_keyslot(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_options_free(options: *mut luxor_options) {
     // SAFETY: `options` is NULL or came from `luxor_options_new`, and the caller no longer uses it.
-    unsafe { pointers::free(options) };
+    unsafe { handle::free(options) };
 }

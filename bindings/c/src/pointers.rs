@@ -1,42 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checks of the pointers that C passes, and the lifetime of handles.
+//! Checks of the pointers that C passes.
 
 use std::{
-    ffi::{CStr, CString, c_char, c_void},
-    panic::{AssertUnwindSafe, catch_unwind},
+    ffi::{CStr, c_char, c_void},
     slice,
 };
 
 use luxor_engine::{CryptErrorKind, InOut};
 use luxor_files::OfProcess;
 
-use crate::error::{Error, luxor_code};
-
-/// The error for an argument that must not be NULL.
-pub(crate) fn is_null(name: &str) -> Error {
-    Error::invalid(format!("{name} is NULL"))
-}
-
-/// A type of C that only the library can look into. The type itself is empty, so that neither the
-/// header nor the debug information, from which `abidiff` reads the types, shows what is behind it.
-pub(crate) trait Handle: Sized {
-    /// What a pointer to a handle points to.
-    type Value;
-
-    /// Makes a handle of a value. [`free`] frees it.
-    fn of(value: Self::Value) -> *mut Self {
-        Box::into_raw(Box::new(value)).cast()
-    }
-}
-
-/// Returns the value of a handle.
-///
-/// # Safety
-/// `pointer` is NULL or came from [`Handle::of`], and nothing frees or changes the value for `'a`.
-pub(crate) unsafe fn value<'a, H: Handle>(pointer: *const H) -> Option<&'a H::Value> {
-    // SAFETY: guaranteed by the caller.
-    unsafe { pointer.cast::<H::Value>().as_ref() }
-}
+use crate::{
+    error::{Error, luxor_code},
+    handle::{Handle, value},
+};
 
 /// Returns the value of a handle that must not be NULL.
 ///
@@ -47,7 +23,7 @@ pub(crate) unsafe fn handle<'a, H: Handle>(
     name: &str,
 ) -> Result<&'a H::Value, Error> {
     // SAFETY: guaranteed by the caller.
-    unsafe { value(pointer) }.ok_or_else(|| is_null(name))
+    unsafe { value(pointer) }.ok_or_else(|| Error::is_null(name))
 }
 
 /// As [`handle`], unless this process is a fork of the one that made the value.
@@ -72,7 +48,7 @@ pub(crate) unsafe fn here<'a, T: 'a, H: Handle<Value = OfProcess<T>>>(
 /// `pointer` is NULL or points to bytes that end with a NUL byte and do not change for `'a`.
 pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a CStr, Error> {
     if pointer.is_null() {
-        return Err(is_null(name));
+        return Err(Error::is_null(name));
     }
     // SAFETY: `pointer` is not NULL, and the caller guarantees the NUL byte.
     Ok(unsafe { CStr::from_ptr(pointer) })
@@ -146,7 +122,7 @@ fn check_buffer(pointer: *const c_void, len: usize, name: &str) -> Result<bool, 
         return Ok(false);
     }
     if pointer.is_null() {
-        return Err(is_null(name));
+        return Err(Error::is_null(name));
     }
     if isize::try_from(len).is_err() {
         return Err(Error::invalid(format!(
@@ -154,23 +130,4 @@ fn check_buffer(pointer: *const c_void, len: usize, name: &str) -> Result<bool, 
         )));
     }
     Ok(true)
-}
-
-/// Returns `text` for C, with a replacement for NUL characters, which would end it.
-pub(crate) fn c_text(text: &str) -> CString {
-    CString::new(text.replace('\0', "\u{fffd}")).expect("the text has no NUL character")
-}
-
-/// Frees a handle.
-///
-/// # Safety
-/// `pointer` is NULL or came from [`Handle::of`], and nothing uses it any more.
-pub(crate) unsafe fn free<H: Handle>(pointer: *mut H) {
-    if pointer.is_null() {
-        return;
-    }
-    // SAFETY: `pointer` is not NULL, and the caller guarantees the rest.
-    let value = unsafe { Box::from_raw(pointer.cast::<H::Value>()) };
-    // A panic cannot be reported from here.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(value)));
 }

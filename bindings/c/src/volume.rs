@@ -15,8 +15,9 @@ use luxor_secret::SecretBytes;
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
+    handle::{self, Handle},
     options::{Options, luxor_options, options, path},
-    pointers::{self, Handle},
+    pointers,
 };
 
 /// Open a volume for reading only. Other programs may read it at the same time.
@@ -238,7 +239,7 @@ unsafe fn tell<T: Copy>(
         call(error, || {
             let export = pointers::here(volume, "volume")?.export()?;
             if place.is_null() {
-                return Err(pointers::is_null(name));
+                return Err(Error::is_null(name));
             }
             place.write(ask(export));
             Ok(())
@@ -322,7 +323,7 @@ pub unsafe extern "C" fn luxor_volume_flush(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_close(volume: *mut luxor_volume) {
     // SAFETY: `volume` is NULL or came from `luxor_volume_open`, and the caller no longer uses it.
-    unsafe { pointers::free(volume) };
+    unsafe { handle::free(volume) };
 }
 
 fn check_range(export: &Export, len: usize, offset: u64) -> Result<(), Error> {

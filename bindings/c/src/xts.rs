@@ -9,8 +9,9 @@ use luxor_files::OfProcess;
 
 use crate::{
     error::{call, luxor_code, luxor_error, make},
+    handle::{self, Handle},
     options::{luxor_options, options},
-    pointers::{self, Handle},
+    pointers,
 };
 
 /// An XTS key, ready for use. Any number of threads may use it at once.
@@ -137,5 +138,5 @@ unsafe fn crypt(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_xts_free(xts: *mut luxor_xts) {
     // SAFETY: `xts` is NULL or came from `luxor_xts_new`, and the caller no longer uses it.
-    unsafe { pointers::free(xts) };
+    unsafe { handle::free(xts) };
 }

@@ -2,27 +2,23 @@
 //! The arguments of functions. Each function receives all its arguments in one dict, and extracts
 //! from it single arguments, or the groups that it shares with others.
 
-use std::{
-    fs,
-    os::unix::ffi::OsStrExt,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::time::Duration;
 
-use luxor::{Context, ErrorClass, Secrets, VolumeKeySecret};
+use luxor::{Context, Secrets, VolumeKeySecret};
+use luxor_engine::DataUnitNumber;
 use luxor_files::{VolumePart, bounded};
 use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
 use luxor_secret::SecretBytes;
 use pyo3::{
-    exceptions::{PyOverflowError, PyTypeError, PyUnicodeEncodeError, PyValueError},
+    exceptions::{PyOverflowError, PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBytes, PyDict},
+    types::PyDict,
 };
 
 use crate::{
-    cipher::KeyCache,
     context::{context, new_secret, secret},
-    error::NameTooLong,
+    key_cache::KeyCache,
+    path::PathArg,
     secret::key_bytes,
     storage::FileArg,
 };
@@ -89,79 +85,6 @@ integers! {
     Offset(u64): "the offset must be 0 to 2**64 - 1";
     /// A number of bytes.
     Size(usize): "the size must be 0 to 2**64 - 1";
-}
-
-/// A path: `str`, `bytes` or `os.PathLike`. Also `-` is a path: it does not stand for standard input
-/// or output, as it does for the command.
-#[derive(Clone)]
-pub(crate) struct PathArg {
-    path: PathBuf,
-    /// Whether it was given as `bytes`, which can also be the contents of a file.
-    is_bytes: bool,
-}
-
-/// The most bytes of a path, and of each name in it (`limits.h`; a path ends with a zero byte).
-const LONGEST_PATH: usize = 4095;
-const LONGEST_NAME: usize = 255;
-
-const CONTENTS: &str = "pass contents as io.BytesIO(data)";
-
-impl FromPyObject<'_, '_> for PathArg {
-    type Error = PyErr;
-
-    fn extract(path: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
-        let is_bytes = path.is_instance_of::<PyBytes>();
-        let os = path.py().import("os")?;
-        let path = os.call_method1("fsdecode", (path,))?;
-        // The error of Python contains the text.
-        let path: PathBuf = path.extract().map_err(|error: PyErr| {
-            if error.is_instance_of::<PyUnicodeEncodeError>(path.py()) {
-                PyValueError::new_err("a path cannot contain a part of a surrogate pair")
-            } else {
-                error
-            }
-        })?;
-        let bytes = path.as_os_str().as_bytes();
-        let mut names = bytes.split(|&byte| byte == b'/');
-        // Whatever it is, it may be secret.
-        let message = |wrong: &str| format!("a path cannot {wrong}: {CONTENTS}");
-        if bytes.contains(&0) {
-            return Err(PyValueError::new_err(message("contain zero bytes")));
-        }
-        if bytes.len() > LONGEST_PATH {
-            let wrong = format!("have more than {LONGEST_PATH} bytes");
-            return Err(NameTooLong::new_err(message(&wrong)));
-        }
-        if names.any(|name| name.len() > LONGEST_NAME) {
-            let wrong = format!("have names of more than {LONGEST_NAME} bytes");
-            return Err(NameTooLong::new_err(message(&wrong)));
-        }
-        let path = if path == Path::new("-") {
-            Path::new(".").join(path)
-        } else {
-            path
-        };
-        Ok(Self { path, is_bytes })
-    }
-}
-
-impl PathArg {
-    /// The path, for an output.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The path of a file that is read. If it does not exist, and may be contents, no message repeats
-    /// it.
-    pub(crate) fn existing(&self) -> luxor::Result<&Path> {
-        match fs::symlink_metadata(&self.path) {
-            Err(_) if self.is_bytes => {
-                let message = "there is no file with the name that was passed as bytes";
-                Err(luxor::Error::new(ErrorClass::Missing, message).hint(CONTENTS))
-            }
-            _ => Ok(&self.path),
-        }
-    }
 }
 
 /// Defines a group of arguments, each a field with its name. The exceptions of `pyo3`'s derive would
@@ -336,5 +259,23 @@ arguments! {
 impl EngineArgs {
     pub(crate) fn context(&self) -> PyResult<Context> {
         context(self.engine.as_deref(), self.threads)
+    }
+}
+
+/// How the data are divided into numbered units.
+#[derive(Clone, Copy)]
+pub(crate) struct Units {
+    pub(crate) len: usize,
+    pub(crate) first: DataUnitNumber,
+    pub(crate) stride: u64,
+}
+
+impl Units {
+    pub(crate) fn new(len: UnitLen, first: UnitNumber, stride: Stride) -> Self {
+        Self {
+            len: len.0,
+            first: DataUnitNumber::new(first.0),
+            stride: stride.0,
+        }
     }
 }

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.VolumeCipher`: the keys of a volume without its storage.
 
-use std::{
-    io, iter,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{io, iter};
 
 use luxor::{Volume, VolumeCipher};
 use luxor_engine::{Direction, InOut};
@@ -22,32 +19,6 @@ use crate::{
     error::{disk_exception, key_lost_in_fork},
     storage::{FileArg, objects},
 };
-
-/// The keys that were derived from secrets, for calls that open or make many volumes with one of
-/// them: as the argument `key_cache` it lets volumes with the same salt and costs share a derivation.
-/// The keys are wiped with the object, and in forked processes.
-#[pyclass(frozen, module = "luxor")]
-pub(crate) struct KeyCache(Mutex<OfProcess<Arc<luxor_luks::KeyCache>>>);
-
-#[pymethods]
-impl KeyCache {
-    #[new]
-    fn new() -> Self {
-        Self(Mutex::new(OfProcess::new(Arc::default())))
-    }
-}
-
-impl KeyCache {
-    /// Returns the keys of this process. A fork begins with none: those of its parent are wiped, and
-    /// a thread that exists in the parent only may have locked them, as for a derivation.
-    pub(crate) fn shared(&self) -> Arc<luxor_luks::KeyCache> {
-        let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if cache.here().is_none() {
-            *cache = OfProcess::new(Arc::default());
-        }
-        Arc::clone(&cache)
-    }
-}
 
 /// Long calls look for signals after about this many bytes.
 const PIECE: usize = 16 << 20;

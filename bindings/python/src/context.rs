@@ -21,9 +21,9 @@ use pyo3::{
 };
 
 use crate::{
-    args::PathArg,
     error::{MissingError, VolumeWarning, exception, outcome},
     interrupt::wait_for,
+    path::PathArg,
     secret::passphrase_bytes,
     storage::{Object, Stop},
 };

@@ -6,12 +6,31 @@ use std::sync::Arc;
 use luxor_engine::{DataUnitLen, Direction, KeySpec, RunError};
 use luxor_engine_cuda::{Cuda, Library, keeping_context};
 use luxor_engine_gpu::{CallersStream, DeviceRange, GpuBackend, GpuKey, ResidentRun};
-use pyo3::{exceptions::PyValueError, prelude::*};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::PyDict,
+};
 
-use crate::{buffer::is_in_place, error::Error, tensor::Tensor, xts::Units};
+use crate::{args::Units, buffer::is_in_place, cuda_array, dlpack, error::Error, tensor::Tensor};
 
 /// Kernels read and write whole blocks at such addresses.
 const ALIGNMENT: usize = 16;
+
+/// Borrows the memory of `object` for commands on `stream`.
+pub(crate) fn tensor_of(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Tensor> {
+    // DLPack first: it names the GPU.
+    if object.hasattr("__dlpack_device__")? {
+        return dlpack::tensor(object, stream);
+    }
+    if object.hasattr(cuda_array::NAME)? {
+        let interface = object.getattr(cuda_array::NAME)?;
+        return cuda_array::tensor(object, interface.cast::<PyDict>()?);
+    }
+    let message = "a tensor on a GPU has the methods __dlpack__ and __dlpack_device__, or the \
+                   attribute __cuda_array_interface__";
+    Err(PyTypeError::new_err(message))
+}
 
 /// A key on the GPUs of this machine.
 pub(crate) struct Gpus {

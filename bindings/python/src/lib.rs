@@ -14,8 +14,10 @@ mod dlpack;
 mod error;
 mod gpu;
 mod interrupt;
+mod key_cache;
 mod memory;
 mod operations;
+mod path;
 mod secret;
 mod storage;
 mod tensor;
@@ -30,12 +32,12 @@ mod _luxor {
 
     #[pymodule_export]
     use crate::{
-        cipher::{Cipher, KeyCache},
+        cipher::Cipher,
         disk::{Disk, open},
+        key_cache::KeyCache,
         memory::view_of,
-        operations::{create, decrypt, encrypt, new_header, open_new},
+        operations::{create, decrypt, encrypt, new_header, open_new, part_of},
         secret::{Secret, hidden},
-        storage::part_of,
         volume::{Volume, restore_header},
         xts::{Xts, engines},
     };

@@ -22,10 +22,11 @@ use pyo3::{
 };
 
 use crate::{
-    args::{EngineArgs, PartArgs, PathArg, PbkdfArgs, UnlockArgs, argument, arguments},
-    cipher::KeyCache,
-    context::operate,
+    args::{EngineArgs, PartArgs, PbkdfArgs, UnlockArgs, argument, arguments},
+    context::{context, operate},
     disk::Disk,
+    key_cache::KeyCache,
+    path::PathArg,
     storage::{FileArg, Object, objects},
 };
 
@@ -362,4 +363,23 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
         luxor::new_header(size, &options, || Ok(secret), context)
     })?;
     Ok((PyBytes::new(py, &made.bytes), made.volume_len))
+}
+
+/// Returns the bytes of a part of `file`, an object: where it begins and ends.
+#[pyfunction]
+pub(crate) fn part_of(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<(u64, u64)> {
+    let py = file.py();
+    let part = args.extract::<PartArgs>()?.part()?;
+    let object = Object::of(file, false)?;
+    let objects = [object.clone()];
+    operate(
+        py,
+        context(None, None)?,
+        &objects,
+        &mut |_| Ok(()),
+        move |_| {
+            let range = object.range(part)?;
+            Ok((range.start, range.end))
+        },
+    )
 }

@@ -20,9 +20,9 @@ use zeroize::Zeroizing;
 
 use crate::{
     buffer::Bytes,
-    cipher::KeyCache,
     error::{OutOfMemory, ends_program},
     interrupt::wait_for,
+    key_cache::KeyCache,
 };
 
 /// The costs of deriving the key of a manifest. Others can write the manifest, so it does not contain

@@ -18,14 +18,13 @@ use luxor_sector::Storage;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBytes, PyDict, PyString},
+    types::{PyBytes, PyString},
 };
 
 use crate::{
-    args::{PartArgs, PathArg},
     buffer::Bytes,
-    context::{context, operate},
     error::{Raised, ends_program, unless_it_fails},
+    path::PathArg,
 };
 
 /// A path, or an object that stands for a file.
@@ -179,25 +178,6 @@ impl FileArg {
     }
 }
 
-/// Returns the bytes of a part of `file`, an object: where it begins and ends.
-#[pyfunction]
-pub(crate) fn part_of(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<(u64, u64)> {
-    let py = file.py();
-    let part = args.extract::<PartArgs>()?.part()?;
-    let object = Object::of(file, false)?;
-    let objects = [object.clone()];
-    operate(
-        py,
-        context(None, None)?,
-        &objects,
-        &mut |_| Ok(()),
-        move |_| {
-            let range = object.range(part)?;
-            Ok((range.start, range.end))
-        },
-    )
-}
-
 /// Returns those of the files that are objects.
 pub(crate) fn objects<'a>(files: impl IntoIterator<Item = &'a FileArg>) -> Vec<Object> {
     let objects = files.into_iter().filter_map(FileArg::object);
@@ -268,7 +248,7 @@ struct Shared {
 }
 
 impl Object {
-    fn of(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
+    pub(crate) fn of(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
         let has_read_at = object.hasattr("read_at")?;
         if !has_read_at && !object.hasattr("read")? && !object.hasattr("write")? {
             let message = format!(
@@ -322,7 +302,7 @@ impl Object {
     }
 
     /// The bytes of a part of the object.
-    fn range(&self, part: VolumePart) -> luxor::Result<Range<u64>> {
+    pub(crate) fn range(&self, part: VolumePart) -> luxor::Result<Range<u64>> {
         self.find(|storage| part.range_of_storage(&*storage))
     }
 

@@ -2,12 +2,9 @@
 //! Memory on a GPU, which other modules hand over by `DLPack` or by `__cuda_array_interface__`.
 
 use pyo3::{
-    exceptions::{PyBufferError, PyTypeError, PyValueError},
+    exceptions::{PyBufferError, PyValueError},
     prelude::*,
-    types::PyDict,
 };
-
-use crate::{cuda_array, dlpack};
 
 /// The memory of a contiguous tensor on an NVIDIA GPU.
 pub(crate) struct Tensor {
@@ -24,21 +21,6 @@ pub(crate) struct Tensor {
 }
 
 impl Tensor {
-    /// Borrows the memory of `object` for commands on `stream`.
-    pub(crate) fn of(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Self> {
-        // DLPack first: it names the GPU.
-        if object.hasattr("__dlpack_device__")? {
-            return dlpack::tensor(object, stream);
-        }
-        if object.hasattr(cuda_array::NAME)? {
-            let interface = object.getattr(cuda_array::NAME)?;
-            return cuda_array::tensor(object, interface.cast::<PyDict>()?);
-        }
-        let message = "a tensor on a GPU has the methods __dlpack__ and __dlpack_device__, or the \
-                       attribute __cuda_array_interface__";
-        Err(PyTypeError::new_err(message))
-    }
-
     /// Refuses what is no memory: an array says itself where it is, and how long.
     pub(crate) fn checked(self) -> PyResult<Self> {
         let end = self.address.checked_add(self.len as u64);

@@ -9,8 +9,9 @@ use luxor_secret::SecretBytes;
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    args::{NewSecretArgs, PartArgs, PathArg, PbkdfArgs, UnlockArgs, argument},
+    args::{NewSecretArgs, PartArgs, PbkdfArgs, UnlockArgs, argument},
     context::{context, operate},
+    path::PathArg,
     storage::{FileArg, objects},
 };
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use luxor::engines::{EngineReport, SelfTest, registry};
-use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, XtsKey};
+use luxor_engine::{Direction, InOut, KeySpec, XtsKey};
 use luxor_files::OfProcess;
 use pyo3::{
     prelude::*,
@@ -15,13 +15,12 @@ use pyo3::{
 };
 
 use crate::{
-    args::{Stride, Threads, UnitLen, UnitNumber},
+    args::{Stride, Threads, UnitLen, UnitNumber, Units},
     buffer::{Bytes, new_bytes},
     context::context,
     error::{exception, key_lost_in_fork},
-    gpu::Gpus,
+    gpu::{Gpus, tensor_of},
     secret::key_bytes,
-    tensor::Tensor,
 };
 
 /// Calls with fewer bytes keep the GIL, because releasing it takes as long as encrypting a few
@@ -176,24 +175,6 @@ impl Xts {
     }
 }
 
-/// How the data are divided into numbered units.
-#[derive(Clone, Copy)]
-pub(crate) struct Units {
-    pub(crate) len: usize,
-    pub(crate) first: DataUnitNumber,
-    pub(crate) stride: u64,
-}
-
-impl Units {
-    fn new(len: UnitLen, first: UnitNumber, stride: Stride) -> Self {
-        Self {
-            len: len.0,
-            first: DataUnitNumber::new(first.0),
-            stride: stride.0,
-        }
-    }
-}
-
 impl Xts {
     fn to_bytes<'py>(
         &self,
@@ -248,10 +229,10 @@ impl Xts {
         };
         // DLPack calls the default stream 1, and does not allow 0.
         let stream = stream.max(1);
-        let tensor = Tensor::of(data, stream)?;
+        let tensor = tensor_of(data, stream)?;
         let out = match out {
             None => None,
-            Some(out) => Some(Tensor::of(out, stream)?.writable()?),
+            Some(out) => Some(tensor_of(out, stream)?.writable()?),
         };
         let tensor = if out.is_none() {
             tensor.writable()?

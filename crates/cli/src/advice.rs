@@ -11,7 +11,8 @@ use luxor::{Contents, ContentsClass};
 
 use luxor_files::{shell_quoted, shell_word};
 
-use crate::error::BACKUP_HELPS;
+pub(crate) const BACKUP_HELPS: &str =
+    "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
 
 /// The most commands that are shown.
 const MAX_COMMANDS: usize = 4;

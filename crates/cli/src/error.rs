@@ -17,9 +17,6 @@ use crate::{advice, subject};
 
 pub(crate) use luxor::{Error, ErrorClass, Result};
 
-pub(crate) const BACKUP_HELPS: &str =
-    "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
-
 /// The exit code after a signal.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -127,7 +124,7 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::Unreadable {
                 source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
                 ..
-            } => Some(BACKUP_HELPS.to_owned()),
+            } => Some(advice::BACKUP_HELPS.to_owned()),
             VolumeError::EndOfFile { .. } => {
                 Some("To lose the end of the file nevertheless, add --force.".to_owned())
             }
@@ -189,7 +186,9 @@ fn hint(error: &Error) -> Option<String> {
         };
     }
     if let Some(error) = source.downcast_ref::<HeaderRepairError>() {
-        return error.wants_backup().then(|| BACKUP_HELPS.to_owned());
+        return error
+            .wants_backup()
+            .then(|| advice::BACKUP_HELPS.to_owned());
     }
     if source.is::<SelectError>() {
         return Some("`luxor engines` lists the engines.".to_owned());

@@ -32,8 +32,10 @@ from .keys import KEY_CACHE, WrappedKey, checked_provider, secret_of
 
 if TYPE_CHECKING:
     from . import _luxor
-    from ._uploads import PartRecord
     from .keys import KeyProvider
+
+#: How a stored part is recorded: for S3 its ETag, for a file its offset and CRC-32.
+PartRecord = dict[str, str]
 
 #: The name of a manifest is that of the target with this.
 MANIFEST = ".luxor-manifest"

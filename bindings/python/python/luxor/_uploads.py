@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fsspec.implementations.local import LocalFileSystem
 
 from ._exceptions import Error
-from ._manifest import MANIFEST, MAX_PARTS, PART_SIZE
+from ._manifest import MANIFEST, MAX_PARTS, PART_SIZE, PartRecord
 from ._names import parts_of, shortened
 from ._pool import at_once
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-#: How a stored part is recorded: for S3 its ETag, for a file its offset and CRC-32.
-PartRecord = dict[str, str]
 
 #: Storage in which a single write makes an object whole or not at all.
 OBJECT_STORES = frozenset(("s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "memory"))
