@@ -184,7 +184,7 @@ fn writers_are_alone_and_readers_are_not() {
         let other = open(folder, &read).unwrap();
         refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         drop(reader);
-        refused(folder, &write, ErrorClass::Busy, "--read-only");
+        refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         let disk = other.disk.clone();
         drop(other);
         refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
