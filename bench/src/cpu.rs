@@ -67,7 +67,7 @@ pub(crate) struct Options {
 
     /// Only this direction [default: both]
     #[arg(long = "direction", value_enum, value_name = "WAY", help_heading = ONLY)]
-    directions: Vec<Way>,
+    directions: Vec<DirectionName>,
 
     /// Only in place, or only into another buffer [default: both]
     #[arg(long = "place", value_enum, value_name = "PLACE", help_heading = ONLY)]
@@ -102,7 +102,7 @@ enum KeyBits {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Way {
+enum DirectionName {
     Encrypt,
     Decrypt,
 }
@@ -127,8 +127,8 @@ impl Bench for Plan<'static> {
             KeyBits::Aes256 => KeySize::Aes256,
         });
         let directions = options.directions.into_iter().map(|way| match way {
-            Way::Encrypt => Direction::Encrypt,
-            Way::Decrypt => Direction::Decrypt,
+            DirectionName::Encrypt => Direction::Encrypt,
+            DirectionName::Decrypt => Direction::Decrypt,
         });
         Ok(Self {
             filter: Filter {

@@ -23,7 +23,7 @@ use clap::Args;
 use luxor_engine::{Backend, Executor};
 use serde::{Deserialize, Serialize};
 
-use self::lane::{Form, Lane, Way};
+use self::lane::{Division, Form, Lane};
 use crate::{
     bench::{Bench, Context},
     cpu,
@@ -125,7 +125,7 @@ struct FormTimes {
     contestant: String,
     /// The name in the paper's tables.
     form: Form,
-    way: Way,
+    way: Division,
     milliseconds: Summary,
     /// The speed divided by that of the same engine's serial AES-256-OFB, in the same round.
     of_ofb: Option<Summary>,

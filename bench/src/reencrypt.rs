@@ -35,7 +35,7 @@ use crate::{
 pub(crate) struct Plan {
     luxor: PathBuf,
     folder: PathBuf,
-    ways: Vec<Way>,
+    ways: Vec<Usage>,
     /// Whether the ways were requested, so that a missing program is an error.
     all_are_needed: bool,
     /// The length of the plaintext.
@@ -54,7 +54,7 @@ pub(crate) struct Plan {
 
 /// Whether anything else uses the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum Usage {
     /// luxor reencrypt and cryptsetup reencrypt
     Offline,
     /// Clients of luxor serve --reencrypt
@@ -71,7 +71,7 @@ pub(crate) struct Options {
         value_name = "WAY",
         help_heading = "Only for reencrypt"
     )]
-    ways: Vec<Way>,
+    ways: Vec<Usage>,
 }
 
 impl Bench for Plan {
@@ -106,7 +106,7 @@ Temporary files, twice the --size, are in --dir.";
             folder: settings.dir.clone(),
             all_are_needed: !chosen.is_empty(),
             ways: match chosen.as_slice() {
-                [] => Way::value_variants().to_vec(),
+                [] => Usage::value_variants().to_vec(),
                 _ => chosen,
             },
             bytes: bytes(64 << 20),
@@ -120,7 +120,7 @@ Temporary files, twice the --size, are in --dir.";
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.all_are_needed && self.wants(Way::Online) {
+        if self.all_are_needed && self.wants(Usage::Online) {
             fio::version()?;
         }
         self.check_room().map(drop)
@@ -137,10 +137,10 @@ Temporary files, twice the --size, are in --dir.";
             absent: Vec::new(),
             online: None,
         };
-        if self.wants(Way::Offline) {
+        if self.wants(Usage::Offline) {
             self.measure_offline(&mut report)?;
         }
-        if self.wants(Way::Online) {
+        if self.wants(Usage::Online) {
             report.online = Some(online::Report::measure(self)?);
         }
         Ok(report)
@@ -152,7 +152,7 @@ Temporary files, twice the --size, are in --dir.";
 }
 
 impl Plan {
-    fn wants(&self, way: Way) -> bool {
+    fn wants(&self, way: Usage) -> bool {
         self.ways.contains(&way)
     }
 
@@ -178,7 +178,10 @@ impl Plan {
 
     /// Checks that there is room, and returns whether the folder is in memory.
     fn check_room(&self) -> Result<bool, String> {
-        let sizes = [(Way::Offline, self.bytes), (Way::Online, self.online_bytes)];
+        let sizes = [
+            (Usage::Offline, self.bytes),
+            (Usage::Online, self.online_bytes),
+        ];
         let sizes = sizes.into_iter().filter(|(way, _)| self.wants(*way));
         let longest = sizes.map(|(_, bytes)| bytes).max().unwrap_or_default();
         let needed = (longest as u64).saturating_mul(2).saturating_add(64 << 20);

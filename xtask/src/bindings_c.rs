@@ -68,7 +68,7 @@ pub fn test(packages: Option<&str>) -> Result<String, String> {
     };
     let installed = Installed::new(
         &archive,
-        &Place::at(&folder()?.join("prefix")),
+        &InstallFolders::at(&folder()?.join("prefix")),
         &private,
         &[],
     )?;
@@ -80,12 +80,12 @@ pub fn install(prefix: &str) -> Result<String, String> {
     process::run(cargo("build --locked --release --package luxor-c"))?;
     let archive = process::beside_this_program("../release/libluxor_c.a")?;
     let prefix = path::absolute(prefix).map_err(|e| format!("{prefix}: {e}"))?;
-    install_into(&archive, &Place::at(&prefix), false)?;
+    install_into(&archive, &InstallFolders::at(&prefix), false)?;
     Ok(format!("installed in {}", prefix.display()))
 }
 
 /// Installs the library from the static library `archive`, for users.
-pub fn install_into(archive: &Path, place: &Place, has_fpga: bool) -> Result<(), String> {
+pub fn install_into(archive: &Path, place: &InstallFolders, has_fpga: bool) -> Result<(), String> {
     let options = ["-Wl,--strip-debug"];
     Installed::new(archive, place, &private(has_fpga), &options)?;
     Ok(())
@@ -107,7 +107,7 @@ pub fn write(steps: &mut Steps) {
         let archive = process::beside_this_program("libluxor_c.a")?;
         let installed = Installed::new(
             &archive,
-            &Place::at(&folder()?.join("prefix")),
+            &InstallFolders::at(&folder()?.join("prefix")),
             PRIVATE,
             &[],
         )?;
@@ -137,7 +137,7 @@ fn without_empty_units(abi: &str) -> String {
 }
 
 /// Where the library is installed.
-pub struct Place<'a> {
+pub struct InstallFolders<'a> {
     /// The folder that the files are written into.
     pub folder: &'a Path,
     /// That folder in the description for `pkg-config`, which can follow a folder that is moved.
@@ -146,7 +146,7 @@ pub struct Place<'a> {
     pub lib: &'a str,
 }
 
-impl<'a> Place<'a> {
+impl<'a> InstallFolders<'a> {
     fn at(folder: &'a Path) -> Self {
         Self {
             folder,
@@ -164,7 +164,12 @@ struct Installed {
 impl Installed {
     /// Installs the library from the static library `archive`. `private` names the libraries that
     /// it needs, and `options` are for the linker.
-    fn new(archive: &Path, place: &Place, private: &str, options: &[&str]) -> Result<Self, String> {
+    fn new(
+        archive: &Path,
+        place: &InstallFolders,
+        private: &str,
+        options: &[&str],
+    ) -> Result<Self, String> {
         let fail = |error: io::Error| format!("{}: {error}", place.folder.display());
         let (include, lib) = (place.folder.join("include"), place.folder.join(place.lib));
         for folder in [&include, &lib.join("pkgconfig")] {

@@ -36,7 +36,7 @@ pub fn packages(programs: &Path, folder: &Path, time: &str, kind: Kind) -> Resul
     let usr = source.join("built/usr");
     archive::programs_and_share(programs, &usr, "share/zsh/vendor-completions")?;
     let triplet = process::output(command("dpkg-architecture").arg("-qDEB_HOST_MULTIARCH"))?;
-    let place = bindings_c::Place {
+    let place = bindings_c::InstallFolders {
         folder: &usr,
         prefix: "/usr",
         lib: &format!("lib/{}", triplet.trim()),

@@ -37,7 +37,7 @@ pub(super) enum Form {
 /// The division of the work among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Way {
+pub(super) enum Division {
     /// One chain on one thread.
     Serial,
     /// One thread per chain, merged array by array.
@@ -58,7 +58,7 @@ pub(super) struct Lane<'a> {
     pub(super) contestant: String,
     pub(super) rival: bool,
     pub(super) form: Form,
-    pub(super) way: Way,
+    pub(super) way: Division,
     pub(super) pass: Pass<'a>,
 }
 
@@ -68,19 +68,19 @@ pub(super) fn all<'a>(
     executor: &'a Executor,
     rivals: &'a [Box<dyn Rival>],
 ) -> Result<Vec<Lane<'a>>, String> {
-    let mut kinds = vec![(Form::Ofb, Way::Serial)];
+    let mut kinds = vec![(Form::Ofb, Division::Serial)];
     for construction in [Construction::Xex, Construction::Xe] {
         let two = |schedule| Form::Two(construction, schedule);
         kinds.extend([
-            (two(TweakSchedule::Alpha), Way::Apart),
-            (two(TweakSchedule::Alpha), Way::Together),
-            (two(TweakSchedule::Alpha), Way::Auto),
-            (two(TweakSchedule::Printed), Way::Together),
-            (Form::One(construction, KeySize::Aes128), Way::Serial),
-            (Form::One(construction, KeySize::Aes256), Way::Serial),
+            (two(TweakSchedule::Alpha), Division::Apart),
+            (two(TweakSchedule::Alpha), Division::Together),
+            (two(TweakSchedule::Alpha), Division::Auto),
+            (two(TweakSchedule::Printed), Division::Together),
+            (Form::One(construction, KeySize::Aes128), Division::Serial),
+            (Form::One(construction, KeySize::Aes256), Division::Serial),
         ]);
     }
-    kinds.push((Form::Ctr, Way::Halves));
+    kinds.push((Form::Ctr, Division::Halves));
     let mut lanes = Vec::new();
     for (form, way) in kinds {
         let key = form.load(backend)?;
@@ -90,7 +90,7 @@ pub(super) fn all<'a>(
             form,
             way,
             pass: match way {
-                Way::Halves => {
+                Division::Halves => {
                     Box::new(move |array, input, output| ctr_halves(&*key, array, input, output))
                 }
                 _ => Box::new(move |array, input, output| {
@@ -98,10 +98,10 @@ pub(super) fn all<'a>(
                     for (input, output) in input.chunks(array).zip(output.chunks_mut(array)) {
                         let buf = InOut::Separate { input, output };
                         let chains = match way {
-                            Way::Apart => Chains::Apart { array },
-                            Way::Together => Chains::Together,
-                            Way::Auto => Chains::Auto,
-                            Way::Serial | Way::Halves => {
+                            Division::Apart => Chains::Apart { array },
+                            Division::Together => Chains::Together,
+                            Division::Auto => Chains::Auto,
+                            Division::Serial | Division::Halves => {
                                 message.crypt(buf);
                                 continue;
                             }
@@ -121,7 +121,7 @@ pub(super) fn all<'a>(
             contestant: rival.about().name.clone(),
             rival: true,
             form: Form::Ofb,
-            way: Way::Serial,
+            way: Division::Serial,
             pass: Box::new(|array, input, output| {
                 let stream = rival.ofb(&Form::Ofb.key(), IV);
                 let mut stream = stream.ok_or("the rival has lost the mode")??;
@@ -237,7 +237,7 @@ impl Lane<'_> {
     /// the paper's arrays; short arrays are only for the forms in the table of ratios.
     pub(super) fn takes(&self, array: usize) -> bool {
         let two = matches!(self.form, Form::Two(_, TweakSchedule::Alpha));
-        ARRAYS.contains(&array) || self.form == Form::Ofb || two && self.way == Way::Together
+        ARRAYS.contains(&array) || self.form == Form::Ofb || two && self.way == Division::Together
     }
 }
 

@@ -5,7 +5,7 @@ use luxor_engine::{Construction, KeySize, TweakSchedule};
 
 use super::{
     ARRAYS, Array, Engine, FILE, FormTimes, Report,
-    lane::{Form, Way},
+    lane::{Division, Form},
     published::{self, Published},
     tables,
 };
@@ -125,7 +125,7 @@ impl Report {
         let engine = self.engines.first()?;
         let array = engine.compared()?;
         let bytes = array.array_bytes;
-        let together = array.times(Construction::Xex, Way::Together)?;
+        let together = array.times(Construction::Xex, Division::Together)?;
         let mut text = format!(
             "With {} and arrays of {bytes} bytes{}, both chains of XEX on one thread have {together:.2} \
              times the speed of serial AES-256-OFB, of {POSSIBLE:.2} possible (14 rounds against 10)",
@@ -167,13 +167,15 @@ impl Report {
         let one = Form::One(Construction::Xex, KeySize::Aes128);
         let two = Form::Two(Construction::Xex, TweakSchedule::Alpha);
         let us = |engine: &Engine| {
-            let chain = engine.us_of_array(bytes, one, Way::Serial)?;
-            Some([chain, engine.us_of_array(bytes, two, Way::Apart)?])
+            let chain = engine.us_of_array(bytes, one, Division::Serial)?;
+            Some([chain, engine.us_of_array(bytes, two, Division::Apart)?])
         };
         let ([chain, apart], [tables_chain, tables_apart]) = (us(fast)?, us(tables)?);
-        let on_one = fast.us_of_array(bytes, two, Way::Together)?;
+        let on_one = fast.us_of_array(bytes, two, Division::Together)?;
         let [best, tables_best] = [fast.best_apart()?, tables.best_apart()?];
-        let together = fast.compared()?.times(Construction::Xex, Way::Together)?;
+        let together = fast
+            .compared()?
+            .times(Construction::Xex, Division::Together)?;
         if together <= best[0].max(1.0) {
             return None;
         }
@@ -214,7 +216,7 @@ impl Report {
     fn headline(&self) -> Option<Plot> {
         let engine = self.engines.first()?;
         let bytes = engine.compared()?.array_bytes;
-        let bars = |engine: &Engine, ways: &[Way], suffix: &str| {
+        let bars = |engine: &Engine, ways: &[Division], suffix: &str| {
             let array = engine.array(bytes);
             let rows = FORMS.iter().flat_map(|(construction, ..)| {
                 let rows = ways.iter().map(|&way| array?.of(*construction, way));
@@ -226,10 +228,10 @@ impl Report {
             };
             rows.flatten().filter_map(bar).collect::<Vec<_>>()
         };
-        let ours = bars(engine, &[Way::Together, Way::Apart], "");
+        let ours = bars(engine, &[Division::Together, Division::Apart], "");
         let tables = self
             .tables()
-            .map(|tables| bars(tables, &[Way::Apart], ", by tables"));
+            .map(|tables| bars(tables, &[Division::Apart], ", by tables"));
         let printed = FORMS.iter().filter_map(|(_, name, [table, _])| {
             let times = table.speed_up(place(bytes)?)?.parse().ok()?;
             let name = format!("the paper's 2x 128 {name}, Table {}", table.name);
@@ -338,7 +340,7 @@ impl Engine {
     }
 
     /// Returns the time for an array of this length in microseconds.
-    fn us_of_array(&self, array_bytes: usize, form: Form, way: Way) -> Option<f64> {
+    fn us_of_array(&self, array_bytes: usize, form: Form, way: Division) -> Option<f64> {
         let mut rows = self.array(array_bytes)?.rows.iter();
         let row = rows.find(|row| row.form == form && row.way == way)?;
         Some(row.milliseconds.median * 1e3 * array_bytes as f64 / FILE as f64)
@@ -360,7 +362,7 @@ impl Engine {
         };
         let own = || {
             let all = self.first_rows();
-            all.filter(|(_, row)| row.contestant == self.engine && row.way != Way::Auto)
+            all.filter(|(_, row)| row.contestant == self.engine && row.way != Division::Auto)
         };
         let two = |row: &FormTimes| matches!(row.form, Form::Two(_, TweakSchedule::Alpha));
         let times = own().filter(|(_, row)| {
@@ -448,10 +450,10 @@ impl Engine {
         let name = row.form.name();
         match row.way {
             _ if row.contestant != self.engine => format!("{name}, {}", row.contestant),
-            Way::Serial | Way::Halves => name.to_owned(),
-            Way::Apart => format!("{name}, a thread each"),
-            Way::Together => format!("{name}, one thread"),
-            Way::Auto => format!("{name}, auto"),
+            Division::Serial | Division::Halves => name.to_owned(),
+            Division::Apart => format!("{name}, a thread each"),
+            Division::Together => format!("{name}, one thread"),
+            Division::Auto => format!("{name}, auto"),
         }
     }
 
@@ -468,7 +470,7 @@ impl Engine {
         let rows = self.arrays.iter().map(|array| {
             let cells = whose().flat_map(|rival| {
                 FORMS.map(|(construction, ..)| {
-                    let row = array.of(construction, Way::Together);
+                    let row = array.of(construction, Division::Together);
                     let times = row.and_then(|row| match rival {
                         None => row.of_ofb,
                         Some(rival) => row.of_rival.get(rival).copied(),
@@ -489,20 +491,20 @@ impl Engine {
 
 impl Array {
     /// Returns the row of two chains in this way.
-    fn of(&self, construction: Construction, way: Way) -> Option<&FormTimes> {
+    fn of(&self, construction: Construction, way: Division) -> Option<&FormTimes> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let mut rows = self.rows.iter();
         rows.find(|row| row.form == form && row.way == way)
     }
 
     /// Returns its speed-up over serial AES-256-OFB.
-    fn times(&self, construction: Construction, way: Way) -> Option<f64> {
+    fn times(&self, construction: Construction, way: Division) -> Option<f64> {
         Some(self.of(construction, way)?.of_ofb?.median)
     }
 
     /// Returns the speed-ups of XEX and XE with a thread each.
     fn apart(&self) -> Option<[f64; 2]> {
-        let of = |construction| self.times(construction, Way::Apart);
+        let of = |construction| self.times(construction, Division::Apart);
         Some([of(Construction::Xex)?, of(Construction::Xe)?])
     }
 }
@@ -602,11 +604,11 @@ mod tests {
             let forms = FORMS.into_iter().flat_map(|(construction, ..)| {
                 let two = Form::Two(construction, TweakSchedule::Alpha);
                 [
-                    row(two, Way::Apart, 2.0 * ms, apart),
-                    row(two, Way::Together, ms, together),
+                    row(two, Division::Apart, 2.0 * ms, apart),
+                    row(two, Division::Together, ms, together),
                     row(
                         Form::One(construction, KeySize::Aes128),
-                        Way::Serial,
+                        Division::Serial,
                         ms,
                         1.0,
                     ),

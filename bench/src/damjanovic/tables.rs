@@ -19,7 +19,7 @@ use std::{
 use luxor_engine::{Construction, KeySize, TweakSchedule, gf128};
 use luxor_engine_gpu::AesSize;
 
-use super::lane::{Form, IV, Lane, Way, halves};
+use super::lane::{Division, Form, IV, Lane, halves};
 use crate::table_aes::TableAes;
 
 /// The name in the place of an engine's.
@@ -32,16 +32,16 @@ pub(super) fn all() -> Vec<Lane<'static>> {
     use Construction::{Xe, Xex};
     let two = |construction| Form::Two(construction, TweakSchedule::Alpha);
     let kinds = [
-        (Form::Ofb, Way::Serial),
-        (two(Xex), Way::Apart),
-        (two(Xex), Way::Together),
-        (Form::One(Xex, KeySize::Aes128), Way::Serial),
-        (Form::One(Xex, KeySize::Aes256), Way::Serial),
-        (two(Xe), Way::Apart),
-        (two(Xe), Way::Together),
-        (Form::One(Xe, KeySize::Aes128), Way::Serial),
-        (Form::One(Xe, KeySize::Aes256), Way::Serial),
-        (Form::Ctr, Way::Halves),
+        (Form::Ofb, Division::Serial),
+        (two(Xex), Division::Apart),
+        (two(Xex), Division::Together),
+        (Form::One(Xex, KeySize::Aes128), Division::Serial),
+        (Form::One(Xex, KeySize::Aes256), Division::Serial),
+        (two(Xe), Division::Apart),
+        (two(Xe), Division::Together),
+        (Form::One(Xe, KeySize::Aes128), Division::Serial),
+        (Form::One(Xe, KeySize::Aes256), Division::Serial),
+        (Form::Ctr, Division::Halves),
     ];
     let lane = |(form, way)| Lane {
         contestant: NAME.to_owned(),
@@ -49,7 +49,7 @@ pub(super) fn all() -> Vec<Lane<'static>> {
         form,
         way,
         pass: match way {
-            Way::Halves => {
+            Division::Halves => {
                 let aes = TableAes::new(AesSize::Aes256, &form.key());
                 Box::new(move |array, input, output| {
                     halves(array, input, output, |at, input, output| {
@@ -62,7 +62,7 @@ pub(super) fn all() -> Vec<Lane<'static>> {
                 let keys = Keys::of(form);
                 Box::new(move |array, input, output| {
                     match (keys.chains().as_mut_slice(), way) {
-                        (&mut [one, two], Way::Apart) => apart(one, two, array, input, output),
+                        (&mut [one, two], Division::Apart) => apart(one, two, array, input, output),
                         (chains, _) => together(chains, array, input, output),
                     }
                     Ok(())

@@ -42,14 +42,14 @@ impl Page {
 }
 
 /// Reports statistics while it lives, and with `--stats` once more when dropped.
-pub(crate) struct Telling {
+pub(crate) struct StatsReporter {
     stats: Arc<Stats>,
     disk: Arc<Disk>,
     at_end: bool,
     metrics_at: Option<SocketAddr>,
 }
 
-impl Telling {
+impl StatsReporter {
     /// Starts reporting. From now on SIGUSR1 prints the table to standard error, with or without
     /// `--stats`: otherwise SIGUSR1 would end the process.
     ///
@@ -100,7 +100,7 @@ impl Telling {
     }
 }
 
-impl Telling {
+impl StatsReporter {
     /// Prints the address of the metrics.
     pub(crate) fn announce(&self, console: Console) {
         if let Some(address) = self.metrics_at {
@@ -109,7 +109,7 @@ impl Telling {
     }
 }
 
-impl Drop for Telling {
+impl Drop for StatsReporter {
     fn drop(&mut self) {
         if self.at_end {
             say(&self.stats.report(&self.disk).to_string());

@@ -56,7 +56,7 @@ pub(crate) struct Slots {
 }
 
 struct State {
-    places: [Place; SLOTS],
+    places: [Slot; SLOTS],
     /// Counts uses, so that the least recently used slot can be found.
     clock: u64,
     /// Pinned, so that no copy of a key stays behind in the driver's own buffers.
@@ -82,7 +82,7 @@ enum Look {
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Slot {
     key: Option<KeyId>,
     /// Queues that may still be reading the slot.
     users: u32,
@@ -102,7 +102,7 @@ impl Slots {
             service: Arc::clone(service),
             address,
             state: Mutex::new(State {
-                places: [Place::default(); SLOTS],
+                places: [Slot::default(); SLOTS],
                 clock: 0,
                 staging: gpu.pinned(SLOT)?,
                 on_streams: VecDeque::new(),
@@ -115,7 +115,7 @@ impl Slots {
         let mut state = lock(&self.state);
         self.end_complete_uses(&mut state, Look::Oldest)?;
         let key = KeyId::new();
-        let free = |place: &Place| place.key.is_none() && place.users == 0 && !place.bad;
+        let free = |place: &Slot| place.key.is_none() && place.users == 0 && !place.bad;
         if let Some(slot) = state.places.iter().position(free) {
             self.put(&mut state, slot, key, words)?;
         }
@@ -237,9 +237,9 @@ impl Slots {
             // SAFETY: the slot is within the variable for keys, and nothing reads it any more.
             unsafe { driver.fill_with_zeros(to, SLOT, stream) }
         });
-        state.places[slot] = Place {
+        state.places[slot] = Slot {
             bad: wiped.is_err(),
-            ..Place::default()
+            ..Slot::default()
         };
     }
 

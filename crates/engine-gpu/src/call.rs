@@ -11,7 +11,7 @@ use crate::{
     layout::{Piece, UnitLayout},
     loaded_key::GpuKey,
     plan::{Batch, BatchPart, Plan},
-    pool::Lease,
+    pool::LentQueue,
     span::Span,
 };
 
@@ -100,9 +100,9 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
     fn lease(
         &self,
         unit: UnitLayout,
-        spare: Option<Lease<'c, D>>,
+        spare: Option<LentQueue<'c, D>>,
         must: bool,
-    ) -> Result<Option<Lease<'c, D>>, DeviceError> {
+    ) -> Result<Option<LentQueue<'c, D>>, DeviceError> {
         if let Some(lease) = spare {
             if lease.sizes().data >= unit.padded() {
                 return Ok(Some(lease));
@@ -118,7 +118,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
     }
 
     /// Starts the next batch.
-    fn depart(&mut self, lease: Lease<'c, D>) -> Result<Flight<'c, D>, DeviceError> {
+    fn depart(&mut self, lease: LentQueue<'c, D>) -> Result<Flight<'c, D>, DeviceError> {
         let batch = self.plan.next_batch(lease.sizes(), self.target);
         let mut flight = Flight { lease, batch };
         match flight.begin(self.key, self.direction) {
@@ -136,7 +136,7 @@ impl<'c, 'r, D: Device> Call<'c, 'r, D> {
 /// Its copies may read and write the runs' own memory. Dropping the lease waits for them. `lease`
 /// is declared first, so it is dropped before `batch`, which borrows the runs.
 struct Flight<'c, D: Device> {
-    lease: Lease<'c, D>,
+    lease: LentQueue<'c, D>,
     batch: Batch<'c>,
 }
 
@@ -188,9 +188,9 @@ impl<D: Device> Flight<'_, D> {
 /// Waits for a batch and copies staged results into its runs. Returns the lease and the number of
 /// units that are now done.
 fn land<'p, D: Device>(
-    mut lease: Lease<'p, D>,
+    mut lease: LentQueue<'p, D>,
     mut batch: Batch<'_>,
-) -> Result<(Lease<'p, D>, usize), DeviceError> {
+) -> Result<(LentQueue<'p, D>, usize), DeviceError> {
     let queue = lease.queue(batch.uses);
     if let Err(error) = queue.wait() {
         lease.fail(&error);

@@ -158,7 +158,7 @@ impl<D: Device> Pool<D> {
         &self,
         need: usize,
         device: Option<usize>,
-    ) -> Result<Lease<'_, D>, DeviceError> {
+    ) -> Result<LentQueue<'_, D>, DeviceError> {
         let ticket = self.ticket();
         // Declared before the guard, so dropped after it: its drop takes the lock itself.
         let _turn = Turn { pool: self };
@@ -189,7 +189,7 @@ impl<D: Device> Pool<D> {
     }
 
     /// As [`Pool::take`], but returns `None` instead of waiting.
-    pub(crate) fn try_take(&self, need: usize) -> Option<Lease<'_, D>> {
+    pub(crate) fn try_take(&self, need: usize) -> Option<LentQueue<'_, D>> {
         loop {
             let mut state = self.lock();
             if state.tickets != state.turn {
@@ -245,8 +245,8 @@ impl<D: Device> Pool<D> {
         }
     }
 
-    fn lease(&self, device: usize, held: Held<D::Queue>) -> Lease<'_, D> {
-        Lease {
+    fn lease(&self, device: usize, held: Held<D::Queue>) -> LentQueue<'_, D> {
+        LentQueue {
             pool: self,
             device,
             held: Some(held),
@@ -261,9 +261,9 @@ impl<D: Device> Pool<D> {
         need: usize,
         data: usize,
         short: Option<Held<D::Queue>>,
-    ) -> Result<Option<Lease<'_, D>>, DeviceError> {
+    ) -> Result<Option<LentQueue<'_, D>>, DeviceError> {
         // From here on, dropping the lease uncounts the queue if anything fails.
-        let mut lease = Lease {
+        let mut lease = LentQueue {
             pool: self,
             device,
             held: None,
@@ -389,15 +389,15 @@ impl<D: Device> Drop for Turn<'_, D> {
     }
 }
 
-/// A queue lent to a call. If it is dropped without [`Lease::give_back`], as after an error or a
+/// A queue lent to a call. If it is dropped without [`LentQueue::give_back`], as after an error or a
 /// panic, the commands under way are waited for, and the queue is wiped and dropped.
-pub(crate) struct Lease<'p, D: Device> {
+pub(crate) struct LentQueue<'p, D: Device> {
     pool: &'p Pool<D>,
     device: usize,
     held: Option<Held<D::Queue>>,
 }
 
-impl<D: Device> Lease<'_, D> {
+impl<D: Device> LentQueue<'_, D> {
     pub(crate) fn device(&self) -> usize {
         self.device
     }
@@ -472,7 +472,7 @@ impl<D: Device> Lease<'_, D> {
     }
 }
 
-impl<D: Device> Drop for Lease<'_, D> {
+impl<D: Device> Drop for LentQueue<'_, D> {
     fn drop(&mut self) {
         let counted = CountedQueue {
             pool: self.pool,

@@ -11,7 +11,7 @@ use crate::{
     launch::Launch,
     layout::{BLOCK, Piece, UnitLayout},
     loaded_key::GpuKey,
-    pool::Lease,
+    pool::LentQueue,
     span::Span,
     stream::{CallersStream, DeviceRange, StreamDevice, StreamWork},
 };
@@ -301,7 +301,7 @@ fn parts(run: &ResidentRun, sizes: QueueSizes) -> impl Iterator<Item = NumberedS
 
 fn launch<D: Device>(
     key: &GpuKey<D>,
-    lease: &mut Lease<'_, D>,
+    lease: &mut LentQueue<'_, D>,
     direction: Direction,
     wave: &[NumberedSpan],
     data: &mut Resident<'_, D::Memory>,

@@ -17,7 +17,7 @@ use crate::{
     export::warn_of_linear,
     output::{begin, copy_error, no_storage, warn_of_growth, write_error},
     trailer::{RESTORE_UUID, UntilTrailer},
-    volume::{Place, SAVES, cut_off},
+    volume::{DataSource, SAVES, cut_off},
 };
 
 /// What was decrypted.
@@ -81,7 +81,7 @@ pub fn decrypt(
     let lost_trailer = payload.has_trailer() && copy.trailer.is_none();
     let copied = copy.run(&mut payload.place, &mut output, path, plaintext_len)?;
     payload.check_unchanged(context)?;
-    if let (Place::At(input), None) = (&payload.place, recorded_len) {
+    if let (DataSource::At(input), None) = (&payload.place, recorded_len) {
         warn_of_growth(input, context);
     }
     output.finish()?;
@@ -129,7 +129,7 @@ pub fn decrypt_plaintext(
         may_be_cut_off: false,
         trailer: None,
     };
-    copy.run(&mut Place::At(input), &mut output, path, Some(len))?;
+    copy.run(&mut DataSource::At(input), &mut output, path, Some(len))?;
     output.finish()?;
     warn_of_linear(&name, plaintext, context);
     Ok(())
@@ -169,7 +169,7 @@ impl DataCopy<'_> {
     /// Copies `total` bytes from `place`. Progress is shown under the name `path`.
     fn run(
         &self,
-        place: &mut Place,
+        place: &mut DataSource,
         output: &mut Output,
         path: String,
         total: Option<u64>,
@@ -207,8 +207,8 @@ impl DataCopy<'_> {
                     self.name
                 );
                 let hint = match place {
-                    Place::At(_) => format!("{SAVES} {RESTORE_UUID}"),
-                    Place::Stream(_) => SAVES.to_owned(),
+                    DataSource::At(_) => format!("{SAVES} {RESTORE_UUID}"),
+                    DataSource::Stream(_) => SAVES.to_owned(),
                 };
                 return Err(Error::failure(message).hint(hint));
             }
@@ -219,7 +219,7 @@ impl DataCopy<'_> {
 
     fn copy(
         &self,
-        place: &mut Place,
+        place: &mut DataSource,
         output: &mut (dyn Write + Send),
         path: String,
         total: Option<u64>,
@@ -255,7 +255,7 @@ impl DataCopy<'_> {
             let sector = extent
                 .cipher
                 .map_or(1, |cipher| cipher.geometry.sector_size.bytes());
-            if matches!(place, Place::Stream(_)) && copied.read < sector as u64 {
+            if matches!(place, DataSource::Stream(_)) && copied.read < sector as u64 {
                 let message = format!("{} ends before the data: it was cut off", self.name);
                 return Err(Error::failure(message).into());
             }

@@ -29,7 +29,7 @@ use crate::{
     secrets::{NotUnlocked, try_secrets},
 };
 
-pub(crate) use self::payload::Place;
+pub(crate) use self::payload::DataSource;
 
 /// A LUKS volume with the metadata that were read from it, but without keys, which
 /// [`Volume::unlock`] returns.

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn one_purse_pays_for_all_kinds_and_for_digests_alone() {
+    fn one_budget_pays_for_all_kinds_and_for_digests_alone() {
         let limits = CostLimits::default();
         let mut budget = Budget::new(limits);
         let half = default_iterations_limit("whirlpool", 64) / 2;

@@ -22,7 +22,7 @@ use crate::{
     export::{self, Background},
     notify,
     process::{StopOnSignal, unblocked},
-    stats::{Page, Telling},
+    stats::{Page, StatsReporter},
 };
 
 /// Serves a volume's plaintext as a file until it is unmounted.
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         .map_err(|error| refused(&error))?;
     let unmounter = mounted.unmounter();
     let serve = || {
-        let telling = Telling::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
+        let reporter = StatsReporter::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
         let unmounter = mounted.unmounter();
         let (end, ended) = mpsc::channel::<()>();
         let shown = path_name(&file);
@@ -92,13 +92,13 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
             "the plaintext is {shown} until {} is unmounted",
             path_name(&args.folder)
         ));
-        telling.announce(console);
+        reporter.announce(console);
         notify::ready(console, &format!("{} is shown as {shown}", export.name));
         let background = Background::begin(work)?;
         let served = mounted.serve();
         notify::stopping();
         let worked = background.end();
-        drop((telling, end));
+        drop((reporter, end));
         served.map_err(|error| {
             Error::io(
                 format!("{}: recent writes may be lost", export.name),

@@ -19,7 +19,7 @@ use crate::{
     log, notify,
     pid_file::PidFile,
     process::{self, StopOnSignal},
-    stats::{Page, Telling},
+    stats::{Page, StatsReporter},
 };
 
 /// Serves a volume until a signal arrives or, with `--exit-on-idle`, the last client leaves.
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         ..ServerOptions::default()
     };
     let server = Arc::new(Server::new(Arc::clone(&export.disk), options));
-    let telling = Telling::begin(&args.stats, &page, server.stats(), &export.disk)?;
+    let reporter = StatsReporter::begin(&args.stats, &page, server.stats(), &export.disk)?;
     let _signals = {
         let stop = stop.clone();
         StopOnSignal::new(move || {
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     for uri in &uris {
         console.tell(format!("serving {}{read_only}, at {uri}", export.name));
     }
-    telling.announce(console);
+    reporter.announce(console);
     let at = uris.join(" and ");
     notify::ready(
         console,
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     // Release the volume before the socket and the pid file disappear: a program that waits for
     // that can then use the volume.
     let worked = background.end();
-    drop((telling, server, export));
+    drop((reporter, server, export));
     served.and(worked)
 }
 

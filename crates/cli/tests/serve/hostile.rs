@@ -254,7 +254,7 @@ fn a_thousand_clients_that_take_no_replies_share_one_bound() {
         if number % 50 == 0 {
             good.goes_on();
             let memory = server.memory() - before;
-            // The purse, and for each client its floor, an inbox and a stack.
+            // The shared budget, and for each client its floor, an inbox and a stack.
             assert!(memory < 256 * MIB + 1000 * (MIB / 2), "{number}: {memory}");
         }
     }

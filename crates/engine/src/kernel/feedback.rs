@@ -317,7 +317,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
     fn crypt_with(&mut self, first: &mut InOut<'_>, others: &mut [&mut Turn<'_>]) -> Vec<usize> {
         self.assert_has_key();
         let mut taken = Vec::new();
-        let mut ways = alloc::vec![Way {
+        let mut parts = alloc::vec![MessagePart {
             at: Pointers::of_bytes(first),
             len: first.len(),
             passage: self,
@@ -325,7 +325,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
         for (i, turn) in others.iter_mut().enumerate() {
             let other: &mut dyn Any = &mut *turn.message.0;
             if let Some(passage) = other.downcast_mut::<Self>() {
-                ways.push(Way {
+                parts.push(MessagePart {
                     at: Pointers::of_bytes(&mut turn.buf),
                     len: turn.buf.len(),
                     passage,
@@ -333,7 +333,7 @@ impl<K: FeedbackKernel> Chained for Passage<K> {
                 taken.push(i);
             }
         }
-        side_by_side(&mut ways);
+        side_by_side(&mut parts);
         taken
     }
 
@@ -395,25 +395,25 @@ impl<K: FeedbackKernel> Chain for Lone<'_, K> {
 }
 
 /// A message and its next bytes.
-struct Way<'a, K: FeedbackKernel> {
+struct MessagePart<'a, K: FeedbackKernel> {
     passage: &'a mut Passage<K>,
     at: Pointers,
     len: usize,
 }
 
 /// Advances messages of any keys, forms and lengths.
-fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
-    for way in &mut *ways {
-        // SAFETY: `way.len` bytes remain at `way.at`, and `used <= way.len`.
+fn side_by_side<K: FeedbackKernel>(parts: &mut [MessagePart<'_, K>]) {
+    for part in &mut *parts {
+        // SAFETY: `part.len` bytes remain at `part.at`, and `used <= part.len`.
         unsafe {
-            let used = way.passage.use_block(way.at, way.len);
-            way.at = way.at.add(used);
-            way.len -= used;
+            let used = part.passage.use_block(part.at, part.len);
+            part.at = part.at.add(used);
+            part.len -= used;
         }
     }
     // Sort messages that can run together next to each other, the longest first.
-    let kind = |way: &Way<'_, K>| {
-        let keys = &way.passage.keys;
+    let kind = |part: &MessagePart<'_, K>| {
+        let keys = &part.passage.keys;
         let key = if K::MIXES {
             0
         } else {
@@ -421,55 +421,55 @@ fn side_by_side<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
         };
         (keys.form.order(), K::rounds(&keys.first), key)
     };
-    ways.sort_by_key(|way| (kind(way), usize::MAX - way.len));
-    for ways in ways.chunk_by_mut(|a, b| kind(a) == kind(b)) {
-        whole_blocks(ways);
+    parts.sort_by_key(|part| (kind(part), usize::MAX - part.len));
+    for parts in parts.chunk_by_mut(|a, b| kind(a) == kind(b)) {
+        whole_blocks(parts);
         // What remains of each message is less than a block.
-        let left: Vec<_> = ways.iter().map(|way| (way.at, way.len)).collect();
-        for way in &mut *ways {
-            way.len = match way.len {
+        let left: Vec<_> = parts.iter().map(|part| (part.at, part.len)).collect();
+        for part in &mut *parts {
+            part.len = match part.len {
                 0 => 0,
                 _ => {
-                    way.passage.block = [0; 16];
-                    way.passage.used = 0;
-                    way.at = Pointers::in_place(way.passage.block.as_mut_ptr());
+                    part.passage.block = [0; 16];
+                    part.passage.used = 0;
+                    part.at = Pointers::in_place(part.passage.block.as_mut_ptr());
                     16
                 }
             };
         }
-        whole_blocks(ways);
-        for (way, (at, len)) in ways.iter_mut().zip(left) {
+        whole_blocks(parts);
+        for (part, (at, len)) in parts.iter_mut().zip(left) {
             // SAFETY: `len` bytes remain at `at`.
-            unsafe { way.passage.use_block(at, len) };
+            unsafe { part.passage.use_block(at, len) };
         }
     }
     K::wipe_stack();
 }
 
 /// Processes the whole blocks of messages of one kind, the longest first.
-fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
-    let Some(way) = ways.first() else { return };
-    let (kernel, form) = (way.passage.kernel, way.passage.keys.form);
-    let keys: Vec<_> = ways
+fn whole_blocks<K: FeedbackKernel>(parts: &mut [MessagePart<'_, K>]) {
+    let Some(part) = parts.first() else { return };
+    let (kernel, form) = (part.passage.kernel, part.passage.keys.form);
+    let keys: Vec<_> = parts
         .iter()
-        .map(|way| Arc::clone(&way.passage.keys))
+        .map(|part| Arc::clone(&part.passage.keys))
         .collect();
     // Allocate the final capacity: growing or moving a lane would leave a copy of its links that
     // nothing wipes.
-    let mut lanes = Vec::with_capacity(messages::<K>(form).min(ways.len()));
-    // For each lane, the index of its message in `ways` and the number of blocks that remain.
+    let mut lanes = Vec::with_capacity(messages::<K>(form).min(parts.len()));
+    // For each lane, the index of its message in `parts` and the number of blocks that remain.
     let mut places: Vec<(usize, usize)> = Vec::with_capacity(lanes.capacity());
     let mut next = 0;
     loop {
-        while lanes.len() < messages::<K>(form) && next < ways.len() {
-            let way = &ways[next];
-            if way.len >= 16 {
+        while lanes.len() < messages::<K>(form) && next < parts.len() {
+            let part = &parts[next];
+            if part.len >= 16 {
                 lanes.push(Lane {
                     keys: keys[next].keys(),
-                    links: way.passage.links,
-                    at: way.at,
+                    links: part.passage.links,
+                    at: part.at,
                 });
-                places.push((next, way.len / 16));
+                places.push((next, part.len / 16));
             }
             next += 1;
         }
@@ -484,10 +484,10 @@ fn whole_blocks<K: FeedbackKernel>(ways: &mut [Way<'_, K>]) {
             lane.at = unsafe { lane.at.add(16 * blocks) };
             places[i].1 -= blocks;
             if places[i].1 == 0 {
-                let way = &mut ways[places[i].0];
-                way.passage.links = lane.links;
-                way.at = lane.at;
-                way.len %= 16;
+                let part = &mut parts[places[i].0];
+                part.passage.links = lane.links;
+                part.at = lane.at;
+                part.len %= 16;
                 let last = lanes.len() - 1;
                 lanes.swap(i, last);
                 lanes.truncate(last);

@@ -25,7 +25,7 @@ pub(crate) struct Payload {
     /// for this user.
     changed: Option<SystemTime>,
     /// Where the data are.
-    pub(crate) place: Place,
+    pub(crate) place: DataSource,
     /// The extents of the data within `place`.
     extents: Vec<Extent>,
     plaintext_len: Option<u64>,
@@ -42,14 +42,14 @@ enum Again {
 }
 
 /// Where the encrypted data are.
-pub(crate) enum Place {
+pub(crate) enum DataSource {
     /// In a file or on a device.
     At(Input),
     /// In a pipe that is positioned at their first byte.
     Stream(Box<dyn Read + Send>),
 }
 
-impl Place {
+impl DataSource {
     /// Returns `len` bytes at `offset`, or, from a pipe, the bytes that come next.
     pub(crate) fn source(&mut self, offset: u64, len: u64) -> Source<'_> {
         match self {
@@ -70,7 +70,7 @@ impl Payload {
     /// # Errors
     /// Fails when the last sector cannot be read.
     pub(crate) fn find_end(&self, plaintext: &mut Plaintext, engine: &Engine) -> Result<bool> {
-        let (true, Place::At(input)) = (self.header.has_trailer(), &self.place) else {
+        let (true, DataSource::At(input)) = (self.header.has_trailer(), &self.place) else {
             return Ok(true);
         };
         if plaintext.extents.len() > 1 {
@@ -133,7 +133,7 @@ impl Payload {
             Err(Error::failure(message).hint(hint))
         };
         let input = match (&self.again, &self.place) {
-            (Again::Detached(input), _) | (Again::WithData, Place::At(input)) => Some(input),
+            (Again::Detached(input), _) | (Again::WithData, DataSource::At(input)) => Some(input),
             _ => None,
         };
         if let Some(input) = input {
@@ -142,7 +142,7 @@ impl Payload {
                 return refuse("the metadata changed");
             }
         }
-        if let (Some(changed), Place::At(input)) = (self.changed, &self.place)
+        if let (Some(changed), DataSource::At(input)) = (self.changed, &self.place)
             && last_change(input) != Some(changed)
         {
             return refuse("the data changed");
@@ -186,7 +186,7 @@ impl Volume {
                 path,
                 again,
                 changed,
-                place: Place::At(input),
+                place: DataSource::At(input),
                 extents: extents.clone(),
                 plaintext_len,
             });
@@ -221,7 +221,7 @@ impl Volume {
             path,
             again,
             changed: None,
-            place: Place::Stream(stream),
+            place: DataSource::Stream(stream),
             extents: vec![Extent { len, ..extent }],
             plaintext_len,
         })

@@ -37,7 +37,7 @@ use super::{
     agreed::Agreed,
     inbox::{Batch, Entry, Failure, Inbox},
     listener::Peer,
-    purse::{FLOOR, Share},
+    memory_budget::{FLOOR, Share},
     reply,
     request::{Command, Request},
     service::Service,
@@ -188,7 +188,7 @@ impl Connection {
         agreed: Agreed,
         service: Arc<Service>,
     ) -> Arc<Self> {
-        let share = Share::new(service.purse());
+        let share = Share::new(service.budget());
         Arc::new(Self {
             channel,
             peer,
@@ -393,7 +393,7 @@ impl Connection {
         if roles.parked > 0 {
             self.called.notify_one();
         } else if roles.threads < THREADS
-            && let Some(counted) = self.service.purse().helper()
+            && let Some(counted) = self.service.budget().helper()
         {
             let connection = Arc::clone(self);
             let helper = thread::Builder::new()

@@ -8,7 +8,7 @@ use luxor_sector::{Buffers, Disk};
 
 use super::{
     agreed::{Agreed, Refusal},
-    purse::{Lease, Share},
+    memory_budget::{BatchMemory, Share},
     request::{Command, REQUEST_LEN, Request},
     wire::CommandFlags,
 };
@@ -52,7 +52,7 @@ pub struct Batch {
     pub buffer: Option<Buffer>,
     /// The memory that is accounted for the buffer, of exactly the same length. Released after the
     /// buffer.
-    pub lease: Option<Lease>,
+    pub lease: Option<BatchMemory>,
     /// Whether the only entry is a read or write that does not fit into the buffer. Its bytes pass
     /// through the buffer in pieces, and those of a write have not been received yet
     /// ([`Inbox::fill`]). The entry's range is empty.
@@ -128,7 +128,7 @@ impl Inbox {
         let begun = Instant::now();
         let mut entries: Vec<Entry> = Vec::new();
         // Declared before the buffer, so that the buffer is dropped first.
-        let mut lease: Option<Lease> = None;
+        let mut lease: Option<BatchMemory> = None;
         let mut buffer: Option<Buffer> = None;
         let mut used = 0;
         let mut in_pieces = false;

@@ -12,14 +12,14 @@ use std::{
 
 use luxor_sector::{Buffers, Disk};
 
-use super::purse::Purse;
+use super::memory_budget::MemoryBudget;
 use crate::stats::Stats;
 
 /// The parts that the connections of a server share.
 pub struct Service {
     disk: Arc<Disk>,
     buffers: Buffers,
-    purse: Arc<Purse>,
+    budget: Arc<MemoryBudget>,
     stats: Arc<Stats>,
     watch: Watch,
 }
@@ -29,7 +29,7 @@ impl Service {
         Self {
             disk,
             buffers: Buffers::default(),
-            purse: Arc::default(),
+            budget: Arc::default(),
             stats: Arc::default(),
             watch: Watch::default(),
         }
@@ -43,8 +43,8 @@ impl Service {
         &self.buffers
     }
 
-    pub fn purse(&self) -> &Arc<Purse> {
-        &self.purse
+    pub fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
     }
 
     pub fn stats(&self) -> &Arc<Stats> {

@@ -61,12 +61,12 @@ impl<'a, V: Registers> Slots<V> for Stored<'a, V> {
 
 /// Turns each kept tweak into its mask.
 #[derive(Clone, Copy)]
-struct LeavingKept<P, K> {
+struct KeptMasks<P, K> {
     p: P,
     kept: K,
 }
 
-impl<P: Permutation, K: Each<P::V>> Each<P::V> for LeavingKept<&P, K> {
+impl<P: Permutation, K: Each<P::V>> Each<P::V> for KeptMasks<&P, K> {
     #[inline(always)]
     fn at(self, i: usize) -> P::V {
         self.p.leave_kept(self.kept.at(i))
@@ -235,7 +235,7 @@ macro_rules! permutation {
                     tweaks[i] = kept.at(i);
                     x[i] = x[i].$round(tweaks[i]);
                 });
-                self.later_rounds(x, LeavingKept {
+                self.later_rounds(x, KeptMasks {
                         p: self,
                         kept: tweaks,
                     }, work)

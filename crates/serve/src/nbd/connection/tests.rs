@@ -653,13 +653,13 @@ fn requests_that_arrive_together_become_one_call() {
     }
 }
 
-/// Other clients hold the whole purse.
+/// Other clients hold the whole budget.
 #[test]
 fn requests_that_exceed_the_memory_pass_in_pieces() {
     for structured in [false, true] {
         let storage = Arc::new(MemoryStorage::new(original(0, SIZE)));
         let mut session = Session::new(storage, structured);
-        session.connection.service.purse().empty();
+        session.connection.service.budget().empty();
         let mut expected = original(0, SIZE);
         for (round, (offset, len)) in [
             (0, FLOOR),
@@ -735,7 +735,7 @@ fn errors_within_a_split_request_reach_the_client() {
             ..Faults::default()
         });
         let mut session = Session::new(storage, structured);
-        session.connection.service.purse().empty();
+        session.connection.service.budget().empty();
         let mut message = session.request(WRITE, 0, 0, len32);
         message.extend(vec![9; len]);
         session.client.write_all(&message).unwrap();

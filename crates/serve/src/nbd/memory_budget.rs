@@ -2,13 +2,13 @@
 //! Limits the memory for requests in progress, for all connections of a server together.
 //!
 //! Each connection has [`FLOOR`] bytes of its own, which one of its batches uses at a time. Memory
-//! beyond that comes from a purse that all connections share, if enough is left in it at that
+//! beyond that comes from a budget that all connections share, if enough is left in it at that
 //! moment. Otherwise the batch is processed in the connection's own [`FLOOR`] bytes, piece by
 //! piece: a piece of a write is received and written, a piece of a read is read and sent.
 //!
 //! So no client ever waits for memory that another client holds, and no policy of sharing is
 //! needed. Clients that announce writes and never send them, send a byte now and then, or do not
-//! read their replies can hold the whole purse for as long as they like. The only effect on others
+//! read their replies can hold the whole budget for as long as they like. The only effect on others
 //! is that their long requests are processed in shorter pieces. A batch waits only for its own
 //! connection's bytes. They are free as soon as the client has read the replies to its earlier
 //! requests.
@@ -26,7 +26,7 @@ use luxor_sector::Buffers;
 /// The bytes that all connections share beyond their floors. `SECURITY.md` promises 256 MiB. The
 /// remaining quarter is for memory that is not counted here: the buffers that are kept
 /// ([`Buffers`]), the stacks of the helpers, TLS, and the long inboxes.
-pub const PURSE: usize = 192 << 20;
+pub const SHARED: usize = 192 << 20;
 
 /// The bytes that each connection always has: enough for small requests.
 pub const FLOOR: usize = 128 << 10;
@@ -40,7 +40,7 @@ const LONG_INBOXES: usize = 64;
 
 /// The counters that all connections share.
 #[derive(Debug, Default)]
-pub struct Purse {
+pub struct MemoryBudget {
     used: AtomicUsize,
     helpers: AtomicUsize,
     connections: AtomicUsize,
@@ -49,7 +49,7 @@ pub struct Purse {
 /// The memory of one connection.
 #[derive(Debug)]
 pub struct Share {
-    purse: Arc<Purse>,
+    budget: Arc<MemoryBudget>,
     /// Whether a batch is using the floor.
     floor_taken: Mutex<bool>,
     floor_freed: Condvar,
@@ -58,7 +58,7 @@ pub struct Share {
 
 /// Memory for a batch, until dropped.
 #[derive(Debug)]
-pub struct Lease {
+pub struct BatchMemory {
     share: Arc<Share>,
     len: usize,
     is_floor: bool,
@@ -66,19 +66,19 @@ pub struct Lease {
 
 /// A helper thread of a connection, counted until dropped.
 #[derive(Debug)]
-pub struct Helper(Arc<Purse>);
+pub struct Helper(Arc<MemoryBudget>);
 
-impl Purse {
+impl MemoryBudget {
     /// Counts one more helper thread, unless there are too many.
     pub fn helper(self: &Arc<Self>) -> Option<Helper> {
         let counted = add_within(&self.helpers, 1, HELPERS);
         counted.then(|| Helper(Arc::clone(self)))
     }
 
-    /// Uses up the whole purse, as hostile clients would.
+    /// Uses up the whole budget, as hostile clients would.
     #[cfg(test)]
     pub fn empty(&self) {
-        self.used.store(PURSE, Relaxed);
+        self.used.store(SHARED, Relaxed);
     }
 }
 
@@ -96,10 +96,10 @@ impl Drop for Helper {
 
 impl Share {
     /// Makes the share of one more connection.
-    pub fn new(purse: &Arc<Purse>) -> Arc<Self> {
+    pub fn new(budget: &Arc<MemoryBudget>) -> Arc<Self> {
         Arc::new(Self {
-            has_long_inbox: purse.connections.fetch_add(1, Relaxed) < LONG_INBOXES,
-            purse: Arc::clone(purse),
+            has_long_inbox: budget.connections.fetch_add(1, Relaxed) < LONG_INBOXES,
+            budget: Arc::clone(budget),
             floor_taken: Mutex::default(),
             floor_freed: Condvar::new(),
         })
@@ -110,17 +110,17 @@ impl Share {
         self.has_long_inbox
     }
 
-    /// Takes memory for `len` bytes, or [`FLOOR`] bytes if the purse does not have enough. Waits at
+    /// Takes memory for `len` bytes, or [`FLOOR`] bytes if the budget does not have enough. Waits at
     /// most for another batch of the same connection.
-    pub fn take(self: &Arc<Self>, len: usize) -> Lease {
-        let lease = |len, is_floor| Lease {
+    pub fn take(self: &Arc<Self>, len: usize) -> BatchMemory {
+        let lease = |len, is_floor| BatchMemory {
             share: Arc::clone(self),
             len,
             is_floor,
         };
         let mut floor_taken = self.lock();
         let len = Buffers::rounded(len);
-        if (len > FLOOR || *floor_taken) && add_within(&self.purse.used, len, PURSE) {
+        if (len > FLOOR || *floor_taken) && add_within(&self.budget.used, len, SHARED) {
             return lease(len, false);
         }
         while mem::replace(&mut *floor_taken, true) {
@@ -137,7 +137,7 @@ impl Share {
     }
 }
 
-impl Lease {
+impl BatchMemory {
     /// The number of bytes. A buffer of [`Buffers`] is exactly this long.
     pub fn len(&self) -> usize {
         self.len
@@ -146,17 +146,17 @@ impl Lease {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.purse.connections.fetch_sub(1, Relaxed);
+        self.budget.connections.fetch_sub(1, Relaxed);
     }
 }
 
-impl Drop for Lease {
+impl Drop for BatchMemory {
     fn drop(&mut self) {
         if self.is_floor {
             *self.share.lock() = false;
             self.share.floor_freed.notify_one();
         } else {
-            self.share.purse.used.fetch_sub(self.len, Relaxed);
+            self.share.budget.used.fetch_sub(self.len, Relaxed);
         }
     }
 }
@@ -167,23 +167,23 @@ mod tests {
 
     /// Holds whatever other connections have taken.
     #[test]
-    fn a_connection_always_gets_its_floor_and_the_purse_is_never_overdrawn() {
-        let purse = Arc::<Purse>::default();
-        let greedy = Share::new(&purse);
+    fn a_connection_always_gets_its_floor_and_the_budget_is_never_overdrawn() {
+        let budget = Arc::<MemoryBudget>::default();
+        let greedy = Share::new(&budget);
         let mut held = Vec::new();
         for len in [32 << 20, 1 << 20, FLOOR + 1, 1].into_iter().cycle() {
             let lease = greedy.take(len);
             assert!(lease.len() >= len || lease.is_floor, "{len}");
             held.push(lease);
-            assert!(purse.used.load(Relaxed) <= PURSE);
+            assert!(budget.used.load(Relaxed) <= SHARED);
             // With less left, the greedy connection would wait for its own floor.
-            if PURSE - purse.used.load(Relaxed) < 32 << 20 {
+            if SHARED - budget.used.load(Relaxed) < 32 << 20 {
                 break;
             }
         }
-        purse.empty();
+        budget.empty();
         for len in [1, FLOOR, FLOOR + 1, 32 << 20] {
-            let share = Share::new(&purse);
+            let share = Share::new(&budget);
             let lease = share.take(len);
             assert!(lease.is_floor && lease.len() == FLOOR, "{len}");
         }
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn batches_of_one_connection_use_the_floor_in_turn() {
-        let purse = Arc::<Purse>::default();
-        purse.empty();
-        let share = Share::new(&purse);
+        let budget = Arc::<MemoryBudget>::default();
+        budget.empty();
+        let share = Share::new(&budget);
         let first = share.take(1);
         std::thread::scope(|scope| {
             let second = scope.spawn(|| share.take(32 << 20).len());
@@ -205,12 +205,12 @@ mod tests {
 
     #[test]
     fn returned_memory_is_available_again() {
-        let purse = Arc::<Purse>::default();
-        let share = Share::new(&purse);
+        let budget = Arc::<MemoryBudget>::default();
+        let share = Share::new(&budget);
         for _ in 0..100 {
-            let all = [(); PURSE / (32 << 20)].map(|()| share.take(32 << 20));
+            let all = [(); SHARED / (32 << 20)].map(|()| share.take(32 << 20));
             assert!(all.iter().all(|lease| !lease.is_floor));
         }
-        assert_eq!(purse.used.load(Relaxed), 0);
+        assert_eq!(budget.used.load(Relaxed), 0);
     }
 }
