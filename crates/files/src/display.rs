@@ -202,6 +202,7 @@ mod tests {
 
     #[test]
     fn a_shell_reads_a_word_as_the_same_path() {
+        let _alone = crate::testing::alone();
         for (path, word) in [
             ("photos.tar", "photos.tar"),
             ("-", "-"),
