@@ -221,6 +221,28 @@ fn a_token_that_ends_a_file_is_lost_only_by_force() {
     }
 }
 
+/// json-c, and so cryptsetup, reads numbers that `serde_json` refuses.
+#[test]
+fn a_token_that_serde_json_refuses_does_not_move_the_end() {
+    let folder = prepared();
+    let member = |length: &str, number: &str| {
+        format!(r#"{{"type":"luxor-file","keyslots":[],"length":"{length}","note":{number}}}"#)
+    };
+    folder.write("same", member("5", "-Infinity"));
+    folder.write("shorter", member("3", "1e999"));
+    let import = "token import --token-replace --token-id 0 --json-file same volume";
+    let mut cryptsetup = Command::new("cryptsetup");
+    cryptsetup
+        .args(import.split(' '))
+        .current_dir(folder.path());
+    assert!(cryptsetup.status().unwrap().success());
+    let line = "token add --token-replace --token-id 0 --json-file shorter volume";
+    let add = luxor(line).current_dir(folder.path());
+    add.fails(1, "records that the file in the volume has 5 bytes");
+    run(&folder, "decrypt --key-file key volume out");
+    assert_eq!(fs::read(folder.join("out")).unwrap(), b"plain");
+}
+
 #[test]
 fn tokens_that_cannot_be_are_refused() {
     let folder = prepared();
