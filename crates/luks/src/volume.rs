@@ -251,13 +251,19 @@ impl VolumeHeader {
     pub fn data_keyslots(&self) -> Vec<u32> {
         match self {
             Self::Luks1(header) => header.describe().keyslots.keys().copied().collect(),
-            Self::Luks2(header) => {
-                let digests = header.metadata().digests.values();
-                let of_data = digests.filter(|digest| !digest.segments.is_empty());
-                let keyslots = of_data.flat_map(|digest| &digest.keyslots);
-                keyslots.copied().collect()
-            }
+            Self::Luks2(header) => header.metadata().data_keyslots(),
         }
+    }
+
+    /// The numbers of those of [`VolumeHeader::data_keyslots`] that this version can open with the right
+    /// secret, and with limits that permit their costs. The keyslots of LUKS1 differ in this only together.
+    #[must_use]
+    pub fn openable_keyslots(&self) -> Vec<u32> {
+        let mut keyslots = self.data_keyslots();
+        if let Self::Luks2(header) = self {
+            keyslots.retain(|&number| header.metadata().can_open(number));
+        }
+        keyslots
     }
 
     /// Converts the volume to the other version in place, without a key. `force` permits the loss

@@ -221,7 +221,11 @@ impl Volume {
         self.check_removal(number, last)?;
         let mut known = vec![number];
         if let Some(secrets) = secrets {
-            let mut keyslots = self.header.data_keyslots();
+            let mut keyslots = self.header.openable_keyslots();
+            if keyslots.is_empty() {
+                // The error says what is not supported.
+                keyslots = self.header.data_keyslots();
+            }
             keyslots.retain(|&other| other != number);
             if keyslots.is_empty() {
                 keyslots.push(number);
@@ -319,8 +323,15 @@ fn check_is_not_last(
     number: u32,
     allowed: bool,
 ) -> Result<()> {
-    if allowed || header.data_keyslots() != [number] {
+    let (all, openable) = (header.data_keyslots(), header.openable_keyslots());
+    if allowed || (all != [number] && openable != [number]) {
         return Ok(());
     }
-    Err(VolumeError::LastKeyslot { name, number }.into())
+    let others = all.into_iter().filter(|&other| other != number).collect();
+    let last = VolumeError::LastKeyslot {
+        name,
+        number,
+        others,
+    };
+    Err(last.into())
 }

@@ -91,13 +91,15 @@ pub enum VolumeError {
         /// The highest number.
         last: u32,
     },
-    /// The keyslot to be removed is the last one.
-    #[error("{name}: keyslot {number} is the last one: without it nothing opens the volume")]
+    /// The keyslot to be removed is the last one, or the last one that this version can open.
+    #[error("{name}: keyslot {number} is the last one{}", without(others))]
     LastKeyslot {
         /// The name of the volume, for messages.
         name: String,
         /// The number of the keyslot.
         number: u32,
+        /// The other keyslots of the data, which this version does not support.
+        others: Vec<u32>,
     },
     /// The keyslot is empty.
     #[error("{name}: there is no keyslot {number}")]
@@ -135,4 +137,17 @@ pub enum VolumeError {
         /// What is wrong with the metadata.
         source: VolumeReadError,
     },
+}
+
+/// Returns what the loss of the last keyslot means, if this version does not support `others`.
+fn without(others: &[u32]) -> String {
+    if others.is_empty() {
+        return ": without it nothing opens the volume".to_owned();
+    }
+    let others: Vec<_> = others.iter().map(u32::to_string).collect();
+    format!(
+        " that Luxor can open: without it Luxor does not open the volume, because it does not support \
+         keyslot {}",
+        others.join(", ")
+    )
 }

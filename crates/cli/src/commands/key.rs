@@ -187,7 +187,10 @@ fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
                         .and_then(|source| source.downcast_ref::<UnlockError>())
                         .is_some();
                 if is_of_other {
-                    return error.hint("To remove it without a secret, add --force.");
+                    return error.hint(
+                        "To remove it without a secret, add --force. If you cannot open another keyslot, the \
+                         data are then lost.",
+                    );
                 }
                 error
             })?;

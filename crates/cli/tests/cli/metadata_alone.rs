@@ -426,3 +426,45 @@ fn what_is_not_needed_need_not_be_supported() {
     let wrong: Vec<String> = cases.iter().flat_map(Case::check).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
+
+/// A keyslot that Luxor does not support does not make up for the last one that it opens.
+#[test]
+fn the_last_keyslot_that_luxor_opens_is_kept() {
+    type Change = fn(&mut Value);
+    let changes: [Change; 5] = [
+        |keyslot| keyslot["kdf"]["type"] = json!("foo"),
+        |keyslot| keyslot["af"]["hash"] = json!("foo"),
+        |keyslot| keyslot["area"]["encryption"] = json!("foo-xts-plain64"),
+        |keyslot| keyslot["area"]["key_size"] = json!(24),
+        |keyslot| keyslot["type"] = json!("foo"),
+    ];
+    for change in changes {
+        let folder = luks2();
+        edit(&folder, |metadata| change(&mut metadata["keyslots"]["1"]));
+        let before = fs::read(folder.join("base")).unwrap();
+        let words = "keyslot 0 is the last one that Luxor can open";
+        for line in [
+            "key remove --key-slot 0 --key-file k base",
+            "key remove --key-slot 0 --force base",
+            "key remove --key-file k base",
+        ] {
+            let refused = ours(folder.path(), line).fails(1, words);
+            assert!(refused.stderr.contains("--last"), "{refused:#?}");
+            assert!(fs::read(folder.join("base")).unwrap() == before, "{line}");
+        }
+        ours(folder.path(), "key remove --key-slot 1 --key-file k base").ok();
+        ours(folder.path(), "key test --key-file k base").ok();
+    }
+}
+
+/// All keyslots of a digest that Luxor does not support count.
+#[test]
+fn the_last_keyslot_of_an_unsupported_digest_is_kept() {
+    let folder = luks2();
+    edit(&folder, |metadata| {
+        metadata["digests"]["0"]["type"] = json!("foo");
+    });
+    ours(folder.path(), "key remove --key-slot 1 --force base").ok();
+    let last = ours(folder.path(), "key remove --key-slot 0 --force base");
+    last.fails(1, "keyslot 0 is the last one");
+}

@@ -125,6 +125,11 @@ impl Digest {
             && self.value == other.value
     }
 
+    /// Returns whether this version can compare a key with it.
+    pub(crate) fn is_supported(&self) -> bool {
+        HashAlgorithm::by_name(&self.hash).is_some()
+    }
+
     /// The work that it takes to compare a key with this digest.
     pub(crate) fn work(&self) -> DigestWork<'_> {
         DigestWork {

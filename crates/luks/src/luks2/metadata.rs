@@ -362,9 +362,35 @@ impl Metadata {
             .expect("parsing checks that each keyslot has a digest")
     }
 
-    /// Returns whether no other keyslot holds the key of this one, which must exist.
+    /// Returns whether no other keyslot that this version can open holds the key of this one, which
+    /// must exist.
     pub(crate) fn is_only_keyslot(&self, keyslot: u32) -> bool {
-        self.bindings[&self.digest_of_keyslot(keyslot)].keyslots == [keyslot]
+        let same_key = &self.bindings[&self.digest_of_keyslot(keyslot)].keyslots;
+        let mut others = same_key.iter().filter(|&&other| other != keyslot);
+        !others.any(|&other| self.can_open(other))
+    }
+
+    /// Returns whether this version can open a keyslot: it supports the keyslot, and the digest of its
+    /// key. A keyslot over a limit on costs counts: the caller can raise the limit.
+    pub(crate) fn can_open(&self, keyslot: u32) -> bool {
+        let is_supported = |keyslot: &Keyslot| keyslot.supported().is_ok();
+        let mut digests = self.digests.values();
+        let digest = digests.find(|digest| digest.keyslots.contains(&keyslot));
+        self.keyslots.get(&keyslot).is_some_and(is_supported)
+            && digest.is_some_and(Digest::is_supported)
+    }
+
+    /// The numbers of the keyslots that hold a key of the data, also of those that this version cannot
+    /// open.
+    pub(crate) fn data_keyslots(&self) -> Vec<u32> {
+        let of_data = self.bindings.values();
+        let of_data: Vec<_> = of_data
+            .filter(|binding| !binding.segments.is_empty())
+            .collect();
+        let is_of_data = |number: &u32| of_data.iter().any(|of| of.keyslots.contains(number));
+        let mut numbers: Vec<_> = self.keyslots_with_keys().filter(is_of_data).collect();
+        numbers.sort_unstable();
+        numbers
     }
 
     /// Returns the digest of an encrypted segment, which must exist; in a hot zone, one of two.

@@ -208,7 +208,7 @@ pub(super) fn check_digest(
     digest: &Digest,
     options: &UnlockOptions,
 ) -> Result<(), UnlockError> {
-    if HashAlgorithm::by_name(&digest.hash).is_none() {
+    if !digest.is_supported() {
         let (digest, hash) = (number, digest.hash.clone());
         return Err(UnlockError::DigestHash { digest, hash });
     }
@@ -403,7 +403,7 @@ impl<'a> UnlockAttempt<'a> {
         keyslot: &Keyslot,
         digest: &Digest,
     ) -> Result<Option<SecretBytes>, KeyslotError> {
-        let (encryption, hash) = supported(keyslot)?;
+        let (encryption, hash) = keyslot.supported()?;
         let area_key_len = keyslot.area.key_len as usize;
         self.budget
             .take(&keyslot.kdf, area_key_len, Some(digest.work()))?;
@@ -447,28 +447,30 @@ enum KeyslotCandidate<'a> {
     Foreign(&'a Foreign),
 }
 
-/// Returns the area's encryption and the hash of the anti-forensic splitter, if this version
-/// supports the keyslot.
-fn supported(keyslot: &Keyslot) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
-    let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
-    let Some(encryption) = Encryption::by_name(&keyslot.area.encryption) else {
-        return unsupported(format!(
-            "its area is encrypted with {}",
-            brief(&keyslot.area.encryption)
-        ));
-    };
-    let [short, long] = encryption.key_lens();
-    if ![short, long].contains(&keyslot.area.key_len) {
-        return unsupported(format!(
-            "its area's key has {} bytes, not {short} or {long}",
-            keyslot.area.key_len
-        ));
-    }
-    match HashAlgorithm::by_name(&keyslot.af_hash) {
-        Some(hash) => Ok((encryption, hash)),
-        None => unsupported(format!(
-            "its stripes are hashed with {}",
-            brief(&keyslot.af_hash)
-        )),
+impl Keyslot {
+    /// Returns the area's encryption and the hash of the anti-forensic splitter, if this version
+    /// supports the self.
+    pub(in crate::luks2) fn supported(&self) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
+        let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
+        let Some(encryption) = Encryption::by_name(&self.area.encryption) else {
+            return unsupported(format!(
+                "its area is encrypted with {}",
+                brief(&self.area.encryption)
+            ));
+        };
+        let [short, long] = encryption.key_lens();
+        if ![short, long].contains(&self.area.key_len) {
+            return unsupported(format!(
+                "its area's key has {} bytes, not {short} or {long}",
+                self.area.key_len
+            ));
+        }
+        match HashAlgorithm::by_name(&self.af_hash) {
+            Some(hash) => Ok((encryption, hash)),
+            None => unsupported(format!(
+                "its stripes are hashed with {}",
+                brief(&self.af_hash)
+            )),
+        }
     }
 }
