@@ -115,6 +115,12 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::DetachedHeader { .. } => {
                 Some("Name that file as the volume, and this one as --header.".to_owned())
             }
+            // `header restore` has one option for the part, and that is about the target.
+            VolumeError::HeaderOnly { .. } if !subject::is_a_whole_file() => Some(
+                "If it is a backup, copy it to a file of its own. Then name the volume, and that file as \
+                 --header; or restore it from there."
+                    .to_owned(),
+            ),
             VolumeError::HeaderOnly { .. } => Some(
                 "If it is a backup, name the volume, and this file as --header; or restore it: `luxor \
                  header restore TARGET VOLUME`."

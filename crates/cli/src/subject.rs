@@ -75,6 +75,12 @@ pub(crate) fn is_about(matches: &ArgMatches) {
     }
 }
 
+/// Whether the volume is one file, without a header in another one, and not a part of a file.
+pub(crate) fn is_a_whole_file() -> bool {
+    let is_whole = |subject: &Subject| subject.part.is_empty() && subject.header.is_none();
+    SUBJECT.get().is_none_or(is_whole)
+}
+
 /// Whether the command of the command line can be repeated with `--read-only`.
 pub(crate) fn can_only_read() -> bool {
     SUBJECT.get().is_some_and(|subject| subject.can_only_read)

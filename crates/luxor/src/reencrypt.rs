@@ -353,11 +353,15 @@ fn begin_or_find(
         let header = opened.name();
         let text = format!("{header}: the data of this header have been decrypted already");
         let error = Error::failure(text);
-        // cryptsetup leaves the padding of a file behind it.
+        // cryptsetup leaves the padding of a file behind it. No key authenticates the length, so the
+        // hint is not a command.
         let length = luks2.file_length();
         return match length.filter(|_| data.can_set_len()) {
             Some(length) if data.len()? > length => Err(error.hint(format!(
-                "The file has {length} bytes: `truncate --size {length} VOLUME` cuts off what follows them."
+                "The header says that the file has {length} bytes. Without a key this cannot be checked, and \
+                 {} may be another file: nothing was cut off. If you know the length to be right, cut the file \
+                 off there.",
+                path_name(data.path())
             ))),
             _ => Err(error),
         };

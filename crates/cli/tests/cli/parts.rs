@@ -406,3 +406,33 @@ fn a_partition_that_overlaps_another_one_is_only_read() {
     at(&folder, test).ok();
     label("b").fails(1, "partition 1 overlaps partition 2");
 }
+
+/// The options for the part are those of the target in `header restore`.
+#[test]
+fn a_header_backup_in_a_part_is_not_restored_from_there() {
+    let folder = Folder::new();
+    folder.write("key", "correct horse");
+    folder.write("plain", bytes(1 << 20, 1));
+    let at = |line: &str| luxor(line).current_dir(folder.path());
+    at("encrypt --key-file key plain v").args(FAST).ok();
+    at("header backup v backup").ok();
+    let mut disk = vec![0; 1 << 20];
+    disk.extend(fs::read(folder.join("backup")).unwrap());
+    folder.write("disk", disk);
+    let lines = [
+        "decrypt --volume-offset 1M --key-file key disk out",
+        "decrypt --header backup --key-file key backup out",
+    ];
+    for line in lines {
+        let refused = at(line).fails(1, "has a header and no data");
+        assert!(!refused.stderr.contains("header restore"), "{refused:#?}");
+        let words = "copy it to a file of its own";
+        assert!(refused.stderr.contains(words), "{refused:#?}");
+    }
+    // Done as it says.
+    let copy = "tail -c +1048577 disk > own && cmp own backup";
+    shell_without_terminal(copy, folder.path()).assert_code(0);
+    at("decrypt --header own --key-file key v out").ok();
+    at("header restore --batch-mode v own").ok();
+    at("decrypt --force --key-file key v out").ok();
+}

@@ -527,7 +527,7 @@ fn a_decryption_that_is_killed_at_each_write_goes_on() {
             if fs::read(folder.join("v")).unwrap() != data {
                 let outcome = ours(&folder, "--decrypt --header h").args(FAST).run();
                 match cut_off(&outcome.stderr) {
-                    Some(command) => shell_without_terminal(command, folder.path()).assert_code(0),
+                    Some(command) => shell_without_terminal(&command, folder.path()).assert_code(0),
                     None => outcome.assert_code(0),
                 }
             }

@@ -4,7 +4,8 @@
 //! The file must have all of it until the metadata record the end of the re-encryption: `cryptsetup`
 //! refuses to continue in a file that is shorter than they say. So it is cut off after that, and for a
 //! program that is killed between the two, a token records where the data end. No key authenticates the
-//! metadata then. So the token shortens no file: it makes a message that says how.
+//! metadata then. So the token shortens no file, and the message
+//! about it has no command that does: the file may be another one.
 
 use luxor_files::{DataFile, path_name};
 use serde::{Deserialize, Serialize};
@@ -92,7 +93,8 @@ pub(super) fn is_cut_off(volume: &mut Volume, data: &DataFile, context: &Context
              bytes of the volume follow them",
             len - end
         );
-        let hint = format!("`truncate --size {end} VOLUME` cuts these off.");
+        let hint = "Without a key this cannot be checked, and it may be another file: nothing was cut off. If \
+                    you know the end to be right, cut the file off there, and run the command again.";
         return Err(Error::failure(text).hint(hint));
     }
     cut_off(volume, data, None, context)?;

@@ -319,15 +319,6 @@ pub(super) fn table() -> Vec<Advice> {
                luxor decrypt --header h --key-file key "$v" out; cmp -n 1000 plain out"#,
         ),
         case(
-            "cuts off what follows them",
-            r#"head -c 1000 plain > odd; luxor encrypt --key-file key odd "$v"
-               cryptsetup reencrypt --batch-mode --decrypt --force-offline-reencrypt --header h \
-                   --key-file key "$v""#,
-            r#"luxor reencrypt --decrypt --header h --key-file key "$v""#,
-            RUN,
-            r#"cmp odd "$v""#,
-        ),
-        case(
             "To remove it nevertheless, add --last",
             "make",
             r#"luxor key remove --key-file key "$v""#,
@@ -384,6 +375,7 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             "",
         ),
+        by("copy it to a file of its own", "a_header_backup_in_a_part_is_not_restored_from_there"),
         by("--read-only allows other readers", "a_writing_mount_is_exclusive_and_read_only_mounts_are_not"),
         by("--read-only needs no permission to write", "read_only_is_advised_where_it_is_an_option"),
         // cli/src
@@ -555,7 +547,6 @@ pub(super) fn table() -> Vec<Advice> {
             Proof::Run { nth: 0, with: &[("NEW-FILE", "new")] },
             "cmp plain new",
         ),
-        by("cuts these off", "no_file_is_cut_off_because_of_its_header"),
         by("--resilience checksum needs less room than a journal", "what_does_not_fit_stays_as_it_is"),
         by("the same command continues, with the same --reduce-device-size", "either_program_begins_and_either_ends"),
         case(
