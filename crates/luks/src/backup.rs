@@ -13,6 +13,7 @@ use crate::{
     luks2::{
         binary_header::{self, CopyKind},
         copy::CopyError,
+        edit::new_copy,
         header::{ReadError, Warning},
         unlock::UnlockError,
     },
@@ -207,7 +208,7 @@ impl HeaderBackup {
         let mut bytes = self.bytes.clone();
         for copy in header.copies().iter().filter(|copy| !copy.used) {
             let binary = header.binary();
-            let made = binary.copy(copy.kind, header.text());
+            let made = new_copy(binary, copy.kind, header.text());
             let made = made.map_err(|error| io::Error::other(error.to_string()))?;
             bytes[index(binary.place(copy.kind))..][..made.len()].copy_from_slice(&made);
         }

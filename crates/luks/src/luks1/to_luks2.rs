@@ -29,7 +29,7 @@ use crate::{
     luks2::{
         binary_header::{BinaryHeader, CopyKind, TextField, json_size},
         config::MAX_KEYSLOTS_SIZE,
-        edit::{ChangeError, durable},
+        edit::{ChangeError, durable, new_copy},
         header::Luks2Header,
         keyslot::Keyslot,
         metadata::Metadata,
@@ -76,10 +76,9 @@ impl Luks1Header {
         let text = self.luks2_metadata(&plan, end).to_string();
         // Check the new metadata before anything is written: they must not be refused afterwards.
         Metadata::parse(&text, HEADER_SIZE).map_err(ChangeError::from)?;
-        let primary = self.binary_header(CopyKind::Primary)?;
-        let secondary = self.binary_header(CopyKind::Secondary)?;
-        let primary = primary.serialise(CopyKind::Primary, &text);
-        let secondary = secondary.serialise(CopyKind::Secondary, &text);
+        let binary = self.binary_header();
+        let primary = new_copy(&binary, CopyKind::Primary, &text)?;
+        let secondary = new_copy(&binary, CopyKind::Secondary, &text)?;
 
         for step in plan.steps {
             self.take(storage, step)?;
@@ -217,22 +216,18 @@ impl Luks1Header {
         }
     }
 
-    fn binary_header(&self, kind: CopyKind) -> Result<BinaryHeader, ConvertError> {
-        let mut salt = [0; 64];
-        getrandom::fill(&mut salt).map_err(ChangeError::from)?;
-        Ok(BinaryHeader {
+    /// Returns the header of which both copies are made: they get salts and offsets of their own.
+    fn binary_header(&self) -> BinaryHeader {
+        BinaryHeader {
             size: HEADER_SIZE,
             seqid: 1,
             label: TextField::new(""),
             checksum: HashAlgorithm::Sha256,
-            salt,
+            salt: [0; 64],
             uuid: TextField::new(&self.uuid),
             subsystem: TextField::new(""),
-            offset: match kind {
-                CopyKind::Primary => 0,
-                CopyKind::Secondary => HEADER_SIZE,
-            },
-        })
+            offset: 0,
+        }
     }
 
     /// Returns LUKS2's metadata for the end of the plan, with JSON keys in cryptsetup's order.

@@ -84,13 +84,23 @@ impl HeaderCopy {
         storage.read_exact_at(&mut area, offset)?;
         // `head` was read separately, and the storage may have changed since. Only the bytes of
         // `area` are used from here on.
+        if area[..head.len()] != head[..] {
+            return Err(io::Error::other("it changed while it was read").into());
+        }
+        Self::parse(&area, (kind, offset), other)
+    }
+
+    /// Parses a whole copy.
+    pub(super) fn parse(
+        area: &[u8],
+        (kind, offset): (CopyKind, u64),
+        other: Option<&Self>,
+    ) -> Result<Self, CopyError> {
         let (head, json) = area
             .split_first_chunk()
             .expect("each of the nine sizes is more than 4096");
-        if BinaryHeader::parse(head, kind, offset)? != binary {
-            return Err(io::Error::other("it changed while it was read").into());
-        }
-        binary.verify(&area)?;
+        let binary = BinaryHeader::parse(head, kind, offset)?;
+        binary.verify(area)?;
         let text = metadata::area_text(json)?;
         let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
         let parsed = match same {
@@ -109,7 +119,7 @@ impl HeaderCopy {
             binary,
             metadata,
             text,
-            digest: HeaderDigest::of(&area),
+            digest: HeaderDigest::of(area),
         })
     }
 }

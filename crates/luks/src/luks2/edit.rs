@@ -41,6 +41,12 @@ mod settings;
 mod tests;
 mod tokens;
 
-pub(crate) use self::numbers::{MAX_NUMBERS, free_number};
-pub(super) use self::{draft::MetadataDraft, members::JsonMembers};
+pub(crate) use self::{
+    draft::new_copy,
+    numbers::{MAX_NUMBERS, free_number},
+};
+pub(super) use self::{
+    draft::{MetadataDraft, check_room},
+    members::JsonMembers,
+};
 pub use self::{error::ChangeError, keyslots::NewVolumeKey, overwrite::Overwrite};

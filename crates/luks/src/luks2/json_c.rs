@@ -5,19 +5,21 @@
 //! prints again, and bytes in strings that are not UTF-8. They occur in tokens of other programs, which
 //! every change must keep. Within this crate a header's text is JSON:
 //!
-//! - A byte that is not UTF-8 is a character from U+10FF80 to U+10FFFF, 0x10FF00 more than the byte.
+//! - A byte that is not UTF-8 is a character from U+10FF80 to U+10FFFF, 0x10FF00 more than the byte. No
+//!   ASCII character has such a stand-in, so that none can end a string.
 //! - A number that is not JSON is a string: [`MARK`], which is U+10FF00, and the number.
-//! - Characters of this block that the text really has count as bytes that are not UTF-8. So no two
-//!   texts become the same one.
+//! - A character from U+10FF00 on that a string really has, as it is or as an escape, is the four
+//!   stand-ins of its bytes in UTF-8. So such a character always stands for something else, in keys
+//!   and values, and [`encode`] needs no exception. json-c writes these characters unescaped, too.
 
 use std::borrow::Cow;
 
 /// The first character of a string that stands for a number.
 pub(crate) const MARK: char = '\u{10ff00}';
 
-/// Whether a character stands for something that is not JSON.
+/// Whether a character stands for a byte that is not UTF-8.
 pub(crate) fn is_stand_in(c: char) -> bool {
-    c >= MARK
+    c >= '\u{10ff80}'
 }
 
 /// Turns the bytes of a header, or of a token, into JSON text. Nothing checks that it is valid.
@@ -25,20 +27,16 @@ pub(crate) fn decode(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for part in bytes.utf8_chunks() {
         for c in part.valid().chars() {
-            if is_stand_in(c) {
-                push_bytes(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes());
-            } else {
-                text.push(c);
-            }
+            push_char(&mut text, c);
         }
         push_bytes(&mut text, part.invalid());
     }
-    mark_numbers(text)
+    decode_literals(text)
 }
 
 /// The reverse of [`decode`].
 pub(crate) fn encode(text: &str) -> Cow<'_, [u8]> {
-    if !text.contains(is_stand_in) {
+    if !text.contains(|c| c >= MARK) {
         return Cow::Borrowed(text.as_bytes());
     }
     let mut bytes = Vec::with_capacity(text.len());
@@ -61,41 +59,76 @@ pub(crate) fn encode(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
+fn push_char(text: &mut String, c: char) {
+    if c >= MARK {
+        push_bytes(text, c.encode_utf8(&mut [0; 4]).as_bytes());
+    } else {
+        text.push(c);
+    }
+}
+
+/// Appends the stand-ins of bytes from 0x80 on.
 fn push_bytes(text: &mut String, bytes: &[u8]) {
     let stand_in = |byte: &u8| char::from_u32(u32::from(MARK) + u32::from(*byte));
     text.extend(bytes.iter().filter_map(stand_in));
 }
 
-/// Returns the text with a string in place of each number that is not JSON.
-fn mark_numbers(text: String) -> String {
-    let mut marked = String::new();
+/// Returns the text with a string in place of each number that is not JSON, and with stand-ins in place
+/// of each escape of a character from [`MARK`] on.
+fn decode_literals(text: String) -> String {
+    let mut decoded = String::new();
     let mut copied = 0;
+    let mut in_string = false;
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
-        let len = match bytes[at] {
-            b'"' => string_len(&text[at..]),
-            b if is_of_literal(b) => bytes[at..]
-                .iter()
-                .take_while(|&&b| is_of_literal(b))
-                .count(),
-            _ => 1,
-        };
-        let end = at + len;
-        if is_of_literal(bytes[at]) && is_only_of_json_c(&text[at..end]) {
-            marked.push_str(&text[copied..at]);
-            marked.extend(['"', MARK]);
-            marked.push_str(&text[at..end]);
-            marked.push('"');
-            copied = end;
+        let mut end = at + 1;
+        match bytes[at] {
+            b'"' => in_string = !in_string,
+            b'\\' if in_string => {
+                end = at + 2;
+                if let Some(c) = escaped_pair(&text[at..]).filter(|&c| c >= MARK) {
+                    end = at + ESCAPED_PAIR;
+                    decoded.push_str(&text[copied..at]);
+                    push_char(&mut decoded, c);
+                    copied = end;
+                }
+            }
+            b if !in_string && is_of_literal(b) => {
+                let more = bytes[end..].iter().take_while(|&&b| is_of_literal(b));
+                end += more.count();
+                if is_only_of_json_c(&text[at..end]) {
+                    decoded.push_str(&text[copied..at]);
+                    decoded.extend(['"', MARK]);
+                    decoded.push_str(&text[at..end]);
+                    decoded.push('"');
+                    copied = end;
+                }
+            }
+            _ => {}
         }
         at = end;
     }
     if copied == 0 {
         return text;
     }
-    marked.push_str(&text[copied..]);
-    marked
+    decoded.push_str(&text[copied..]);
+    decoded
+}
+
+/// The length of two escapes such as `\udbff\udf00`, which are one character.
+const ESCAPED_PAIR: usize = 12;
+
+/// Returns the character whose two surrogates are escaped at the beginning of `text`.
+fn escaped_pair(text: &str) -> Option<char> {
+    let unit = |at: usize| {
+        let digits = text.get(at..at + ESCAPED_PAIR / 2)?.strip_prefix("\\u")?;
+        let is_hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        u16::from_str_radix(digits, 16).ok().filter(|_| is_hex)
+    };
+    let units = [unit(0)?, unit(ESCAPED_PAIR / 2)?];
+    let mut chars = char::decode_utf16(units);
+    chars.next()?.ok().filter(|_| chars.next().is_none())
 }
 
 fn is_of_literal(byte: u8) -> bool {
@@ -114,15 +147,18 @@ fn is_only_of_json_c(literal: &str) -> bool {
     }
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = number.split_at(digits(number));
-    let rest = rest
-        .strip_prefix('.')
-        .map_or(rest, |rest| &rest[digits(rest)..]);
+    let (fraction, rest) = match rest.strip_prefix('.') {
+        Some(rest) => rest.split_at(digits(rest)),
+        None => ("", rest),
+    };
+    // `-.5` is a number, and `.5` is none.
+    let has_digits = !whole.is_empty() || (literal.starts_with('-') && !fraction.is_empty());
     let rest = match rest.strip_prefix(['e', 'E']) {
         Some(rest) => rest.strip_prefix(['+', '-']).unwrap_or(rest),
         None if rest.is_empty() => rest,
         None => return false,
     };
-    !whole.is_empty() && digits(rest) == rest.len()
+    has_digits && digits(rest) == rest.len()
 }
 
 /// The length of the string literal at the beginning of `text`, including the quotes.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::luks2::{
     binary_header::{BinaryHeader, CopyKind, json_size},
-    copy::CopyStatus,
+    copy::{CopyStatus, HeaderCopy},
     header::Luks2Header,
     json_c,
     metadata::Metadata,
@@ -132,19 +132,21 @@ impl Luks2Header {
     ) -> Result<(), ChangeError> {
         let MetadataDraft { mut binary, root } = draft;
         let text = root.text();
-        let room = json_size(binary.size);
         // The text is terminated by a zero byte.
-        let needed = json_c::encode(&text).len() as u64 + 1;
-        if needed > room {
-            return Err(ChangeError::NoRoom { needed, room });
-        }
+        check_room(&binary, &text, 1)?;
         Metadata::parse(&text, binary.size)?;
         binary.seqid = binary
             .seqid
             .checked_add(1)
             .ok_or(ChangeError::SeqidExhausted)?;
         let [first, second] = write_order(self.copies());
-        write_copy(storage, first, &binary, &text).map_err(|error| match Self::read(storage) {
+        let [first_copy, second_copy] = [first, second].map(|kind| new_copy(&binary, kind, &text));
+        let (first_copy, second_copy) = (first_copy?, second_copy?);
+        let write = |kind, bytes: &[u8]| {
+            durable::write(storage, bytes, binary.place(kind))
+                .map_err(|source| ChangeError::WriteCopy { kind, source })
+        };
+        write(first, &first_copy).map_err(|error| match Self::read(storage) {
             Ok(now) if now.binary().seqid < binary.seqid => error,
             // The copy was written before the failure, or the metadata cannot be read any more.
             _ => ChangeError::Unsettled {
@@ -152,7 +154,7 @@ impl Luks2Header {
             },
         })?;
         let finish = || -> Result<Self, ChangeError> {
-            write_copy(storage, second, &binary, &text)?;
+            write(second, &second_copy)?;
             Ok(Self::read(storage)?)
         };
         let now = finish().map_err(|error| ChangeError::Unfinished {
@@ -187,14 +189,40 @@ fn write_order(copies: &[CopyStatus; 2]) -> [CopyKind; 2] {
     }
 }
 
-/// Writes one copy with a new salt. It is durable on return.
-pub(super) fn write_copy(
-    storage: &dyn Storage,
-    kind: CopyKind,
+/// Checks that the JSON area has room for `text` and `more` bytes.
+pub(in crate::luks2) fn check_room(
     binary: &BinaryHeader,
     text: &str,
+    more: u64,
 ) -> Result<(), ChangeError> {
+    let room = json_size(binary.size);
+    let needed = json_c::encode(text).len() as u64 + more;
+    if needed > room {
+        return Err(ChangeError::NoRoom { needed, room });
+    }
+    Ok(())
+}
+
+/// Returns the bytes of one copy with a new salt, after reading them as a header is read: a header
+/// that says something else, or cannot be read, is never written.
+pub(crate) fn new_copy(
+    binary: &BinaryHeader,
+    kind: CopyKind,
+    text: &str,
+) -> Result<Vec<u8>, ChangeError> {
     let bytes = binary.copy(kind, text)?;
-    durable::write(storage, &bytes, binary.place(kind))
-        .map_err(|source| ChangeError::WriteCopy { kind, source })
+    let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), None)
+        .map_err(|_| ChangeError::NotReadBack)?;
+    // These fields are new.
+    let BinaryHeader { salt, offset, .. } = read.binary;
+    let meant = BinaryHeader {
+        salt,
+        offset,
+        ..binary.clone()
+    };
+    if read.binary == meant && read.text == text {
+        Ok(bytes)
+    } else {
+        Err(ChangeError::NotReadBack)
+    }
 }

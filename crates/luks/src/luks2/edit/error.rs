@@ -57,6 +57,11 @@ pub enum ChangeError {
     /// The new metadata would break a rule.
     #[error("the changed metadata would be invalid: {0}")]
     Invalid(#[from] MetadataError),
+    /// The bytes of the new metadata would not be read as these metadata.
+    #[error(
+        "the changed metadata could not be read again from the header, so the header was not changed"
+    )]
+    NotReadBack,
     /// The JSON area is too short for the new metadata.
     #[error(
         "the metadata would need {needed} bytes, and there is room for {room}: remove tokens or \

@@ -5,7 +5,7 @@ use std::io;
 
 use luxor_sector::Storage;
 
-use super::{draft::write_copy, durable, error::ChangeError, overwrite::Overwrite};
+use super::{draft::new_copy, durable, error::ChangeError, overwrite::Overwrite};
 use crate::luks2::{
     binary_header::CopyKind,
     header::{Luks2Header, Warning},
@@ -35,7 +35,9 @@ impl Luks2Header {
         let Some(kind) = bad.next() else {
             return Ok(None);
         };
-        write_copy(storage, kind, &draft.binary, self.text())?;
+        let bytes = new_copy(&draft.binary, kind, self.text())?;
+        durable::write(storage, &bytes, draft.binary.place(kind))
+            .map_err(|source| ChangeError::WriteCopy { kind, source })?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
     }

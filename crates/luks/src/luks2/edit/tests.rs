@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The effect of each change on the metadata, and each reason to refuse a change.
 
+mod characters;
 mod repair;
 
 use std::{ops::Range, sync::Arc};

@@ -13,9 +13,8 @@ use super::{
     state::Reencryption,
 };
 use crate::luks2::{
-    binary_header::json_size,
     digest::NewDigest,
-    edit::{ChangeError, MetadataDraft, durable},
+    edit::{ChangeError, MetadataDraft, check_room, durable},
     header::Luks2Header,
     metadata::{AreaRange, Metadata},
     reencrypt_keyslot::{ReencryptDirection, ReencryptMode, Resilience},
@@ -193,12 +192,7 @@ impl MetadataDraft {
     /// may write them.
     fn check_later_room(&self) -> Result<(), ChangeError> {
         const TWO_SEGMENTS: u64 = 640;
-        let room = json_size(self.binary.size);
-        let needed = self.root.text().len() as u64 + TWO_SEGMENTS;
-        if needed > room {
-            return Err(ChangeError::NoRoom { needed, room });
-        }
-        Ok(())
+        check_room(&self.binary, &self.root.text(), TWO_SEGMENTS)
     }
 }
 
