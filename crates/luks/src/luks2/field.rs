@@ -113,6 +113,25 @@ impl<'a> Field<'a> {
         })
     }
 
+    /// Returns any value as the integer that cryptsetup reads, whose library turns other values into
+    /// one: a text by the digits at its beginning, and what is no number into 0.
+    pub(crate) fn c_integer(self) -> i64 {
+        match self.node {
+            Node::Unsigned(value) => i64::try_from(*value).unwrap_or(i64::MAX),
+            #[expect(clippy::cast_possible_truncation, reason = "as in C")]
+            Node::Number(value) => *value as i64,
+            Node::Bool(value) => i64::from(*value),
+            Node::Text(text) => {
+                let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
+                let digits = text.trim_start_matches(['+', '-']);
+                let sign = text.len() - digits.len();
+                let end = digits.bytes().take_while(u8::is_ascii_digit).count();
+                text[..sign + end].parse().unwrap_or_default()
+            }
+            Node::Null | Node::Array(_) | Node::Object(_) => 0,
+        }
+    }
+
     /// Returns the value in `choices` that the text stands for.
     pub(crate) fn one_of<T, const N: usize>(
         self,

@@ -94,10 +94,10 @@ impl Priority {
         let Some(field) = keyslot.optional("priority") else {
             return Self::Normal;
         };
-        // cryptsetup shows other values as invalid, and tries such a keyslot as it does with 0.
-        match field.number(0..=2) {
-            Ok(1) => Self::Normal,
-            Ok(2) => Self::Prefer,
+        // cryptsetup ignores a keyslot with another priority, too.
+        match field.c_integer() {
+            1 => Self::Normal,
+            2 => Self::Prefer,
             _ => Self::Ignore,
         }
     }
