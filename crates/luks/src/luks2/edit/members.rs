@@ -53,9 +53,10 @@ impl JsonMembers {
         self.set(first, &object);
     }
 
-    /// Returns the numbers in an array of references. Empty if there is no such array.
+    /// Returns the texts in an array, such as references. Empty if there is no such array.
     pub(in crate::luks2) fn references(&self, name: &str) -> Vec<String> {
-        let parse = |text| serde_json::from_str(text).expect("references are strings");
+        let parse =
+            |text| serde_json::from_str(text).expect("parsing the metadata checked these strings");
         self.raw(name).map(parse).unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@
 use luxor_sector::Storage;
 use uuid::Uuid;
 
-use super::error::ChangeError;
+use super::{error::ChangeError, members::JsonMembers};
 use crate::luks2::{
     binary_header::TextField, config::ActivationFlag, header::Luks2Header, label::Label,
     segment::SegmentSize,
@@ -94,19 +94,16 @@ impl Luks2Header {
         flags: &[ActivationFlag],
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
-        let mut names: Vec<&str> = Vec::new();
+        let mut names: Vec<String> = Vec::new();
         for flag in ActivationFlag::ALL {
             if flags.contains(&flag) {
-                names.push(flag.name());
+                names.push(flag.name().into());
             }
         }
-        let unknown = self
-            .metadata()
-            .config
-            .flags
-            .iter()
-            .map(String::as_str)
-            .filter(|name| name.parse::<ActivationFlag>().is_err());
+        // As they are in the text: the parsed ones may have replacement characters.
+        let config = draft.root.raw("config").map(JsonMembers::parse);
+        let mut unknown = config.unwrap_or_default().references("flags");
+        unknown.retain(|name| name.parse::<ActivationFlag>().is_err());
         names.extend(unknown);
         draft
             .root
