@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use super::{HEADER, SECRET, changeable, json_of, unlock};
+use super::{HEADER, SECRET, changeable, edited, json_of, unlock};
 use crate::{
-    ChangeError, CopyKind, Luks2Header,
+    ActivationFlag, ChangeError, CopyKind, Luks2Header, Priority,
     luks2::{edit::JsonMembers, json_c},
 };
 
@@ -84,5 +84,49 @@ fn metadata_that_would_be_read_differently_are_not_written() {
             assert!(refused, "{text:?}: {error}");
             assert!(storage.to_bytes() == before, "{text:?}");
         }
+    }
+}
+
+#[test]
+fn unknown_flags_keep_their_bytes() {
+    let (storage, mut header, _) = changeable();
+    edited(&storage, &mut header, |draft| {
+        let flags = ["x\u{10fffe}", "no-journal"];
+        draft
+            .root
+            .edit(&["config"], |config| config.set("flags", &flags));
+    });
+    header
+        .set_flags(&storage, &[ActivationFlag::AllowDiscards])
+        .unwrap();
+    let flags = &json_of(&header)["config"]["flags"];
+    assert_eq!(*flags, json!(["allow-discards", "x\u{10fffe}"]));
+}
+
+/// As `cryptsetup luksDump` shows them.
+#[test]
+fn a_priority_is_any_value_that_c_reads_as_an_integer() {
+    let (storage, mut header, _) = changeable();
+    for (value, expected) in [
+        (json!("2"), Priority::Prefer),
+        (json!(2.7), Priority::Prefer),
+        (json!("2abc"), Priority::Prefer),
+        (json!(" +2"), Priority::Prefer),
+        (json!(true), Priority::Normal),
+        (json!("1"), Priority::Normal),
+        (json!(false), Priority::Ignore),
+        (json!(0.9), Priority::Ignore),
+        (json!("abc"), Priority::Ignore),
+        (json!(5), Priority::Ignore),
+        (json!(-1), Priority::Ignore),
+        (json!(null), Priority::Ignore),
+        (json!([1]), Priority::Ignore),
+    ] {
+        edited(&storage, &mut header, |draft| {
+            let set = |keyslot: &mut JsonMembers| keyslot.set("priority", &value);
+            draft.root.edit(&["keyslots", "0"], set);
+        });
+        let found = header.describe().keyslots[&0].priority;
+        assert_eq!(found, expected, "{value}");
     }
 }
