@@ -130,7 +130,10 @@ impl FileArg {
                 Ok(Input::open(VolumePlace { path, part }, role)?)
             }
             Self::Object(object) if part == VolumePart::Whole => object.input(),
-            Self::Object(object) => Ok(Input::of_storage(object.part(part)?, &object.name)?),
+            Self::Object(object) => {
+                let storage = object.part(part, role == Role::Change)?;
+                Ok(Input::of_storage(storage, &object.name)?)
+            }
         }
     }
 
@@ -153,7 +156,10 @@ impl FileArg {
                 let message = format!("{name} appends all that is written to it");
                 Err(luxor::Error::failure(message).hint("Open it in the mode r+b."))
             }
-            Self::Object(object) => Ok(DataFile::of_storage(object.part(part)?, &object.name)),
+            Self::Object(object) => {
+                let storage = object.part(part, !options.read_only)?;
+                Ok(DataFile::of_storage(storage, &object.name))
+            }
         }
     }
 
@@ -296,12 +302,12 @@ impl Object {
         self.is_seekable.then(storage)
     }
 
-    /// A part of the object as storage.
-    fn part(&self, part: VolumePart) -> luxor::Result<Arc<dyn Storage>> {
-        self.find(|storage| part.of_storage(storage))
+    /// A part of the object as storage, which may be written if it is to be changed.
+    fn part(&self, part: VolumePart, is_changed: bool) -> luxor::Result<Arc<dyn Storage>> {
+        self.find(|storage| part.of_storage(storage, is_changed))
     }
 
-    /// The bytes of a part of the object.
+    /// The bytes of a part of the object, to read them.
     pub(crate) fn range(&self, part: VolumePart) -> luxor::Result<Range<u64>> {
         self.find(|storage| part.range_of_storage(&*storage))
     }

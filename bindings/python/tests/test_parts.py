@@ -114,3 +114,29 @@ def test_what_is_not_there_is_refused(disk: Path) -> None:
         luxor.open(disk, passphrase="x", volume_offset=512, volume_partition=3)
     with pytest.raises(luxor.Error, match="no partition 4"):
         luxor.Volume(io.BytesIO(disk.read_bytes()), volume_partition=4)
+
+
+def test_a_part_that_overlaps_another_is_read_and_not_changed(disk: Path) -> None:
+    """A path, an object and fsspec agree."""
+    data = bytearray(disk.read_bytes())
+    # Partition 1 begins in the last sector of partition 3.
+    struct.pack_into("<4xB3xII", data, 446, 0x83, (len(data) - 4096) // 512 - 1, 2)
+    disk.write_bytes(data)
+    secret: dict[str, Any] = {"passphrase": "correct horse", "volume_partition": 3}
+    for file in (disk, io.BytesIO(data)):
+        with luxor.open(file, **secret) as volume:
+            assert volume.read(13) == b"the plaintext"
+        out = io.BytesIO()
+        if isinstance(file, io.BytesIO):
+            file.seek(0)
+        luxor.decrypt(file, out, **secret)
+        assert out.getvalue().startswith(b"the plaintext")
+        keys = luxor.Volume(file, volume_partition=3)
+        assert keys.keyslots == [0]
+        with pytest.raises(luxor.Error, match="overlaps partition 1, which a change"):
+            luxor.open(file, "r+b", **secret)
+        with pytest.raises(luxor.Error, match="overlaps partition 1, which a change"):
+            keys.add_key(passphrase="correct horse", new_passphrase="other", **FAST)
+    with fsspec.open(f"luks::file://{disk}", luks=secret) as stored:
+        assert stored.read(13) == b"the plaintext"
+    assert disk.read_bytes() == data

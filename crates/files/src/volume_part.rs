@@ -240,26 +240,28 @@ impl VolumePart {
         Ok(range)
     }
 
-    /// Returns the bytes of this part of a storage that is no file, and that may be changed.
+    /// Returns the bytes of this part of a storage that is no file, to read them.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part, or the length of the storage is unknown.
     pub fn range_of_storage(self, storage: &dyn Storage) -> Result<Range<u64>, VolumePartError> {
-        match self.range(storage, None, true)? {
+        match self.range(storage, None, false)? {
             Some(range) => Ok(range),
             None => Ok(0..storage.len().map_err(VolumePartError::Io)?),
         }
     }
 
-    /// Returns this part of a storage that is no file, and that may be changed.
+    /// Returns this part of a storage that is no file. If it is to be changed, it must not cover
+    /// anything else.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part.
     pub fn of_storage(
         self,
         storage: Arc<dyn Storage>,
+        is_changed: bool,
     ) -> Result<Arc<dyn Storage>, VolumePartError> {
-        match self.range(&*storage, None, true)? {
+        match self.range(&*storage, None, is_changed)? {
             None => Ok(storage),
             Some(range) => Ok(Arc::new(
                 window(storage, &range).map_err(VolumePartError::Io)?,
