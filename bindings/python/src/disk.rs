@@ -3,13 +3,18 @@
 
 use std::{
     io, iter,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use luxor::{Export, ExportOptions, Volume, VolumeWriter};
 use luxor_files::{OfProcess, Role};
+use nix::errno::Errno;
 use pyo3::{
-    exceptions::PyValueError,
+    exceptions::{PyOSError, PyValueError},
+    import_exception,
     prelude::*,
     types::{PyBytes, PyDict},
 };
@@ -26,7 +31,14 @@ use crate::{
 const PIECE: usize = 16 << 20;
 const ZEROS: u64 = 64 << 20;
 
+import_exception!(io, UnsupportedOperation);
+
 /// An open volume.
+///
+/// `luxor.VolumeFile` takes `readinto`, `readall`, `write`, `truncate` and `seek` from here, without a
+/// function of Python around them. Such a function can be interrupted after the transfer and before
+/// it returns. The buffer of `io` would then assume that the position had not changed, seek
+/// relative to it, and write its data elsewhere.
 #[pyclass(frozen, module = "luxor._luxor")]
 pub(crate) struct Disk {
     /// `None` once it is closed. Transfers that are under way keep it open until they end.
@@ -34,6 +46,8 @@ pub(crate) struct Disk {
     /// The lock is held only while the thread is attached to the interpreter, which does not fork
     /// meanwhile. So a forked child never finds it held by a thread of its parent.
     opened: RwLock<Option<Arc<Opened>>>,
+    /// Where `readinto`, `readall` and `write` continue.
+    position: AtomicU64,
     sector_size: usize,
     writable: bool,
     name: String,
@@ -55,6 +69,50 @@ impl Opened {
         let stop = Stop::begin(&self.objects);
         let done = py.detach(|| call(&self.plain));
         stop.deliver(py, done.map_err(|error| disk_exception(py, &error)))
+    }
+
+    /// Fails if a volume that is not new ends before byte `end`.
+    fn check_end(&self, end: u64) -> PyResult<()> {
+        let len = self.plain.len();
+        if matches!(self.plain, Plain::New(_)) || end <= len {
+            return Ok(());
+        }
+        let message = format!("the volume ends at byte {len}");
+        Err(PyOSError::new_err((Errno::ENOSPC as i32, message)))
+    }
+
+    /// Writes `data` from `offset` on, after zeros if a new volume ends before, and returns their
+    /// length.
+    fn write(&self, py: Python<'_>, data: &[u8], offset: u64) -> PyResult<usize> {
+        if !data.is_empty() && matches!(self.plain, Plain::New(_)) && offset > self.plain.len() {
+            self.set_len(py, offset)?;
+        }
+        for (number, piece) in data.chunks(PIECE).enumerate() {
+            let at = offset.saturating_add((number * PIECE) as u64);
+            self.transfer(py, |plain| plain.write(piece, at))?;
+            py.check_signals()?;
+        }
+        Ok(data.len())
+    }
+
+    /// Makes a new volume shorter, or longer by zeros.
+    fn set_len(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        self.transfer(py, |plain| plain.check_len(size))?;
+        loop {
+            // Zeros are written in pieces, between which Ctrl-C ends this.
+            let now = size.min(self.plain.len().saturating_add(ZEROS));
+            self.transfer(py, |plain| plain.set_len(now))?;
+            py.check_signals()?;
+            if now == size {
+                return Ok(());
+            }
+        }
+    }
+
+    fn mark_incomplete(&self) {
+        if let Plain::New(writer) = &self.plain {
+            writer.mark_incomplete();
+        }
     }
 }
 
@@ -154,6 +212,7 @@ pub(crate) fn open(
         sector_size: disk.sector_size(),
         writable: !disk.is_read_only(),
         name: export.name.clone(),
+        position: AtomicU64::new(0),
         opened: RwLock::new(Some(Arc::new(Opened {
             plain: Plain::Existing(export.of_process()),
             objects,
@@ -168,6 +227,7 @@ impl Disk {
             sector_size: writer.sector_size(),
             writable: true,
             name: writer.name(),
+            position: AtomicU64::new(0),
             opened: RwLock::new(Some(Arc::new(Opened {
                 plain: Plain::New(Box::new(writer.of_process())),
                 objects,
@@ -204,17 +264,75 @@ impl Disk {
         new_bytes(py, len, |bytes| read(py, &opened, bytes, offset))
     }
 
-    /// Writes `data` from `offset` on. They must end within the volume.
-    fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<()> {
-        let Offset(offset) = offset;
-        let opened = self.usable()?;
+    /// Writes `data` from `offset` on, and returns their length. They must end within a volume that
+    /// is not new.
+    fn write_at(&self, py: Python<'_>, data: &Bound<'_, PyAny>, offset: Offset) -> PyResult<usize> {
+        let (Offset(offset), data) = (offset, Bytes::readable(data)?);
+        self.changing(|opened| {
+            let data = data.as_slice();
+            if !data.is_empty() {
+                opened.check_end(offset.saturating_add(data.len() as u64))?;
+            }
+            opened.write(py, data, offset)
+        })
+    }
+
+    /// Fails if a volume that is not new ends before byte `end`.
+    fn check_end(&self, end: Offset) -> PyResult<()> {
+        self.open()?.check_end(end.0)
+    }
+
+    fn readinto(&self, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let at = self.position();
+        let count = self.read_into(buffer, Offset(at))?;
+        self.set_position(at + count as u64);
+        Ok(count)
+    }
+
+    fn readall<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let at = self.position();
+        let size = self.size()?.saturating_sub(at);
+        let data = self.read_at(py, Size(usize::try_from(size)?), Offset(at))?;
+        self.set_position(at + data.as_bytes().len() as u64);
+        Ok(data)
+    }
+
+    /// Writes `data`, or what fits into a volume that is not new. Returns their length.
+    fn write(&self, py: Python<'_>, data: &Bound<'_, PyAny>) -> PyResult<usize> {
         let data = Bytes::readable(data)?;
-        for (number, piece) in data.as_slice().chunks(PIECE).enumerate() {
-            let at = offset.saturating_add((number * PIECE) as u64);
-            opened.transfer(py, |plain| plain.write(piece, at))?;
-            py.check_signals()?;
-        }
-        Ok(())
+        self.changing(|opened| {
+            let at = self.position();
+            let mut data = data.as_slice();
+            if let Plain::Existing(_) = opened.plain
+                && !data.is_empty()
+            {
+                opened.check_end(at.saturating_add(1))?;
+                data = &data[..len_within(&opened.plain, data.len(), at)];
+            }
+            let count = opened.write(py, data, at)?;
+            self.set_position(at + count as u64);
+            Ok(count)
+        })
+    }
+
+    #[pyo3(signature = (offset, whence = 0, /))]
+    fn seek(&self, offset: i64, whence: i32) -> PyResult<u64> {
+        let base = match whence {
+            0 => 0,
+            1 => self.position(),
+            2 => self.size()?,
+            _ => {
+                let message = format!("invalid whence ({whence}, should be 0, 1 or 2)");
+                return Err(PyValueError::new_err(message));
+            }
+        };
+        self.open()?;
+        let Some(at) = base.checked_add_signed(offset) else {
+            let message = "the position would be negative";
+            return Err(PyOSError::new_err((Errno::EINVAL as i32, message)));
+        };
+        self.set_position(at);
+        Ok(at)
     }
 
     /// Returns when everything that was written is durable.
@@ -222,28 +340,19 @@ impl Disk {
         self.usable()?.transfer(py, Plain::flush)
     }
 
-    /// Makes a new volume shorter, or longer by zeros.
-    fn truncate(&self, py: Python<'_>, size: Offset) -> PyResult<()> {
-        let Offset(size) = size;
-        let opened = self.usable()?;
-        opened.transfer(py, |plain| plain.check_len(size))?;
-        loop {
-            // Zeros are written in pieces, between which Ctrl-C ends this.
-            let now = size.min(opened.plain.len().saturating_add(ZEROS));
-            opened.transfer(py, |plain| plain.set_len(now))?;
-            py.check_signals()?;
-            if now == size {
-                return Ok(());
-            }
-        }
+    /// Makes a new volume shorter, or longer by zeros: it ends at byte `size`, or at the position.
+    #[pyo3(signature = (size = None, /))]
+    fn truncate(&self, py: Python<'_>, size: Option<Offset>) -> PyResult<u64> {
+        let size = size.map_or_else(|| self.position(), |Offset(size)| size);
+        self.changing(|opened| opened.set_len(py, size))?;
+        Ok(size)
     }
 
     /// Lets `finish` of a new volume fail, because it lacks something that was to be written.
-    fn mark_incomplete(&self) -> PyResult<()> {
-        if let Plain::New(writer) = &self.open()?.plain {
-            writer.mark_incomplete();
+    fn mark_incomplete(&self) {
+        if let Ok(opened) = self.open() {
+            opened.mark_incomplete();
         }
-        Ok(())
     }
 
     /// Fails if `finish` would fail for that reason.
@@ -318,6 +427,27 @@ impl Disk {
 }
 
 impl Disk {
+    fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+
+    fn set_position(&self, at: u64) {
+        self.position.store(at, Ordering::Relaxed);
+    }
+
+    /// Runs `change` of a volume that is open for writing. If it fails, a new volume is incomplete.
+    fn changing<T>(&self, change: impl FnOnce(&Opened) -> PyResult<T>) -> PyResult<T> {
+        let opened = self.open()?;
+        if !self.writable {
+            let message = "the volume is open for reading only";
+            return Err(UnsupportedOperation::new_err(message));
+        }
+        if !opened.plain.is_here() {
+            return Err(key_lost_in_fork());
+        }
+        change(&opened).inspect_err(|_| opened.mark_incomplete())
+    }
+
     fn open(&self) -> PyResult<Arc<Opened>> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         let closed = || PyValueError::new_err("I/O operation on a closed volume");

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import io
 import os
 import sys
@@ -17,7 +15,7 @@ from ._exceptions import VolumeWarning
 from ._types import NewOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Unpack
 
     from ._operations import Pbkdf, VolumeType
@@ -57,11 +55,19 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
     there, and one beyond it raises `OSError`.
     """
 
+    _OF_DISK: tuple[str, ...] = ("readinto", "readall", "write", "seek")
+
+    if TYPE_CHECKING:
+
+        def write(self, data: Data) -> int: ...
+
     def __init__(self, disk: _luxor.Disk) -> None:
         """Use `open`."""
         super().__init__()
         self._disk = disk
-        self._at = 0
+        # They and the position change together, and no signal comes between: see `Disk`.
+        for name in self._OF_DISK:
+            setattr(self, name, getattr(disk, name))
         #: The name of the file with the data, for messages.
         self.name = disk.name
         self.mode = "rb+" if disk.writable else "rb"
@@ -92,12 +98,11 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
 
         If they would not end within the volume, this raises `OSError` and writes nothing.
         """
-        self._check_writable()
-        view = _luxor.view_of(data)
-        if view.nbytes and offset + view.nbytes > self._disk.size:
-            raise _end(self._disk.size)
-        self._disk.write_at(view, offset)
-        return view.nbytes
+        return self._disk.write_at(data, offset)
+
+    def check_end(self, end: int) -> None:
+        """Raise `OSError` if the volume cannot end at byte `end` or later."""
+        self._disk.check_end(end)
 
     def readable(self) -> bool:
         self._check_open()
@@ -109,46 +114,6 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
     def seekable(self) -> bool:
         self._check_open()
         return True
-
-    def readinto(self, buffer: Buffer) -> int:
-        count = self._disk.read_into(buffer, self._at)
-        self._at += count
-        return count
-
-    def readall(self) -> bytes:
-        data = self._disk.read_at(max(self._disk.size - self._at, 0), self._at)
-        self._at += len(data)
-        return data
-
-    def write(self, data: Data) -> int:
-        self._check_writable()
-        view = _luxor.view_of(data)
-        room = self._disk.size - self._at
-        if view.nbytes and room <= 0:
-            raise _end(self._disk.size)
-        view = view[:room]
-        self._disk.write_at(view, self._at)
-        self._at += view.nbytes
-        return view.nbytes
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        if whence == os.SEEK_SET:
-            at = offset
-        elif whence == os.SEEK_CUR:
-            at = self._at + offset
-        elif whence == os.SEEK_END:
-            at = self._disk.size + offset
-        else:
-            raise ValueError(f"invalid whence ({whence}, should be 0, 1 or 2)")
-        self._check_open()
-        if at < 0:
-            raise OSError(errno.EINVAL, "the position would be negative")
-        self._at = at
-        return at
-
-    def tell(self) -> int:
-        self._check_open()
-        return self._at
 
     def sync(self) -> None:
         """Return when everything that was written is durable, like `os.fsync`."""
@@ -177,10 +142,6 @@ class VolumeFile(_NeverFalse, io.RawIOBase):
     def _check_open(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on a closed volume")
-
-    def _check_writable(self) -> None:
-        if not self._disk.writable:
-            raise io.UnsupportedOperation("the volume is open for reading only")
 
 
 class VolumeReader(_Buffered, io.BufferedReader):
@@ -234,8 +195,7 @@ class VolumeWriter(_Buffered, io.BufferedRandom):
     def write(self, data: Data) -> int:
         # Otherwise the bytes that do not fit would stay in the buffer, and every later call fail.
         view = _luxor.view_of(data)
-        if self.tell() + view.nbytes > len(self):
-            raise _end(len(self))
+        self.raw.check_end(self.tell() + view.nbytes)
         return super().write(view)
 
     def sync(self) -> None:
@@ -250,37 +210,11 @@ class NewVolumeFile(VolumeFile):
     It appears in `commit`. Closing it before discards it. After a failed write, `commit` raises.
     """
 
-    def write_at(self, data: Data, offset: int) -> int:
-        """Write all of `data` from byte `offset` on, like `os.pwrite`. Return its length."""
-        view = _luxor.view_of(data)
-        with self.writing():
-            if view.nbytes and offset > self._disk.size:
-                self._disk.truncate(offset)
-            self._disk.write_at(view, offset)
-        return view.nbytes
+    _OF_DISK = (*VolumeFile._OF_DISK, "truncate")
 
-    def write(self, data: Data) -> int:
-        with self.writing():
-            count = self.write_at(data, self._at)
-            self._at += count
-        return count
-
-    def truncate(self, size: int | None = None) -> int:
-        """Make the volume shorter, or longer by zeros. Return its new length."""
-        size = self._at if size is None else size
-        with self.writing():
-            self._disk.truncate(size)
-        return size
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Let `commit` fail if this raises, because then a part may be missing."""
-        try:
-            yield
-        except BaseException:
-            if not self.closed:
-                self._disk.mark_incomplete()
-            raise
+    def mark_incomplete(self) -> None:
+        """Let `commit` fail, because a part may be missing."""
+        self._disk.mark_incomplete()
 
     def sync(self) -> None:
         """Do nothing: the written data are durable once the volume has appeared."""
@@ -304,9 +238,9 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
     """A new volume: what `open` returns for the mode "wb". It also reads what it has written.
 
     `close` or the end of the block of `with` lets it appear. It is discarded if the block raises, if a
-    write has failed, if nothing closes it, and if `close` is called while an exception is handled that
-    was not handled when the file was opened: `io.TextIOWrapper` and others close their files when a block
-    raises, and do not say so.
+    write has failed or was interrupted, if nothing closes it, and if `close` is called while an exception
+    is handled that was not handled when the file was opened: `io.TextIOWrapper` and others close their
+    files when a block raises, and do not say so.
     """
 
     raw: NewVolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -332,13 +266,21 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
         return self.raw.write_at(data, offset)
 
     def write(self, data: Data) -> int:
-        return super().write(_luxor.view_of(data))
+        view = _luxor.view_of(data)
+        try:
+            return super().write(view)
+        except BaseException:
+            self.raw.mark_incomplete()
+            raise
 
     def writelines(self, lines: Iterable[Data]) -> None:
-        # Some may be written when a later one cannot be.
-        with self.raw.writing():
+        try:
             for line in lines:
                 self.write(line)
+        except BaseException:
+            # Some may be written when a later one cannot be.
+            self.raw.mark_incomplete()
+            raise
 
     def close(self) -> None:
         """Let the volume appear, whole and durable, unless this is called because of an exception."""
@@ -409,10 +351,6 @@ def _sync_at_exit(writer: weakref.ref[VolumeWriter], process: int) -> None:
     # A forked process has no keys, and its copies of the buffers belong to the other process.
     if file is not None and os.getpid() == process and not file.closed:
         file.sync()
-
-
-def _end(size: int) -> OSError:
-    return OSError(errno.ENOSPC, f"the volume ends at byte {size}")
 
 
 def new_disk(
