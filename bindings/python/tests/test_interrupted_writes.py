@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes that an exception interrupts at any place."""
+"""Writes that an exception interrupts at any place, and files that are never closed."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -185,3 +187,38 @@ def test_an_interrupted_truncate_is_not_ignored(tmp_path: Path) -> None:
             path.unlink()
         if not interrupting.where:
             break
+
+
+#: Programs that write half of a volume, which is `new()`, into `path`.
+UNCLOSED = {
+    "pair": "b = io.BufferedRWPair(io.BytesIO(), new()); b.write(b'half'); raise KeyError",
+    "del pair": "b = io.BufferedRWPair(io.BytesIO(), new()); b.write(b'half'); del b; sys.exit(3)",
+    "raise": "t = io.TextIOWrapper(new()); t.write('half'); raise KeyError",
+    "exit": "t = io.TextIOWrapper(new()); t.write('half'); sys.exit(3)",
+    "del": "t = io.TextIOWrapper(new()); t.write('half'); del t; sys.exit(3)",
+    "stdout": "sys.stdout = io.TextIOWrapper(new()); print('half'); sys.exit(3)",
+    "buffer": "b = io.BufferedWriter(new()); b.write(b'half'); raise KeyError",
+    "fsspec": "t = fs.open(path, 'wt'); t.write('half'); raise KeyError",
+    "transaction": """
+with fs.transaction:
+    t = fs.open(path, 'wt'); t.write('half'); del t
+raise KeyError
+""",
+}
+
+
+@pytest.mark.parametrize("program", UNCLOSED)
+def test_nothing_appears_if_the_warning_is_an_error(tmp_path: Path, program: str) -> None:
+    """The warning that nothing has closed the file is one, and ends what gives it."""
+    path = tmp_path / "new"
+    begin = f"""
+import io, sys, luxor, luxor.luksfs
+path, options = {str(path)!r}, dict(passphrase="x", **{CHEAP})
+fs = luxor.luksfs.LuksFileSystem(target_protocol="file", **options)
+new = lambda: luxor.open(path, "wb", **options)
+"""
+    command = [sys.executable, "-W", "error", "-c", begin + UNCLOSED[program]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert os.listdir(tmp_path) == []
+    assert done.returncode == (3 if "exit" in UNCLOSED[program] else 1), done.stderr
+    assert done.returncode == 3 or "KeyError" in done.stderr

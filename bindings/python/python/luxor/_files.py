@@ -284,6 +284,10 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
 
     def close(self) -> None:
         """Let the volume appear, whole and durable, unless this is called because of an exception."""
+        if sys.is_finalizing():
+            # An `io.BufferedRWPair` that nothing has closed closes its files at the end of the program.
+            self.__del__()
+            return
         error = sys.exception()
         if (
             error is None
@@ -330,10 +334,12 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
     def __del__(self) -> None:
         # A volume of which the end is missing must not appear.
         if not self.closed:
-            if not self.raw.is_inherited:
+            is_mine = not self.raw.is_inherited
+            # First, because the warning may be an exception, after which others would close this file.
+            self.discard()
+            if is_mine:
                 text = f"{self.name} was not closed: the new volume is discarded"
                 warnings.warn(text, ResourceWarning, stacklevel=2, source=self)
-            self.discard()
 
 
 def _handled() -> tuple[BaseException, ...]:
