@@ -241,6 +241,11 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
     write has failed or was interrupted, if nothing closes it, and if `close` is called while an exception
     is handled that was not handled when the file was opened: `io.TextIOWrapper` and others close their
     files when a block raises, and do not say so.
+
+    In two cases it appears although its end may be missing. If it is opened in `except`, and the block of
+    `io.TextIOWrapper` around it raises the same exception object again, `close` cannot tell that
+    exception from the one before. An `io.BufferedRWPair` in a cycle of references closes its files when the
+    cycle is collected. `with luxor.open(…)` around the block avoids both, and so does `discard`.
     """
 
     raw: NewVolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
