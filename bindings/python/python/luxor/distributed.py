@@ -26,14 +26,14 @@ import fsspec
 from . import _luxor
 from ._cipher import VolumeCipher, new_header
 from ._exceptions import Error
-from ._manifest import MAX_LENGTH, MAX_PART_SIZE, MAX_PARTS, PART_SIZE, check_parts
+from ._manifest import MAX_LENGTH, MAX_PART_SIZE, MAX_PARTS, PART_SIZE, PartRecord, check_parts
 from ._manifest import MIN_PART_SIZE as MIN_PART_SIZE
 from ._manifest import Manifest as Manifest
 from ._manifest import manifest_key_of, manifest_secret
 from ._operations import Volume
 from ._options import hidden_for
 from ._pool import ProcessLock, cached
-from ._uploads import PartRecord, Upload, abort_all, load, manifest_beside, remove, store, upload
+from ._uploads import Upload, abort_all, load, manifest_beside, remove, store, upload
 from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
