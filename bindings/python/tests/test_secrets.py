@@ -485,6 +485,20 @@ CALLS: list[Callable[[Path, Any, Any], object]] = [
         key=luxor.keys.KeyFile(path),
         source_options={"passphrase": secret},
     ),
+    # Where no secret belongs.
+    lambda path, secret, key: luxor.open(path, secret),
+    lambda path, secret, key: luxor.open(path, secret, passphrase=secret),
+    lambda path, secret, key: fsspec.filesystem("luks", pasphrase=secret),
+    lambda path, secret, key: luxor.luksfs.LuksFileSystem(pasphrase=secret),
+    lambda path, secret, key: luxor.luksfs.LuksFileSystem(key=secret),
+    lambda path, secret, key: fsspec.filesystem("luks", passphrase=secret)._open(path, secret),
+    lambda path, secret, key: luxor.distributed.encrypt(str(path), f"{path}2", key=secret),
+    lambda path, secret, key: luxor.distributed.decrypt(str(path), f"{path}2", key=secret),
+    lambda path, secret, key: luxor.distributed.resume("encrypt", str(path), f"{path}2", key=secret),
+    lambda path, secret, key: luxor.distributed.abort(f"{path}2", key=secret),
+    lambda path, secret, key: luxor.distributed.encrypt(
+        str(path), f"{path}2", key=luxor.keys.KeyFile(path), manifest_key=secret
+    ),
 ]
 
 

@@ -119,9 +119,18 @@ def _hidden_arguments(
 _create = type(AbstractFileSystem).__call__
 
 
+class _Arguments:
+    """Those of a class. A traceback that shows variables does not show what is in it."""
+
+    def __init__(self, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        self.args, self.options = args, options
+
+
 def _create_without_secrets(cls: Any, *args: Any, **options: Any) -> Any:
-    args, options = _hidden_arguments(cls, args, options)
-    return _create(cls, *args, **options)
+    arguments = _Arguments(*_hidden_arguments(cls, args, options))
+    # Also options with wrong names may be secrets.
+    del args, options
+    return _create(cls, *arguments.args, **arguments.options)
 
 
 def install() -> None:

@@ -34,7 +34,7 @@ from ._operations import Volume
 from ._options import hidden_for
 from ._pool import ProcessLock, cached
 from ._uploads import Upload, abort_all, load, manifest_beside, remove, store, upload
-from .keys import KEY_CACHE, checked_provider, new_secret, secret_of
+from .keys import KEY_CACHE, checked_provider, hidden_provider, new_secret, secret_of
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def encrypt(
 
     After an error the manifest stays, for `resume` or `abort`.
     """
+    key, manifest_key = hidden_provider(key), hidden_provider(manifest_key)
     source_options = hidden_for(source, source_options)
     target_options = hidden_for(target, target_options)
     checked_provider(key)
@@ -137,6 +138,7 @@ def decrypt(
     progress: Progress | None = None,
 ) -> None:
     """Decrypt the volume `source` into the file `target`: the reverse of `encrypt`."""
+    key, manifest_key = hidden_provider(key), hidden_provider(manifest_key)
     source_options = hidden_for(source, source_options)
     target_options = hidden_for(target, target_options)
     checked_provider(key)
@@ -172,6 +174,7 @@ def resume(
     have changed it. That the storage shows an older manifest of the same work is not noticed, and does
     no harm: its parts are made again.
     """
+    key, manifest_key = hidden_provider(key), hidden_provider(manifest_key)
     source_options = hidden_for(source, source_options)
     target_options = hidden_for(target, target_options)
     checked_provider(key)
@@ -208,6 +211,7 @@ def abort(
     With `key` the manifest must be authentic, and the parts are those of its upload. Without it nothing
     is read: all unfinished uploads to `target` are removed, and the manifest.
     """
+    key, manifest_key = hidden_provider(key), hidden_provider(manifest_key)
     target_options = hidden_for(target, target_options)
     files = _Files.of(target, target, target_options, target_options, manifest)
     if key is None and manifest_key is None:

@@ -33,11 +33,28 @@ class KeyProvider(Protocol):
     def __call__(self, metadata: dict[str, Any], /) -> Secret: ...
 
 
+@dataclass(frozen=True)
+class NoProvider:
+    """What stands for an object of the type `name`, which was given as a provider and is none."""
+
+    name: str
+
+
+def hidden_provider(key: Any) -> Any:
+    """Return `key`, but a `NoProvider` for what is none, which may be a secret.
+
+    As `_luxor.hidden`, this does not fail: functions replace their arguments by the result at once,
+    because tracebacks show variables.
+    """
+    return key if key is None or callable(key) else NoProvider(type(key).__name__)
+
+
 def checked_provider(key: Any) -> Any:
-    """Return `key` if it can be a provider."""
+    """Return `key`, which `hidden_provider` has returned, if it can be a provider."""
     if not callable(key):
+        name = key.name if isinstance(key, NoProvider) else type(key).__name__
         raise TypeError(
-            f"key must be a provider, such as luxor.keys.KeyFile(path), not {type(key).__name__}"
+            f"key must be a provider, such as luxor.keys.KeyFile(path), not {name}"
         )
     return key
 

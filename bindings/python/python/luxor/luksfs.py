@@ -26,7 +26,7 @@ from ._new_files import NewFile, NewLuksFile, Place, options_of_new
 from ._operations import Volume
 from ._pool import RANGES, ProcessLock, at_once
 from ._uploads import pread
-from .keys import KEY_CACHE, checked_provider, secret_of
+from .keys import KEY_CACHE, checked_provider, hidden_provider, secret_of
 
 if TYPE_CHECKING:
     from ._types import Secret, VolumeKey
@@ -284,8 +284,11 @@ class LuksFileSystem(ChainedFileSystem):
     ) -> None:
         passphrase = _luxor.hidden(passphrase)
         volume_key = _luxor.hidden(volume_key, is_key=True)
+        key = hidden_provider(key)
         self._new_options = options_of_new(kwargs)
+        # An option with a wrong name may be a secret, too.
         if unknown := kwargs.keys() - OF_FSSPEC:
+            kwargs.clear()
             raise TypeError(
                 f"unknown options of luks: {', '.join(sorted(unknown))}. Name the protocols to give "
                 "options to others: {'luks': {…}, 's3': {…}}"
@@ -375,10 +378,12 @@ class LuksFileSystem(ChainedFileSystem):
     ) -> LuksFile | NewLuksFile:
         if mode == "rb":
             return self.open_reader(path, block_size, cache_type, cache_options)
-        if mode.replace("+", "") not in ("wb", "xb"):
+        if mode not in ("wb", "w+b", "wb+", "xb", "x+b", "xb+"):
+            # A secret may be in the wrong place.
+            mode = ""
             raise io.UnsupportedOperation(
-                f"{mode!r}: luks:// changes no part of a volume: write it anew with 'wb', or open a "
-                "local file with luxor.open(path, 'r+b')"
+                "luks:// changes no part of a volume: write it anew with 'wb', or open a local file "
+                "with luxor.open(path, 'r+b')"
             )
         path = self._target(path)
         place = Place.of(self.fs, path, is_exclusive=exclusive or mode[0] == "x")

@@ -29,7 +29,7 @@ from ._options import hidden_for
 from ._pool import at_once
 from ._uploads import protocols, store
 from .distributed import check_identity, encrypted, header_for
-from .keys import WrappedKey, checked_provider
+from .keys import WrappedKey, checked_provider, hidden_provider
 from .luksfs import LuksFile, LuksFileSystem, StoredFile
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class VolumeDatasource(ray.data.Datasource):
         instead: a function that is called with its plaintext as a file, such as
         `pyarrow.csv.read_csv`.
         """
+        key = hidden_provider(key)
         super().__init__()
         checked_provider(key)
         urls = [urls] if isinstance(urls, str) else list(urls)
@@ -243,6 +244,7 @@ def read(
 
     `options` are those of `ray.data.read_datasource`.
     """
+    key = hidden_provider(key)
     source = VolumeDatasource(
         urls, key=key, storage_options=storage_options, rows=rows, part_size=part_size
     )
@@ -285,6 +287,7 @@ def encrypt(
 
     Returns a dataset with the columns `path`, `volume` and `size`, when all volumes are there.
     """
+    key = hidden_provider(key)
     options: dict[str, Any] = {
         "sector_size": sector_size,
         "key_size": key_size,
