@@ -244,8 +244,9 @@ class VolumeCreator(_Buffered, io.BufferedRandom):
 
     In two cases it appears although its end may be missing. If it is opened in `except`, and the block of
     `io.TextIOWrapper` around it raises the same exception object again, `close` cannot tell that
-    exception from the one before. An `io.BufferedRWPair` in a cycle of references closes its files when the
-    cycle is collected. `with luxor.open(…)` around the block avoids both, and so does `discard`.
+    exception from the one before: open the file outside `except`, or call `discard` first. And an
+    `io.BufferedRWPair` in a cycle of references closes its files when the cycle is collected: close it
+    yourself.
     """
 
     raw: NewVolumeFile  # pyright: ignore[reportIncompatibleVariableOverride]
