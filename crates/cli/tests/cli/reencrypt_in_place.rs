@@ -427,7 +427,8 @@ fn an_interrupted_decryption_is_continued_as_advised() {
             assert!(is_decrypted(), "{sync}");
             continue;
         }
-        let command = failed.stderr.split('`').nth(1);
+        let command = || Some(failed.stderr.split('`').nth(1)?.to_owned());
+        let command = cut_off(&failed.stderr).or_else(command);
         let command = command.unwrap_or_else(|| panic!("{sync}: no advice: {failed:#?}"));
         let command = command.replacen("luxor", "\"$luxor\"", 1);
         let options = if command.starts_with("truncate ") {
