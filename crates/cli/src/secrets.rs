@@ -5,6 +5,7 @@
 //! bytes go directly into locked memory.
 
 use std::{
+    env,
     fs::File,
     io::{self, Read, Write},
     path::Path,
@@ -389,16 +390,22 @@ impl NamedKeyFile {
             let how = match (doubt.has_only_newline(), is_stdin) {
                 (true, true) => format!("give {descriptor} 0 in place of {key_file} -"),
                 (true, false) => {
-                    format!("give {descriptor} 3 3< {path} in place of {key_file} {path}")
+                    let number = free_descriptor();
+                    format!(
+                        "give {descriptor} {number} {number}< {path} in place of {key_file} {path}"
+                    )
                 }
                 (false, true) => "take it out".to_owned(),
                 (false, false) if doubt.has_mark => {
                     format!(
-                        "this makes a file without it: `tail -c +4 {path} | tr -d '\\r\\n' > NEW-FILE`"
+                        "this makes a file without it: `(umask 077; tail -c +4 {path} | tr -d '\\r\\n' > \
+                         NEW-FILE)`"
                     )
                 }
                 (false, false) => {
-                    format!("this makes a file without it: `tr -d '\\r\\n' < {path} > NEW-FILE`")
+                    format!(
+                        "this makes a file without it: `(umask 077; tr -d '\\r\\n' < {path} > NEW-FILE)`"
+                    )
                 }
             };
             return Some(format!(
@@ -410,11 +417,26 @@ impl NamedKeyFile {
         if is_stdin || !is_whole {
             return Some(other);
         }
-        let (from, to) = doubt.conversion();
+        let Some((from, to)) = doubt.conversion() else {
+            return Some(other);
+        };
         Some(format!(
-            "{other} `iconv -f {from} -t {to} {path} > NEW-FILE` converts it to {to}."
+            "{other} `(umask 077; iconv -f {from} -t {to} {path} > NEW-FILE)` converts it to {to}."
         ))
     }
+}
+
+/// Returns the number of a descriptor that the command line does not use. Shells redirect those below 10.
+fn free_descriptor() -> u32 {
+    let words: Vec<_> = env::args_os().skip(1).collect();
+    let is_used = |number: &str| {
+        let mut words = words.iter().map(|word| word.to_string_lossy());
+        words.any(|word| word.rsplit('=').next() == Some(number))
+    };
+    let mut numbers = 3..=9;
+    numbers
+        .find(|number| !is_used(&number.to_string()))
+        .unwrap_or(3)
 }
 
 /// What may be wrong with a line of text as a secret. Only its ends and its encoding are looked at, so
@@ -426,6 +448,8 @@ struct Doubt {
     end: Vec<u8>,
     is_ascii: bool,
     is_utf8: bool,
+    /// Whether Latin-1 has all its characters.
+    is_latin1: bool,
 }
 
 impl Doubt {
@@ -449,6 +473,7 @@ impl Doubt {
             end: end.to_owned(),
             is_ascii: line.is_ascii(),
             is_utf8: utf8.is_ok(),
+            is_latin1: utf8.is_ok_and(|line| line.chars().all(|c| c <= '\u{ff}')),
         })
     }
 
@@ -489,12 +514,12 @@ impl Doubt {
         Some(text.to_owned())
     }
 
-    /// Returns the names of its encoding and of the other one.
-    fn conversion(&self) -> (&'static str, &'static str) {
-        if self.is_utf8 {
-            ("UTF-8", "ISO-8859-1")
-        } else {
-            ("ISO-8859-1", "UTF-8")
+    /// Returns the names of its encoding and of the other one, unless that one lacks a character.
+    fn conversion(&self) -> Option<(&'static str, &'static str)> {
+        match (self.is_utf8, self.is_latin1) {
+            (false, _) => Some(("ISO-8859-1", "UTF-8")),
+            (true, true) => Some(("UTF-8", "ISO-8859-1")),
+            (true, false) => None,
         }
     }
 

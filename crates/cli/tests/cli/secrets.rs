@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sources of secrets: key files, lines of file descriptors, a terminal.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use crate::support::{
     FAST, Folder, Luxor, as_nobody, bytes, luxor, shell_without_terminal, terminal, terminal_shell,
@@ -97,6 +97,14 @@ fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
         let advice = format!("--passphrase-fd 3 3< {word}");
         assert!(failed.stderr.contains(&advice), "{failed:#?}");
         check(&advice).assert_code(0);
+        // The number of another descriptor is not advised.
+        let change = format!("key change --key-file {word} --new-passphrase-fd 3 volume 3< key");
+        let failed = shell_without_terminal(&format!("\"$luxor\" {change}"), folder.path());
+        failed.assert_code(2);
+        assert!(
+            failed.stderr.contains("--passphrase-fd 4 4< "),
+            "{failed:#?}"
+        );
         folder.write(name, b"correct horse\r\n");
         let failed = check(&format!("--key-file {word}"));
         let command = failed.stderr.split('`').nth(1);
@@ -120,6 +128,9 @@ fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
             failed.assert_code(2);
             assert!(failed.stderr.contains("NFC and NFD"), "{failed:#?}");
             assert!(!failed.stderr.contains(given), "{failed:#?}");
+            // Latin-1 has no combining characters.
+            let is_converted = given == composed && options == "--key-file key";
+            assert_eq!(failed.stderr.contains("iconv"), is_converted, "{failed:#?}");
         }
     }
     let run = |line: &str| shell_without_terminal(line, folder.path()).assert_code(0);
@@ -165,7 +176,13 @@ fn a_secret_that_fails_may_have_a_newline_or_another_encoding() {
         let command = failed.stderr.split('`').nth(1);
         let command = command.unwrap_or_else(|| panic!("{failed:#?}"));
         run(&command.replace("NEW-FILE", "new"));
+        let mode = fs::metadata(folder.join("new"))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600, "{command}");
         check("--key-file new").assert_code(0);
+        fs::remove_file(folder.join("new")).unwrap();
         // A descriptor gives one line.
         let line = check("--passphrase-fd 0 < key");
         if given.strip_suffix(b"\n").unwrap_or(given) == set || given.ends_with(b"\n\n") {

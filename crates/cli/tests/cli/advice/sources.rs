@@ -122,7 +122,11 @@ fn advises(text: &str) -> bool {
     let is_option = |word: &&str| {
         is_option(word) || stands_for_one.iter().any(|option| word.starts_with(option))
     };
-    let calls = |program| text.contains(&format!("`{program} "));
+    let calls = |program| {
+        ["", "(umask 077; "]
+            .iter()
+            .any(|before| text.contains(&format!("`{before}{program} ")))
+    };
     words.iter().any(is_option)
         || PROGRAMS.iter().any(calls)
         || !commands(text).is_empty()
