@@ -240,7 +240,7 @@ fn begin(
     check_zone(options, sector).map_err(refused)?;
     announce(choice, context);
     warn_of_key_scope(&name, data_len, context);
-    let place = DataSource { shift, data_len };
+    let place = HeaderRoom { shift, data_len };
     let storage = data.storage()?;
     let failed = |error: io::Error| Error::io(format!("{name}: cannot be prepared"), &error);
 
@@ -285,7 +285,7 @@ pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
     let Some(Ok(Some(state))) = state else {
         return Ok(false);
     };
-    let place = DataSource {
+    let place = HeaderRoom {
         shift: state.resilience.shift().unwrap_or(0),
         data_len: state.progress.len(),
     };
@@ -313,14 +313,14 @@ fn already_luks(data: &Path) -> Error {
 
 /// Where the header and the first bytes of the data go.
 #[derive(Clone, Copy)]
-struct DataSource {
+struct HeaderRoom {
     /// The length of the header, and the distance by which the data are moved, in bytes.
     shift: u64,
     /// The length of the data in bytes. Twice the shift is free after them.
     data_len: u64,
 }
 
-impl DataSource {
+impl HeaderRoom {
     /// Where the first bytes of the data go.
     fn moved(self) -> u64 {
         self.data_len.saturating_add(self.shift)
@@ -384,7 +384,7 @@ impl DataSource {
         Ok((Arc::new(header), BTreeMap::from([(0, key.clone())])))
     }
 
-    /// Returns the header that [`DataSource::prepare`] has written after the data, if the storage begins with
+    /// Returns the header that [`HeaderRoom::prepare`] has written after the data, if the storage begins with
     /// it and no data have changed. Its keyslots may be missing at the beginning.
     fn interrupted(self, storage: &dyn Storage) -> io::Result<Option<Arc<MemoryStorage>>> {
         let mut bytes = vec![0; usize::try_from(self.shift).map_err(io::Error::other)?];
@@ -421,7 +421,7 @@ impl DataSource {
 
     /// Writes the header in the place of the first bytes of the data. As soon as the first sector is
     /// there, nothing takes the data for plain. After it, an interruption is recognised by
-    /// [`DataSource::interrupted`].
+    /// [`HeaderRoom::interrupted`].
     fn put(self, storage: &dyn Storage, header: &MemoryStorage) -> io::Result<()> {
         let sector = SECTOR as u64;
         for part in [0..sector, sector..FRONT, FRONT..self.shift] {
