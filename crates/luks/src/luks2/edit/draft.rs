@@ -142,19 +142,17 @@ impl Luks2Header {
         let [first, second] = write_order(self.copies());
         let [first_copy, second_copy] = [first, second].map(|kind| new_copy(&binary, kind, &text));
         let (first_copy, second_copy) = (first_copy?, second_copy?);
-        let write = |kind, bytes: &[u8]| {
-            durable::write(storage, bytes, binary.place(kind))
-                .map_err(|source| ChangeError::WriteCopy { kind, source })
-        };
-        write(first, &first_copy).map_err(|error| match Self::read(storage) {
-            Ok(now) if now.binary().seqid < binary.seqid => error,
-            // The copy was written before the failure, or the metadata cannot be read any more.
-            _ => ChangeError::Unsettled {
-                error: Box::new(error),
-            },
+        write_copy(storage, first, &binary, &first_copy).map_err(|error| {
+            match Self::read(storage) {
+                Ok(now) if now.binary().seqid < binary.seqid => error,
+                // The copy was written before the failure, or the metadata cannot be read any more.
+                _ => ChangeError::Unsettled {
+                    error: Box::new(error),
+                },
+            }
         })?;
         let finish = || -> Result<Self, ChangeError> {
-            write(second, &second_copy)?;
+            write_copy(storage, second, &binary, &second_copy)?;
             Ok(Self::read(storage)?)
         };
         let now = finish().map_err(|error| ChangeError::Unfinished {
@@ -201,6 +199,17 @@ pub(in crate::luks2) fn check_room(
         return Err(ChangeError::NoRoom { needed, room });
     }
     Ok(())
+}
+
+/// Writes the bytes of one copy, which [`new_copy`] has made. It is durable on return.
+pub(super) fn write_copy(
+    storage: &dyn Storage,
+    kind: CopyKind,
+    binary: &BinaryHeader,
+    bytes: &[u8],
+) -> Result<(), ChangeError> {
+    durable::write(storage, bytes, binary.place(kind))
+        .map_err(|source| ChangeError::WriteCopy { kind, source })
 }
 
 /// Returns the bytes of one copy with a new salt, after reading them as a header is read: a header

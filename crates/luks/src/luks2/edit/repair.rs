@@ -5,7 +5,12 @@ use std::io;
 
 use luxor_sector::Storage;
 
-use super::{draft::new_copy, durable, error::ChangeError, overwrite::Overwrite};
+use super::{
+    draft::{new_copy, write_copy},
+    durable,
+    error::ChangeError,
+    overwrite::Overwrite,
+};
 use crate::luks2::{
     binary_header::CopyKind,
     header::{Luks2Header, Warning},
@@ -36,8 +41,7 @@ impl Luks2Header {
             return Ok(None);
         };
         let bytes = new_copy(&draft.binary, kind, self.text())?;
-        durable::write(storage, &bytes, draft.binary.place(kind))
-            .map_err(|source| ChangeError::WriteCopy { kind, source })?;
+        write_copy(storage, kind, &draft.binary, &bytes)?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
     }
