@@ -244,20 +244,24 @@ pub(super) fn check_front(volume: &Volume, data: &DataFile, has_begun: bool) -> 
         match (is_copy, VolumeHeader::read(&*storage).is_ok()) {
             (true, true) => (
                 format!("it has a LUKS header of its own, of which {header} is a copy"),
-                format!("Without --header its own is used. {decrypts} decrypts it."),
+                Some(format!(
+                    "Without --header its own is used. {decrypts} decrypts it."
+                )),
             ),
             // The first part of the data has been moved, up to the sector that comes last.
             (true, false) => (
                 format!("its LUKS header, of which {header} is a copy, is damaged"),
-                format!("If a decryption was interrupted, {decrypts} continues it."),
+                Some(format!(
+                    "If a decryption was interrupted, {decrypts} continues it."
+                )),
             ),
             (false, true) => (
                 "it has a LUKS header of its own, and is not what was begun".to_owned(),
-                "Without --header that one is used.".to_owned(),
+                Some("Without --header that one is used.".to_owned()),
             ),
             (false, false) => (
                 "it has a damaged LUKS header of its own, and is not what was begun".to_owned(),
-                String::new(),
+                None,
             ),
         }
     } else {
@@ -280,14 +284,13 @@ pub(super) fn check_front(volume: &Volume, data: &DataFile, has_begun: bool) -> 
         }
         (
             format!("a decryption with the header {header} was interrupted"),
-            format!("{decrypts} continues it."),
+            Some(format!("{decrypts} continues it.")),
         )
     };
     let error = Error::failure(format!("{name}: {text}"));
-    Err(if hint.is_empty() {
-        error
-    } else {
-        error.hint(hint)
+    Err(match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
     })
 }
 
