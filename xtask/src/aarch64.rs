@@ -32,7 +32,7 @@ const BEYOND_QEMU: [&str; 2] = [
 ];
 
 /// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, few
-/// cases on a CPU without SHA-3, the tests of the engine, and the whole program.
+/// cases on a CPU without SHA-3, the tests of the engine and of `secret`, and the whole program.
 pub fn test() -> Result<String, String> {
     if cfg!(target_arch = "aarch64") {
         return Ok("this is AArch64, and the other tests use its kernels".to_owned());
@@ -52,10 +52,11 @@ pub fn test() -> Result<String, String> {
         ));
     }
     count += tests(on(&few, WITHOUT_SHA3, "aesce,portable"))?.0;
-    let mut engine = on("test --package luxor-engine --lib", ALL, "");
-    engine.arg("--");
-    engine.args(BEYOND_QEMU.map(|name| format!("--skip={name}")));
-    count += tests(engine)?.0;
+    let units = "test --package luxor-secret --package luxor-engine --lib";
+    let mut units = on(units, ALL, "");
+    units.arg("--");
+    units.args(BEYOND_QEMU.map(|name| format!("--skip={name}")));
+    count += tests(units)?.0;
     let all = "test --package luxor-conformance --test aesce --test aeseor3";
     count += tests(on(all, ALL, "aesce,aeseor3,portable"))?.0;
     program()?;
