@@ -92,7 +92,8 @@ pub fn links() -> Result<String, String> {
     Err(format!("these links are broken: {}", broken.join(", ")))
 }
 
-fn read(file: &Path) -> Result<String, String> {
+/// Returns the text of a file, whose path is relative to the root.
+pub fn read(file: &Path) -> Result<String, String> {
     let bytes = fs::read(process::root().join(file)).map_err(|e| format!("{file:?}: {e}"))?;
     String::from_utf8(bytes).map_err(|_| format!("{file:?} is not UTF-8"))
 }

@@ -7,7 +7,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -59,7 +58,7 @@ fn rust_modules(
     path: ModulePath,
     modules: &mut BTreeMap<ModulePath, Module>,
 ) -> Result<(), String> {
-    let text = read(file)?;
+    let text = checks::read(file)?;
     let module = Module::of_rust(&text);
     let stem = file.file_stem().unwrap_or_default();
     let is_folder = stem == "lib" || stem == "main" || stem == "mod";
@@ -259,7 +258,7 @@ fn python_modules(root: &Path, files: &[PathBuf]) -> Result<BTreeMap<ModulePath,
         } else {
             vec![name.into_owned()]
         };
-        modules.insert(path, Module::of_python(&read(file)?));
+        modules.insert(path, Module::of_python(&checks::read(file)?));
     }
     Ok(modules)
 }
@@ -387,10 +386,6 @@ fn resolve<'a>(
         .filter(|used| used.len() > 1 && used.last() == Some(name));
     let further = passed.find_map(|used| resolve(modules, path, used, depth + 1));
     further.or(Some(path))
-}
-
-fn read(file: &Path) -> Result<String, String> {
-    fs::read_to_string(process::root().join(file)).map_err(|e| format!("{file:?}: {e}"))
 }
 
 #[cfg(test)]
