@@ -427,8 +427,9 @@ def open(
 
     The mode "wb" makes a new volume, which is as long as what is written, also by seeking. At a path
     it appears whole when it is closed, or not at all if the block of `with` raises or a write has failed
-    (see `VolumeCreator`); an existing file is replaced only with `force`. The options are those of `encrypt`. The modes "rb" and "r+b" open an
-    existing volume, whose length stays. All that follows is about these two.
+    (see `VolumeCreator`); an existing file is replaced only with `force`. The options are those of
+    `encrypt`. The modes "rb" and "r+b" open an existing volume, whose length stays. All that follows
+    is about these two.
 
     `file` is a path, or an object with the methods of a seekable binary file, or one with
     `read_at(size, offset)` and `__len__`. `header` is the same for a detached header. A path is
