@@ -55,7 +55,8 @@ fn check(header: &Luks1Header, storage: &dyn Storage) {
     let description = header.describe();
     // Lengths that the data do not open with are read too.
     assert!(matches!(description.key_len, 1..=512));
-    let area = u64::from(description.key_len) * 4000;
+    // 4000 stripes of the key, rounded up to whole sectors.
+    let area = (u64::from(description.key_len) * 4000).next_multiple_of(512);
     let segment = header.segment();
     if let Some(segment) = segment {
         assert!(matches!(description.key_len, 16 | 32 | 64));
