@@ -145,6 +145,7 @@ fn conflict_words(with: PartitionConflict) -> String {
     match with {
         PartitionConflict::Table => "the partition table, or bytes outside its space".to_owned(),
         PartitionConflict::Partition(number) => format!("partition {number}"),
+        PartitionConflict::MbrEntry(number) => format!("partition {number} of the hybrid MBR"),
     }
 }
 

@@ -55,6 +55,8 @@ pub struct PartitionTable {
     pub partitions: Vec<Partition>,
     /// The bytes of the table, and those outside the space that it gives to partitions.
     reserved: Vec<Range<u64>>,
+    /// The partitions of a hybrid MBR, which other systems use instead of the GPT.
+    hybrid: Vec<Partition>,
 }
 
 /// What a partition covers although it belongs to something else.
@@ -64,6 +66,8 @@ pub enum PartitionConflict {
     Table,
     /// A part of the partition with this number.
     Partition(u32),
+    /// A part of the partition that this entry of the MBR beside the GPT has, from 1 on.
+    MbrEntry(u32),
 }
 
 /// Why a partition table cannot be read.
@@ -88,6 +92,8 @@ const MAX_ENTRIES_LEN: u64 = 1 << 20;
 const PIECE: usize = 16 << 10;
 /// The most boot records of logical partitions that are read, as in Linux.
 const MAX_RECORDS: usize = 100;
+/// The number of partitions in the first boot record.
+const PRIMARY: u32 = 4;
 /// MBR's type for the partition that protects a GPT.
 const PROTECTIVE: u8 = 0xee;
 
@@ -115,8 +121,12 @@ impl PartitionTable {
         // As Linux does: an MBR without this type has replaced an older GPT.
         if is_protected || entries.is_none() && !has_boot_magic(&record) {
             let sizes = sector_size.map_or(SECTOR_SIZES.to_vec(), |size| vec![size]);
-            if let Some(table) = disk.gpt(&sizes)? {
-                return Ok(Some(table));
+            if let Some((table, sector)) = disk.gpt(&sizes)? {
+                let hybrid = entries.iter().flat_map(|entries| primary(entries, sector));
+                let hybrid =
+                    hybrid.filter_map(|(entry, found)| (entry.kind != PROTECTIVE).then_some(found));
+                let hybrid = hybrid.collect();
+                return Ok(Some(PartitionTable { hybrid, ..table }));
             }
             let has_magic = |at| Ok::<_, io::Error>(disk.read(at)? == Some(*MAGIC));
             for size in sizes {
@@ -142,17 +152,29 @@ impl PartitionTable {
     /// could destroy that.
     #[must_use]
     pub fn conflict(&self, partition: &Partition) -> Option<PartitionConflict> {
-        let end = partition.offset.saturating_add(partition.len);
-        let covers = |other: &Range<u64>| partition.offset < other.end && other.start < end;
+        let place = partition.range();
+        let covers = |other: &Range<u64>| place.start < other.end && other.start < place.end;
         if self.reserved.iter().any(covers) {
             return Some(PartitionConflict::Table);
         }
+        let is_logical = self.kind == PartitionTableKind::Mbr && partition.number > PRIMARY;
         let mut others = self.partitions.iter();
         let other = others.find(|other| {
-            let range = other.offset..other.offset.saturating_add(other.len);
-            other.number != partition.number && !other.is_extended && covers(&range)
+            let contains = other.is_extended && is_logical;
+            other.number != partition.number && !contains && covers(&other.range())
         });
-        other.map(|other| PartitionConflict::Partition(other.number))
+        // A hybrid MBR repeats partitions of the GPT.
+        let mut hybrid = self.hybrid.iter();
+        let differs = |other: &&Partition| other.range() != place && covers(&other.range());
+        other
+            .map(|other| PartitionConflict::Partition(other.number))
+            .or_else(|| Some(PartitionConflict::MbrEntry(hybrid.find(differs)?.number)))
+    }
+}
+
+impl Partition {
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.len)
     }
 }
 
@@ -203,6 +225,24 @@ fn boot_record(record: &[u8; RECORD]) -> Option<[Entry; 4]> {
     })
 }
 
+/// Returns the partitions of the first boot record. As in Linux, only those without a length are left
+/// out: those of bootable CDs begin at sector 0 and may have type 0.
+fn primary(
+    entries: &[Entry; PRIMARY as usize],
+    sector: u64,
+) -> impl Iterator<Item = (&Entry, Partition)> {
+    let used = (1..).zip(entries).filter(|(_, entry)| entry.sectors > 0);
+    used.map(move |(number, entry)| {
+        let found = Partition {
+            number,
+            offset: entry.start * sector,
+            len: entry.sectors * sector,
+            is_extended: entry.is_extended(),
+        };
+        (entry, found)
+    })
+}
+
 struct Disk<'a> {
     storage: &'a dyn Storage,
     len: u64,
@@ -220,8 +260,8 @@ impl Disk<'_> {
         Ok(Some(bytes))
     }
 
-    /// Returns the GPT from its first intact copy.
-    fn gpt(&self, sector_sizes: &[u64]) -> io::Result<Option<PartitionTable>> {
+    /// Returns the GPT from its first intact copy, and the sector size.
+    fn gpt(&self, sector_sizes: &[u64]) -> io::Result<Option<(PartitionTable, u64)>> {
         for is_backup in [false, true] {
             for &sector in sector_sizes {
                 let at = if is_backup {
@@ -230,7 +270,7 @@ impl Disk<'_> {
                     sector
                 };
                 if let Some(table) = self.gpt_copy(at, sector)? {
-                    return Ok(Some(PartitionTable { is_backup, ..table }));
+                    return Ok(Some((PartitionTable { is_backup, ..table }, sector)));
                 }
             }
         }
@@ -299,32 +339,32 @@ impl Disk<'_> {
             is_backup: false,
             partitions,
             reserved: vec![0..first, begin..begin + len, after..u64::MAX],
+            hybrid: Vec::new(),
         }))
     }
 
     /// Returns the partitions of an MBR, or `None` if it has none.
     fn mbr(&self, entries: &[Entry; 4], sector: u64) -> io::Result<Option<PartitionTable>> {
-        let mut partitions: Vec<_> = (1..)
-            .zip(entries)
-            .filter(|(_, entry)| entry.sectors > 0 && entry.start > 0 && entry.kind != 0)
-            .map(|(number, entry)| Partition {
-                number,
-                offset: entry.start * sector,
-                len: entry.sectors * sector,
-                is_extended: entry.is_extended(),
-            })
-            .collect();
+        // An image of a CD may have an entry for all of it, which alone makes no table.
+        if !entries
+            .iter()
+            .any(|entry| entry.sectors > 0 && entry.start > 0 && entry.kind != 0)
+        {
+            return Ok(None);
+        }
+        let mut partitions: Vec<_> = primary(entries, sector).map(|(_, found)| found).collect();
         let mut records = vec![0];
         for extended in entries.iter().filter(|entry| entry.is_extended()) {
             let first = partitions.last().map_or(5, |last| 5.max(last.number + 1));
             partitions.extend(self.logical(*extended, first, sector, &mut records)?);
         }
         let reserved = records.into_iter().map(|at| at..at + RECORD as u64);
-        Ok((!partitions.is_empty()).then_some(PartitionTable {
+        Ok(Some(PartitionTable {
             kind: PartitionTableKind::Mbr,
             is_backup: false,
             partitions,
             reserved: reserved.collect(),
+            hybrid: Vec::new(),
         }))
     }
 

@@ -366,3 +366,60 @@ fn no_other_entry_and_no_flag_hides_a_gpt() {
         assert_eq!(found(&table), expected);
     }
 }
+
+/// Entries that programs write to please firmware, or by mistake.
+#[test]
+fn any_entry_of_an_mbr_counts_as_linux_counts_it() {
+    use PartitionConflict::{MbrEntry, Partition, Table};
+    let conflicts = |bytes: &[u8], number: usize, kind: u8, start: u32, sectors: u32| -> Vec<_> {
+        let mut bytes = bytes.to_vec();
+        let entry = &mut bytes[446 + 16 * (number - 1)..][..16];
+        entry[4] = kind;
+        entry[8..12].copy_from_slice(&start.to_le_bytes());
+        entry[12..].copy_from_slice(&sectors.to_le_bytes());
+        let table = read(&bytes).unwrap().unwrap();
+        let partitions = table.partitions.iter().filter(|found| !found.is_extended);
+        let conflict = |found: &super::Partition| (found.number, table.conflict(found));
+        partitions.map(conflict).collect()
+    };
+    let all = u32::try_from(LEN / 512).unwrap();
+    let (mbr, _) = disk(LOGICAL);
+    // The image of a bootable CD, whose first entry may have no type.
+    for kind in [0, 0x17, 0x83] {
+        let covered = conflicts(&mbr, 3, kind, 0, all);
+        let expected = [1, 4, 5, 6, 7].map(|number| (number, Some(Partition(3))));
+        let (own, others): (Vec<_>, Vec<_>) = covered.into_iter().partition(|found| found.0 == 3);
+        assert_eq!(others, expected, "{kind}");
+        assert_eq!(own, [(3, Some(Table))], "{kind}");
+    }
+    let free = [1, 4, 5, 6, 7].map(|number| (number, None));
+    assert_eq!(conflicts(&mbr, 3, 0x83, 2048, 0), free);
+    for (start, sectors, with) in [
+        (all + 1, 100, None),
+        (u32::MAX, u32::MAX, None),
+        (30_000, u32::MAX, None),
+        // Within the extended partition, between the logical ones.
+        (24_000, 100, Some(Partition(2))),
+        (26_623, 2, Some(Partition(2))),
+        (26_624, 2, None),
+    ] {
+        let mut found = conflicts(&mbr, 3, 0x83, start, sectors);
+        let at = found.iter().position(|found| found.0 == 3).unwrap();
+        assert_eq!(found.remove(at).1, with, "{start}, {sectors}");
+        assert_eq!(found, free, "{start}, {sectors}");
+    }
+
+    // A hybrid MBR. Partition 2 of the GPT has sectors 16384 to 20480.
+    let (gpt, _) = disk(GPT);
+    for (start, sectors, with) in [
+        (16_384, 4096, None),
+        (1, 2047, None),
+        (0, 0, None),
+        (16_384, 4095, Some(MbrEntry(3))),
+        (20_479, 10, Some(MbrEntry(3))),
+        (0, all, Some(MbrEntry(3))),
+    ] {
+        let of_second = conflicts(&gpt, 3, 0x83, start, sectors)[1];
+        assert_eq!(of_second, (2, with), "{start}, {sectors}");
+    }
+}
