@@ -32,6 +32,14 @@ pub enum ConvertError {
          remove a keyslot that you do not need"
     )]
     NoRoom,
+    /// The data would begin far beyond the end of the storage, so their offset must be wrong.
+    #[error("the data begin at byte {data}, beyond the end at byte {len}")]
+    NoData {
+        /// Where the data begin, in bytes.
+        data: u64,
+        /// The length of the storage in bytes.
+        len: u64,
+    },
     /// This version does not support the encryption of the data, or the length of their key.
     #[error(transparent)]
     Data(#[from] SegmentError),

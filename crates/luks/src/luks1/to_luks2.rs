@@ -53,8 +53,8 @@ impl Luks1Header {
     /// crash may leave a key in two keyslots, or under another number.
     ///
     /// # Errors
-    /// [`ConvertError`]: the cipher or the UUID is not suitable, there is no room for the headers,
-    /// or the storage failed.
+    /// [`ConvertError`]: the cipher, the UUID or the offset of the data is not suitable, there is no
+    /// room for the headers, or the storage failed.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
         self.begin(storage)?;
         if self.known_segment()?.encryption.mode() != Mode::Xts {
@@ -71,6 +71,11 @@ impl Luks1Header {
         let len = storage
             .len()
             .map_err(|source| ChangeError::ReadBeginning { source })?;
+        // As in cryptsetup, a detached header with an offset may grow to the longest keyslots area.
+        let data = self.entry.offset();
+        if data > len.max(HEADERS_END + MAX_KEYSLOTS_SIZE) {
+            return Err(ConvertError::NoData { data, len });
+        }
         let plan = self.make_room(len)?;
         let end = self.keyslots_end(&plan.end, len);
         let text = self.luks2_metadata(&plan, end).to_string();
