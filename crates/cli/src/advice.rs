@@ -10,20 +10,44 @@ use std::{
 use luxor::{Contents, ContentsClass};
 
 use luxor_files::{shell_quoted, shell_word};
+use luxor_luks::{RepairOutlook, VolumeReadError};
+
+use crate::subject;
 
 pub(crate) const BACKUP_HELPS: &str =
     "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
+
+const INCOMPLETE: &str = "A copy of it may have failed.";
 
 /// The most commands that are shown.
 const MAX_COMMANDS: usize = 4;
 /// The longest command that is shown.
 const MAX_LEN: usize = 1000;
 
+/// Returns advice for metadata that cannot be read.
+pub(crate) fn for_damage(error: &VolumeReadError, repair: RepairOutlook) -> Option<String> {
+    Some(match repair {
+        RepairOutlook::Restored => {
+            "`luxor header repair VOLUME` repairs what can be repaired without loss.".to_owned()
+        }
+        RepairOutlook::LosesKeyslots => format!(
+            "{BACKUP_HELPS} Otherwise `luxor header repair --force VOLUME` empties the damaged \
+             keyslots, which loses their keys, and repairs the rest."
+        ),
+        RepairOutlook::Impossible if !error.is_damage() => return None,
+        RepairOutlook::Impossible if error.is_cut_off() => INCOMPLETE.to_owned(),
+        RepairOutlook::Impossible => BACKUP_HELPS.to_owned(),
+    })
+}
+
 /// Returns advice for the file called `name`.
 pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
     let other_header = "If its LUKS header is in another file, name that as well: --header FILE.";
     Some(match contents {
-        Contents::Empty => "A copy of it may have failed.".to_owned(),
+        Contents::Empty => INCOMPLETE.to_owned(),
+        Contents::Zeros { .. } | Contents::Unknown if subject::is_stream() => {
+            other_header.to_owned()
+        }
         Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {BACKUP_HELPS}"),
         Contents::Random => format!(
             "{other_header} For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY \

@@ -11,7 +11,7 @@ use luxor_files::{
     locks::{Access, LockError},
     path_name,
 };
-use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, ReadError, VolumeReadError};
+use luxor_luks::{ChangeError, ConvertError, HeaderRepairError};
 
 use crate::{advice, subject};
 
@@ -127,10 +127,9 @@ fn hint(error: &Error) -> Option<String> {
                     .to_owned(),
             ),
             VolumeError::NotAVolume { name, contents } => advice::for_contents(name, contents),
-            VolumeError::Unreadable {
-                source: VolumeReadError::Luks2(ReadError::Damaged { .. }),
-                ..
-            } => Some(advice::BACKUP_HELPS.to_owned()),
+            // No command changes what came through a pipe.
+            VolumeError::Unreadable { .. } if subject::is_stream() => None,
+            VolumeError::Unreadable { source, repair, .. } => advice::for_damage(source, *repair),
             VolumeError::EndOfFile { .. } => {
                 Some("To lose the end of the file nevertheless, add --force.".to_owned())
             }
@@ -139,14 +138,6 @@ fn hint(error: &Error) -> Option<String> {
                  it was made, add --force."
                     .to_owned(),
             ),
-            VolumeError::Unreadable { source, .. }
-                if source.is_damage() && matches!(source, VolumeReadError::Luks1(_)) =>
-            {
-                Some(
-                    "`luxor header repair VOLUME` repairs what can be repaired without loss."
-                        .to_owned(),
-                )
-            }
             VolumeError::KeyslotInUse { .. } => Some(
                 "Name another keyslot with --new-key-slot N, or use `luxor key change VOLUME`.".to_owned(),
             ),

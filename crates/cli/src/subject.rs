@@ -2,7 +2,7 @@
 //! Commands in messages, between backticks: `` `luxor reencrypt VOLUME` ``. The program puts the names
 //! of the command line in the place of VOLUME, so that a shell can run the command as it is printed.
 
-use std::{borrow::Cow, path::PathBuf, sync::OnceLock};
+use std::{borrow::Cow, fs, os::unix::fs::FileTypeExt, path::PathBuf, sync::OnceLock};
 
 use clap::{ArgMatches, parser::ValueSource};
 use luxor_files::shell_word;
@@ -23,6 +23,11 @@ struct Subject {
 }
 
 impl Subject {
+    fn is_stream(&self) -> bool {
+        let path = self.header.as_ref().unwrap_or(&self.volume);
+        path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+    }
+
     /// Returns the words for VOLUME in a command of Luxor or cryptsetup.
     fn words(&self) -> String {
         let volume = shell_word(&self.volume);
@@ -81,6 +86,12 @@ pub(crate) fn is_a_whole_file() -> bool {
     SUBJECT.get().is_none_or(is_whole)
 }
 
+/// Whether the metadata come from standard input or another pipe, so that no command can change
+/// them.
+pub(crate) fn is_stream() -> bool {
+    SUBJECT.get().is_some_and(Subject::is_stream)
+}
+
 /// Whether the command of the command line can be repeated with `--read-only`.
 pub(crate) fn can_only_read() -> bool {
     SUBJECT.get().is_some_and(|subject| subject.can_only_read)
@@ -89,7 +100,8 @@ pub(crate) fn can_only_read() -> bool {
 /// Returns a message in which the commands name the volume.
 pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match SUBJECT.get() {
-        Some(subject) if text.contains(VOLUME) => {
+        // With a pipe, VOLUME stands for whatever was put into it.
+        Some(subject) if text.contains(VOLUME) && !subject.is_stream() => {
             completed(text, &subject.words(), &shell_word(&subject.volume)).into()
         }
         _ => text.into(),

@@ -122,5 +122,5 @@ pub use luxor_volume::{
 };
 pub use policy::{HeaderPolicy, PolicyError};
 pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
-pub use volume::repair::{HeaderRepair, HeaderRepairError, Repaired};
+pub use volume::repair::{HeaderRepair, HeaderRepairError, RepairOutlook, Repaired};
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -25,12 +25,6 @@ pub enum Luks1Error {
         /// The storage's length in bytes.
         len: u64,
     },
-    /// A text field has no terminating zero byte.
-    #[error("its {field} has no terminating zero byte")]
-    Unterminated {
-        /// The field's name in the specification.
-        field: &'static str,
-    },
     /// The cipher is `cipher_null`: the data are not encrypted.
     #[error("its cipher is null: the data are not encrypted, which is refused")]
     CipherNull,

@@ -572,6 +572,18 @@ impl VolumeReadError {
         matches!(self, Self::Luks2(ReadError::NotLuks))
     }
 
+    /// Returns whether the storage ends within the metadata.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        match self {
+            Self::Luks1(error) => matches!(error, Luks1Error::Truncated { .. }),
+            Self::Luks2(ReadError::Damaged { primary, secondary }) => {
+                primary.is_cut_off() || secondary.is_cut_off()
+            }
+            Self::Luks2(_) => false,
+        }
+    }
+
     /// Returns whether the metadata are damaged: the storage could be read, and holds metadata that
     /// break a rule of LUKS.
     #[must_use]

@@ -17,8 +17,8 @@ use luxor_files::{
     path_name,
 };
 use luxor_luks::{
-    ChangeError, ConvertError, Luks2Header, LuksVersion, UnlockError, UnlockOptions, Unlocked,
-    VolumeHeader, VolumeReadError, check_file_length,
+    ChangeError, ConvertError, HeaderRepair, Luks2Header, LuksVersion, RepairOutlook, UnlockError,
+    UnlockOptions, Unlocked, VolumeHeader, VolumeReadError, check_file_length,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
@@ -730,7 +730,9 @@ fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
 /// The error for a storage whose metadata cannot be read. If it has none, the error says what it is.
 pub(crate) fn unreadable(error: VolumeReadError, storage: &dyn Storage, name: &str) -> Error {
     let name = name.to_owned();
+    let repair = HeaderRepair::outlook(storage);
     if error.is_not_luks()
+        && repair == RepairOutlook::Impossible
         && let Ok(contents) = Contents::of(storage)
     {
         return VolumeError::NotAVolume { name, contents }.into();
@@ -738,6 +740,7 @@ pub(crate) fn unreadable(error: VolumeReadError, storage: &dyn Storage, name: &s
     VolumeError::Unreadable {
         name,
         source: error,
+        repair,
     }
     .into()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors about volumes.
 
-use luxor_luks::{NotInLuks1, VolumeReadError};
+use luxor_luks::{NotInLuks1, RepairOutlook, VolumeReadError};
 
 use crate::Contents;
 
@@ -136,6 +136,8 @@ pub enum VolumeError {
         name: String,
         /// What is wrong with the metadata.
         source: VolumeReadError,
+        /// What [`repair_header`](crate::repair_header) would achieve.
+        repair: RepairOutlook,
     },
 }
 

@@ -14,6 +14,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
+    subject,
     volume::{Asking, read, test_unlock, unlock_options},
 };
 
@@ -97,7 +98,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let damage = found.damage.join("; ");
     let name = volume.name();
     let error = Error::failure(format!("{name} is damaged: {damage}"));
-    if volume.header.warnings().is_empty() {
+    if volume.header.warnings().is_empty() || subject::is_stream() {
         return Err(error);
     }
     let hint = "`luxor header repair VOLUME` restores what can be restored with certainty.";

@@ -5,6 +5,7 @@ mod advice;
 mod calibration;
 mod console;
 mod contents;
+mod damaged_fields;
 mod documents;
 mod examples;
 mod format;

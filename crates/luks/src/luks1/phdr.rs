@@ -6,7 +6,7 @@
 //! offset length
 //!      0      6  magic: "LUKS\xba\xbe"
 //!      6      2  version: 1                                  (integers are big-endian)
-//!      8     32  cipher-name: "aes"; all text is terminated by a zero byte
+//!      8     32  cipher-name: "aes"; all text ends before a zero byte
 //!     40     32  cipher-mode: "xts-plain64"
 //!     72     32  hash-spec: the hash for PBKDF2 and the anti-forensic splitter
 //!    104      4  payload-offset: the offset of the data in 512-byte units; 0 when they
@@ -90,18 +90,15 @@ impl Phdr {
         }
         let number = |offset| u32::from_be_bytes(field(bytes, offset));
         Ok(Self {
-            cipher_name: text(&field::<32>(bytes, 8), "cipher-name")?,
-            cipher_mode: text(&field::<32>(bytes, 40), "cipher-mode")?,
-            hash_spec: text(&field::<32>(bytes, 72), "hash-spec")?,
+            cipher_name: text(&bytes[8..40]),
+            cipher_mode: text(&bytes[40..72]),
+            hash_spec: text(&bytes[HASH_SPEC]),
             payload_offset: number(104),
             key_bytes: number(108),
             mk_digest: field(bytes, 112),
             mk_digest_salt: field(bytes, 132),
             mk_digest_iter: number(164),
-            uuid: text(
-                &field::<{ UUID.end - UUID.start }>(bytes, UUID.start),
-                "uuid",
-            )?,
+            uuid: text(&bytes[UUID]),
             keyslots: std::array::from_fn(|slot| {
                 let begin = KEYSLOTS_AT + KEYSLOT_LEN * slot;
                 RawKeyslot {
@@ -177,12 +174,10 @@ fn field<const N: usize>(bytes: &Bytes, offset: usize) -> [u8; N] {
     std::array::from_fn(|i| bytes[offset + i])
 }
 
-/// Returns the text before the first zero byte, which must exist. Bytes that are not UTF-8 are
-/// replaced; no supported name contains any.
-fn text(bytes: &[u8], field: &'static str) -> Result<String, Luks1Error> {
-    let end = bytes
-        .iter()
-        .position(|&byte| byte == 0)
-        .ok_or(Luks1Error::Unterminated { field })?;
-    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
+/// Returns the text before the first zero byte. As in cryptsetup, the field's last byte counts as
+/// zero whatever it is. Bytes that are not UTF-8 are replaced; no supported name contains any.
+fn text(field: &[u8]) -> String {
+    let room = &field[..field.len() - 1];
+    let end = room.iter().position(|&byte| byte == 0);
+    String::from_utf8_lossy(&room[..end.unwrap_or(room.len())]).into_owned()
 }

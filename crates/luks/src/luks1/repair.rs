@@ -62,8 +62,8 @@ pub struct Luks1Repair {
 
 impl Luks1Repair {
     /// Looks for damage in the header at the beginning of `storage`. The caller holds the lock on
-    /// the volume's metadata. In a valid header only the name of the hash and the length of the key
-    /// may be damaged.
+    /// the volume's metadata. In a valid header only the name of the hash, the length of the key and the
+    /// end of the UUID may be damaged.
     ///
     /// [`Overwrite::Anything`] permits overwriting the signature of another format, and empties
     /// keyslots with an unknown former state.

@@ -224,6 +224,11 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
+    /// Returns whether the storage ends within the copy.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        matches!(self, Self::Binary(BinaryHeaderError::Truncated { .. }))
+    }
+
     /// Returns whether at least the magic of a header was found.
     pub(super) fn has_magic(&self) -> bool {
         !matches!(

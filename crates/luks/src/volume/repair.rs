@@ -33,7 +33,8 @@ enum Plan {
 
 impl HeaderRepair {
     /// Reads the metadata at the beginning of `storage`, and determines what they were before the
-    /// damage. The caller holds the lock on them. A LUKS1 header may have lost even its magic.
+    /// damage. The caller holds the lock on them. A LUKS1 header may have lost even its magic and
+    /// version.
     ///
     /// # Errors
     /// [`HeaderRepairError`]: the lost bytes cannot be determined, or `storage` holds something
@@ -42,13 +43,24 @@ impl HeaderRepair {
         let error = match VolumeHeader::read(storage) {
             Ok(VolumeHeader::Luks2(header)) => return Ok(Self(Plan::Luks2(header, overwrite))),
             Ok(VolumeHeader::Luks1(_)) | Err(VolumeReadError::Luks1(_)) => None,
-            Err(error) if error.is_not_luks() => Some(error),
-            Err(error) => return Err(error.into()),
+            Err(error) => Some(error),
         };
         match (Luks1Repair::plan(storage, overwrite), error) {
             (Ok(plan), _) => Ok(Self(Plan::Luks1(plan))),
             (Err(Luks1RepairError::Damaged(Luks1Error::Magic)), Some(error)) => Err(error.into()),
             (Err(error), _) => Err(error.into()),
+        }
+    }
+
+    /// Returns what a repair of the metadata at the beginning of `storage` would achieve.
+    #[must_use]
+    pub fn outlook(storage: &dyn Storage) -> RepairOutlook {
+        match Self::plan(storage, Overwrite::Damaged) {
+            Ok(_) => RepairOutlook::Restored,
+            Err(HeaderRepairError::Luks1(Luks1RepairError::Unknown { .. })) => {
+                RepairOutlook::LosesKeyslots
+            }
+            Err(_) => RepairOutlook::Impossible,
         }
     }
 
@@ -80,6 +92,18 @@ impl HeaderRepair {
             }
         }
     }
+}
+
+/// What a repair of damaged metadata would achieve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RepairOutlook {
+    /// All metadata are what they were.
+    Restored,
+    /// With [`Overwrite::Anything`], keyslots of unknown state become empty, and the rest is what it
+    /// was.
+    LosesKeyslots,
+    /// Only a backup can help.
+    Impossible,
 }
 
 /// What was repaired. `Display` prints one line for each part.

@@ -133,10 +133,6 @@ const STRICTER: &[(&str, &str)] = &[
         "cryptsetup opens it with any passphrase; Luxor always refuses a null cipher",
     ),
     (
-        " has no terminating zero byte",
-        "cryptsetup drops the last byte of the field; no program fills the whole field",
-    ),
-    (
         "is marked neither as used nor as empty",
         "cryptsetup treats any other state as empty, and would overwrite the key of a keyslot \
          with a damaged state",

@@ -302,6 +302,7 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             r#"luxor check "$v"; same"#,
         ),
+        by("Otherwise `luxor header repair --force VOLUME`", "each_field_of_luks1_is_read_as_cryptsetup_reads_it"),
         case(
             "To remove it without a secret, add --force",
             r#"make --type luks1; luxor key add --key-file key --new-key-file other "$v"
