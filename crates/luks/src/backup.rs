@@ -15,6 +15,7 @@ use crate::{
         copy::CopyError,
         edit::new_copy,
         header::{ReadError, Warning},
+        token::FileEnd,
         unlock::UnlockError,
     },
     volume::{VolumeHeader, VolumeReadError, create::LuksVersion},
@@ -387,14 +388,11 @@ fn differences(backup: &VolumeHeader, present: &VolumeHeader) -> Vec<Misfit> {
         (Some(_), Some(_)) => misfits.push(Misfit::VolumeKey),
         _ => misfits.push(Misfit::UnknownKey),
     }
-    let lengths = (backup.file_length(), present.file_length());
-    if backup.has_trailer() != present.has_trailer() {
-        misfits.push(Misfit::Trailer);
-    }
-    if lengths.0 != lengths.1 {
-        misfits.push(Misfit::FileLength {
-            backup: lengths.0,
-            volume: lengths.1,
+    let ends = (backup.file_end(), present.file_end());
+    if ends.0 != ends.1 {
+        misfits.push(Misfit::FileEnd {
+            backup: ends.0.cloned(),
+            volume: ends.1.cloned(),
         });
     }
     misfits
@@ -519,28 +517,22 @@ pub enum Misfit {
          differs"
     )]
     Segments,
-    /// Only one of the backup and the volume has the token of a trailer.
-    #[error("the file in the volume ends with a trailer according to only one of the two headers")]
-    Trailer,
     /// The file in the volume would be cut off or padded.
     #[error(
         "the file in the volume has {} according to the backup, and {} now",
-        length(*backup),
-        length(*volume)
+        file_end(backup.as_ref()),
+        file_end(volume.as_ref())
     )]
-    FileLength {
-        /// In the backup, in bytes.
-        backup: Option<u64>,
-        /// In the present header, in bytes.
-        volume: Option<u64>,
+    FileEnd {
+        /// In the backup.
+        backup: Option<FileEnd>,
+        /// In the present header.
+        volume: Option<FileEnd>,
     },
 }
 
-fn length(bytes: Option<u64>) -> String {
-    match bytes {
-        Some(bytes) => format!("{bytes} bytes"),
-        None => "no recorded length".into(),
-    }
+fn file_end(end: Option<&FileEnd>) -> String {
+    end.map_or_else(|| "no recorded length".into(), ToString::to_string)
 }
 
 impl Misfit {
@@ -563,8 +555,7 @@ impl Misfit {
             | Self::UnknownKey
             | Self::NoKeyslot
             | Self::Segments
-            | Self::Trailer
-            | Self::FileLength { .. } => true,
+            | Self::FileEnd { .. } => true,
             Self::Version { .. } => false,
         }
     }

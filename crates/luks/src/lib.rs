@@ -110,7 +110,9 @@ pub use luks2::reencrypt_keyslot::{
 pub use luks2::segment::{
     Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,
 };
-pub use luks2::token::{FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token};
+pub use luks2::token::{
+    FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token,
+};
 pub use luks2::trailer::TrailerKey;
 pub use luks2::unlock::{
     ConfirmedKey, KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked,

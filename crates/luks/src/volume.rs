@@ -24,7 +24,7 @@ use crate::{
         keyslot::Keyslot,
         metadata::Metadata,
         segment::{Segment, SegmentError, SegmentSize},
-        token::{TokenKeyslot, token_keyslots},
+        token::{FileEnd, TokenKeyslot, token_keyslots},
         unlock::{UnlockError, UnlockOptions, Unlocked},
     },
     volume::create::LuksVersion,
@@ -171,8 +171,7 @@ impl VolumeHeader {
             && are_keys_same
             && ours.reencrypt == theirs.reencrypt
             && ours.config.requirements == theirs.config.requirements
-            && ours.file_length() == theirs.file_length()
-            && ours.has_trailer() == theirs.has_trailer()
+            && ours.file_end() == theirs.file_end()
     }
 
     /// Returns whether both headers have the same keyslot `number`: the same area, secret and costs.
@@ -408,6 +407,11 @@ impl VolumeHeader {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.file_length(),
         }
+    }
+
+    /// Where a file in the volume ends, if the metadata say it. LUKS1 cannot record it.
+    pub(crate) fn file_end(&self) -> Option<&FileEnd> {
+        self.luks2()?.metadata().file_end()
     }
 
     /// Whether the length of a file in the volume is in a trailer: [`Luks2Header::has_trailer`].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds, replaces and removes tokens of a volume.
 
-use luxor_luks::{Uuid, VolumeHeader};
+use luxor_luks::{FileEnd, Uuid, VolumeHeader};
 use serde_json::Value;
 
 use crate::{Context, Result, Volume, VolumeError, reencrypt::TAIL, volume::changed_meanwhile};
@@ -63,10 +63,10 @@ impl Volume {
         };
         let tokens = luks2.describe().tokens;
         let what = match tokens.get(&number) {
-            Some(token) if token.has_trailer => "a trailer ends the file in the volume".to_owned(),
             Some(token) if token.kind == TAIL => "the decrypted file is to be cut off".to_owned(),
-            Some(token) => match token.file_length {
-                Some(length) => format!("the file in the volume has {length} bytes"),
+            Some(token) => match &token.file_end {
+                Some(FileEnd::Trailer) => "a trailer ends the file in the volume".to_owned(),
+                Some(end) => format!("the file in the volume has {end}"),
                 None => return Ok(()),
             },
             None => return Ok(()),

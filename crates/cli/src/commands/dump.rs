@@ -14,9 +14,9 @@ use luxor::{Engine, KeyScope, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
 use luxor_luks::{
-    Description, Digest, Foreign, Kdf, Keyslot, Luks1Description, Priority, ReencryptKeyslot,
-    ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole, SegmentSize, Token,
-    VolumeHeader,
+    Description, Digest, FileEnd, Foreign, Kdf, Keyslot, Luks1Description, Priority,
+    ReencryptKeyslot, ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole,
+    SegmentSize, Token, VolumeHeader,
 };
 use luxor_secret::SecretBytes;
 
@@ -210,11 +210,18 @@ fn luks2_text(
     for (&number, entry) in volume.segments {
         text.entry(number, entry);
     }
-    if let Some(length) = volume.tokens.values().find_map(|token| token.file_length) {
-        text.line("File length", format_args!("{length} bytes"));
-    }
-    if volume.tokens.values().any(|token| token.has_trailer) {
-        text.line("File length", format_args!("in a trailer after the data"));
+    match volume
+        .tokens
+        .values()
+        .find_map(|token| token.file_end.as_ref())
+    {
+        Some(FileEnd::Trailer) => text.line("File length", "in a trailer after the data"),
+        Some(FileEnd::Unsupported(end)) => {
+            let what = Escaped(&end.what);
+            text.line("File length", format_args!("not supported: {what}"));
+        }
+        Some(end) => text.line("File length", end),
+        None => {}
     }
 
     for (number, keyslot) in volume.keyslots {

@@ -231,16 +231,101 @@ fn a_token_that_serde_json_refuses_does_not_move_the_end() {
     folder.write("same", member("5", "-Infinity"));
     folder.write("shorter", member("3", "1e999"));
     let import = "token import --token-replace --token-id 0 --json-file same volume";
-    let mut cryptsetup = Command::new("cryptsetup");
-    cryptsetup
-        .args(import.split(' '))
-        .current_dir(folder.path());
-    assert!(cryptsetup.status().unwrap().success());
+    cryptsetup(&folder, import);
     let line = "token add --token-replace --token-id 0 --json-file shorter volume";
     let add = luxor(line).current_dir(folder.path());
     add.fails(1, "records that the file in the volume has 5 bytes");
     run(&folder, "decrypt --key-file key volume out");
     assert_eq!(fs::read(folder.join("out")).unwrap(), b"plain");
+}
+
+fn cryptsetup(folder: &Folder, line: &str) -> Vec<u8> {
+    let mut cryptsetup = Command::new("cryptsetup");
+    let cryptsetup = cryptsetup.args(line.split(' '));
+    let output = cryptsetup.current_dir(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    output.stdout
+}
+
+/// What a command does not need is not checked: only the data need to know where a file ends.
+#[test]
+fn a_file_token_that_is_not_supported_blocks_only_the_data() {
+    let folder = prepared();
+    folder.write("new", b"three");
+    fs::create_dir(folder.join("dir")).unwrap();
+    let before = fs::read(folder.join("volume")).unwrap();
+    let at = |line: &str| luxor(line).current_dir(folder.path());
+    for (member, what) in [
+        (
+            r#","padding":"trailer-v2""#,
+            "padding: it is \"trailer-v2\"",
+        ),
+        ("", "length is missing"),
+        (
+            r#","length":"five""#,
+            "length must be a text of decimal digits",
+        ),
+        (r#","length":5"#, "below 2^64, and is 5"),
+    ] {
+        folder.write("volume", &before);
+        let token = format!(r#"{{"type":"luxor-file","keyslots":[]{member}}}"#);
+        folder.write("token", &token);
+        let import = "token import --token-replace --token-id 0 --json-file token volume";
+        cryptsetup(&folder, import);
+        let backup = format!("backup-{}", member.len());
+        for line in [
+            "key list volume",
+            "key test --key-file key volume",
+            "key add --key-file key --new-key-file other volume",
+            "key change --key-file other --new-key-file new volume",
+            "key remove --key-file new volume",
+            "dump volume",
+            "dump --json volume",
+            "token list volume",
+            "token add --key-description x volume",
+            "config --label x volume",
+            "check volume",
+            "check --key-file key volume",
+            &format!("header backup volume {backup}"),
+            &format!("header restore --batch-mode volume {backup}"),
+            "isLuks volume",
+        ] {
+            let takes_cost = ["key add", "key change"]
+                .iter()
+                .any(|name| line.starts_with(name));
+            let cost: &[&str] = if takes_cost { &FAST } else { &[] };
+            let outcome = at(line).args(cost).ok();
+            assert!(!outcome.stderr.contains("damaged"), "{outcome:?}");
+        }
+        for line in [
+            "decrypt --key-file key volume out",
+            "decrypt --truncated --key-file key volume out",
+            "serve --key-file key --socket socket volume",
+            "mount --key-file key volume dir",
+            "reencrypt --key-file key volume",
+            "reencrypt --decrypt --key-file key --header header volume",
+            "resize --size 9 volume",
+            "resize --shrink volume",
+        ] {
+            let unchanged = fs::read(folder.join("volume")).unwrap();
+            let refused = at(line).fails(1, "token 0 (luxor-file)");
+            assert!(refused.stderr.contains("is not supported"), "{refused:?}");
+            assert!(refused.stderr.contains(what), "{refused:?}");
+            assert!(
+                fs::read(folder.join("volume")).unwrap() == unchanged,
+                "{line}"
+            );
+        }
+        let shown = run(&folder, "token list --json --token-id 0 volume");
+        assert_eq!(shown.text(), format!("{token}\n"));
+        at("token add --json-file token volume").fails(1, "token 2");
+        let remove = "token remove --token-id 0 volume";
+        at(remove).fails(1, "records that the file in the volume has an end that");
+        run(&folder, &format!("{remove} --force"));
+        run(&folder, "decrypt --key-file key --force volume whole");
+        let whole = fs::read(folder.join("whole")).unwrap();
+        assert!(whole.starts_with(b"plain") && whole.len() > 5, "{member}");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ use crate::luks2::{
     keyslot::{Keyslot, Priority},
     metadata::Metadata,
     segment::{Segment, SegmentSize},
+    token::FileEnd,
 };
 
 impl Luks2Header {
@@ -133,17 +134,10 @@ impl Luks2Header {
             // LUKS1 derives this length from that of the storage.
             let end = |len: u64| self.data_offset().checked_add(len);
             let is_same = |len: &u64| *len > 0 && storage_len.is_some() && end(*len) == storage_len;
-            if token.file_length.as_ref().is_some_and(is_same) {
-                continue;
-            }
             let kind = brief(&token.kind);
-            what.push(match token.file_length {
-                Some(length) => {
-                    format!("token {number} ({kind}: the file in it has {length} bytes)")
-                }
-                None if token.has_trailer => {
-                    format!("token {number} ({kind}: a trailer ends the file in it)")
-                }
+            what.push(match &token.file_end {
+                Some(FileEnd::Length(length)) if is_same(length) => continue,
+                Some(end) => format!("token {number} ({kind}: the file in it has {end})"),
                 None => format!("token {number} ({kind})"),
             });
         }

@@ -31,8 +31,7 @@ impl Foreign {
         let MetadataError::Unsupported { place: at, what } = error else {
             return Err(error);
         };
-        let within = at.strip_prefix(&place.to_string()).unwrap_or(&at);
-        let within = within.trim_start_matches(": ");
+        let within = within(place, &at);
         Ok(Self {
             kind: kind.into(),
             what: if within.is_empty() {
@@ -42,4 +41,18 @@ impl Foreign {
             },
         })
     }
+
+    /// As [`Foreign::new`], also if the object breaks a rule.
+    pub(crate) fn of_any(kind: &str, place: &FieldPath<'_>, error: MetadataError) -> Self {
+        Self::new(kind, place, error).unwrap_or_else(|error| Self {
+            kind: kind.into(),
+            what: within(place, &error.to_string()).into(),
+        })
+    }
+}
+
+/// Returns a text about a field of the object at `place` without the name of the object.
+fn within<'a>(place: &FieldPath<'_>, text: &'a str) -> &'a str {
+    let within = text.strip_prefix(&place.to_string()).unwrap_or(text);
+    within.trim_start_matches(": ")
 }

@@ -154,6 +154,7 @@ impl Luks2Header {
     /// [`SegmentError`]: the storage is too short or ends within a sector, or this version cannot
     /// read a part of the data.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
+        self.metadata.check_file_end()?;
         let digest = |segment| self.metadata.digest_of_segment(segment);
         let payload = self.file_payload_len();
         self.metadata.segments.extents(storage_len, payload, digest)

@@ -16,9 +16,9 @@ use super::{
     keyslot::Keyslot,
     metadata_error::MetadataError,
     reencrypt_keyslot::ReencryptKeyslot,
-    segment::{SegmentEntry, SegmentRole},
+    segment::{SegmentEntry, SegmentError, SegmentRole},
     segments::Segments,
-    token::Token,
+    token::{FileEnd, Token, mark_several_ends},
 };
 
 /// The greatest number of keyslots, of segments, and of tokens.
@@ -130,6 +130,7 @@ impl Metadata {
             bindings: parse_each(&digests, |_, object| DigestBinding::parse(object))?,
             config,
         };
+        mark_several_ends(&mut metadata.tokens);
         for (&number, object) in &keyslots {
             metadata.parse_keyslot(number, object)?;
         }
@@ -311,10 +312,6 @@ impl Metadata {
             check(from.clone(), "keyslot", &binding.keyslots, &is_keyslot)?;
             check(from, "segment", &binding.segments, &is_segment)?;
         }
-        let mut lengths = self.tokens.iter().filter(|(_, token)| token.is_of_file());
-        if let (Some((&first, _)), Some((&second, _))) = (lengths.next(), lengths.next()) {
-            return Err(MetadataError::TwoFileTokens { first, second });
-        }
         Ok(())
     }
 
@@ -436,14 +433,37 @@ impl Metadata {
             .all(|binding| !binding.keyslots.is_empty())
     }
 
+    /// Where the file in the volume ends, if a token says it.
+    pub(crate) fn file_end(&self) -> Option<&FileEnd> {
+        let mut tokens = self.tokens.values();
+        tokens.find_map(|token| token.file_end.as_ref())
+    }
+
+    /// Checks that this version supports what a token says about the end of the file in the volume. Only
+    /// the data need it.
+    pub(crate) fn check_file_end(&self) -> Result<(), SegmentError> {
+        let mut tokens = self.tokens.iter();
+        let unsupported = tokens.find_map(|(&token, found)| match &found.file_end {
+            Some(FileEnd::Unsupported(foreign)) => Some((token, foreign.what.clone())),
+            _ => None,
+        });
+        match unsupported {
+            Some((token, what)) => Err(SegmentError::FileEnd { token, what }),
+            None => Ok(()),
+        }
+    }
+
     /// The exact length in bytes of the file in the volume, if a token records it.
     pub(crate) fn file_length(&self) -> Option<u64> {
-        self.tokens.values().find_map(|token| token.file_length)
+        match self.file_end() {
+            Some(FileEnd::Length(length)) => Some(*length),
+            _ => None,
+        }
     }
 
     /// Whether a token says that the data end with a trailer.
     pub(crate) fn has_trailer(&self) -> bool {
-        self.tokens.values().any(|token| token.has_trailer)
+        self.file_end() == Some(&FileEnd::Trailer)
     }
 }
 

@@ -294,14 +294,6 @@ pub enum MetadataError {
         /// The flag.
         flag: &'static str,
     },
-    /// Two tokens record the length of the file.
-    #[error("tokens {first} and {second} are both of type luxor-file, and only one may be")]
-    TwoFileTokens {
-        /// A token.
-        first: u32,
-        /// The other one.
-        second: u32,
-    },
     /// The cipher is `cipher_null`: the data or the keyslot are not encrypted.
     #[error("{place} is cipher_null, which encrypts nothing: such a volume is refused")]
     CipherNull {

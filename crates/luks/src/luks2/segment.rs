@@ -454,6 +454,14 @@ pub enum SegmentError {
         /// What is not supported, in words.
         what: String,
     },
+    /// A token says where the file in the volume ends, and this version does not support it.
+    #[error("token {token} (luxor-file), which says where the data end, is not supported: {what}")]
+    FileEnd {
+        /// The token.
+        token: u32,
+        /// What is not supported, in words.
+        what: String,
+    },
 }
 
 impl SegmentError {

@@ -2,14 +2,14 @@
 //! Tokens: notes in the metadata (LUKS2 specification, section 3.5). Luxor's own token records the
 //! exact length of a file; all others are kept and ignored.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use luxor_sector::SectorSize;
 use serde_json::json;
 
 use luxor_volume::brief;
 
-use super::{field::Object, metadata_error::MetadataError};
+use super::{field::Object, foreign::Foreign, metadata_error::MetadataError};
 
 /// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
@@ -25,31 +25,57 @@ pub struct Token {
     pub kind: String,
     /// The numbers of the keyslots that it refers to.
     pub keyslots: Vec<u32>,
-    /// The exact length in bytes of the file in the volume, if the type is `luxor-file` and the length
-    /// is recorded there.
-    pub file_length: Option<u64>,
-    /// Whether the type is `luxor-file`, and the length of the file is in a trailer
-    /// ([`TrailerKey`](crate::TrailerKey)).
-    pub has_trailer: bool,
+    /// Where the file in the volume ends, if the type is `luxor-file`.
+    pub file_end: Option<FileEnd>,
+}
+
+/// Where the file in a volume ends, according to a token of the type `luxor-file`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FileEnd {
+    /// The file has exactly this many bytes.
+    Length(u64),
+    /// A trailer ends the file ([`TrailerKey`](crate::TrailerKey)).
+    Trailer,
+    /// The token says it in a way that this version does not support. The data cannot be read then.
+    Unsupported(Foreign),
+}
+
+impl fmt::Display for FileEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(length) => write!(f, "{length} bytes"),
+            Self::Trailer => f.write_str("a trailer at its end"),
+            Self::Unsupported(foreign) => {
+                write!(
+                    f,
+                    "an end that this version does not support ({})",
+                    foreign.what
+                )
+            }
+        }
+    }
 }
 
 impl Token {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = object.required("type")?.name()?;
         let keyslots = object.required("keyslots")?.repeated_references()?;
-        let mut token = Self {
+        let end = || {
+            FileEnd::parse(object).unwrap_or_else(|error| {
+                FileEnd::Unsupported(Foreign::of_any(kind, &object.place, error))
+            })
+        };
+        Ok(Self {
             kind: kind.into(),
             keyslots,
-            file_length: None,
-            has_trailer: false,
-        };
-        if kind == LUXOR_FILE {
-            token.parse_file(object)?;
-        }
-        Ok(token)
+            file_end: (kind == LUXOR_FILE).then(end),
+        })
     }
+}
 
-    fn parse_file(&mut self, object: &Object<'_>) -> Result<(), MetadataError> {
+impl FileEnd {
+    fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
         let unsupported =
             |place: String, what: String| Err(MetadataError::Unsupported { place, what });
         let Some(padding) = object.optional("padding") else {
@@ -59,8 +85,7 @@ impl Token {
             if i64::try_from(length).is_err() {
                 return unsupported(place, "it is 8 EiB or more".into());
             }
-            self.file_length = Some(length);
-            return Ok(());
+            return Ok(Self::Length(length));
         };
         let place = padding.place.to_string();
         let found = padding.name()?;
@@ -71,13 +96,25 @@ impl Token {
             let what = "it has both a length and a padding";
             return unsupported(object.place.to_string(), what.into());
         }
-        self.has_trailer = true;
-        Ok(())
+        Ok(Self::Trailer)
     }
+}
 
-    /// Whether it describes the end of a file in the volume.
-    pub(crate) fn is_of_file(&self) -> bool {
-        self.file_length.is_some() || self.has_trailer
+/// Marks the tokens that say where the file in the volume ends as unsupported if there are several.
+pub(crate) fn mark_several_ends(tokens: &mut BTreeMap<u32, Token>) {
+    let of_file = tokens.iter().filter(|(_, token)| token.file_end.is_some());
+    let numbers: Vec<u32> = of_file.map(|(&number, _)| number).collect();
+    let [first, second, ..] = numbers[..] else {
+        return;
+    };
+    for (&number, token) in tokens.iter_mut() {
+        let other = if number == first { second } else { first };
+        if token.file_end.is_some() {
+            token.file_end = Some(FileEnd::Unsupported(Foreign {
+                kind: token.kind.clone(),
+                what: format!("token {other} is of this type too, and only one may be"),
+            }));
+        }
     }
 }
 

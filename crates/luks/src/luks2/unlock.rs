@@ -168,8 +168,8 @@ impl Luks2Header {
 
     /// Checks that the volume can be opened, given a correct secret: it has no requirement that
     /// this version does not support, no part of the data is of an unknown kind or half
-    /// re-encrypted, unencrypted parts are due to a re-encryption, and the keyslots state one length
-    /// for each key.
+    /// re-encrypted, unencrypted parts are due to a re-encryption, it is known where a file in the
+    /// volume ends, and the keyslots state one length for each key.
     ///
     /// # Errors
     /// [`UnlockError`]: the volume cannot be opened with any secret.
@@ -187,6 +187,7 @@ impl Luks2Header {
         }
         let reencryption = self.state()?;
         self.metadata().segments.check_readable()?;
+        self.metadata().check_file_end()?;
         Ok(reencryption)
     }
 

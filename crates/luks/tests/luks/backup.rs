@@ -587,8 +587,8 @@ fn a_backup_with_another_file_length_needs_force() {
     scratch.format("volume", 2 << 20, SMALL);
     let without = scratch.read("volume");
     let token = |length: &str| json!({"type": "luxor-file", "keyslots": [], "length": length});
-    let [one, two] =
-        ["1000", "2000"].map(|length| with_json(&without, &[("/tokens/0", token(length))]));
+    let [one, two, unknown] =
+        ["1000", "2000", "new"].map(|length| with_json(&without, &[("/tokens/0", token(length))]));
     for (ours, present, words) in [
         (
             &one,
@@ -604,6 +604,11 @@ fn a_backup_with_another_file_length_needs_force() {
             &one,
             &without,
             "1000 bytes according to the backup, and no recorded length",
+        ),
+        (
+            &unknown,
+            &without,
+            "an end that this version does not support (length must be a text",
         ),
     ] {
         let misfit = the_serious_misfit(&backup(ours), present).to_string();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{error::ChangeError, members::JsonMembers};
 use crate::luks2::{
     binary_header::TextField, config::ActivationFlag, header::Luks2Header, label::Label,
-    segment::SegmentSize,
+    segment::SegmentSize, token::FileEnd,
 };
 
 impl Luks2Header {
@@ -74,7 +74,7 @@ impl Luks2Header {
                 segment.set("size", &size);
             });
         let mut tokens = metadata.tokens.iter();
-        let token = tokens.find(|(_, token)| token.file_length.is_some());
+        let token = tokens.find(|(_, token)| matches!(token.file_end, Some(FileEnd::Length(_))));
         if let (Some((token, _)), Some(length)) = (token, file_length) {
             draft.root.edit(&["tokens", &token.to_string()], |token| {
                 token.set("length", &length.to_string());

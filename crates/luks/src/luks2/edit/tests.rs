@@ -3,6 +3,7 @@
 
 mod characters;
 mod repair;
+mod tokens;
 
 use std::{ops::Range, sync::Arc};
 

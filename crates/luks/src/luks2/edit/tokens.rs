@@ -12,6 +12,9 @@ use crate::luks2::{
     header::Luks2Header,
     json::{Node, plain},
     json_c,
+    metadata::Metadata,
+    metadata_error::MetadataError,
+    token::FileEnd,
 };
 
 impl Luks2Header {
@@ -29,8 +32,9 @@ impl Luks2Header {
     /// must be an object with `type` and `keyslots`.
     ///
     /// # Errors
-    /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit; or the metadata
-    /// on `storage` are not those that this header was read from, or cannot be written.
+    /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit, or is a token of Luxor
+    /// that this version does not support; or the metadata on `storage` are not those that this header
+    /// was read from, or cannot be written.
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
@@ -103,6 +107,11 @@ impl Luks2Header {
         draft.root.edit(&["tokens"], |tokens| {
             tokens.set(&number.to_string(), &token);
         });
+        let metadata = Metadata::parse(&draft.root.text(), draft.binary.size)?;
+        if let Some(FileEnd::Unsupported(foreign)) = &metadata.tokens[&number].file_end {
+            let (place, what) = (format!("token {number}"), foreign.what.clone());
+            return Err(MetadataError::Unsupported { place, what }.into());
+        }
         self.commit(storage, draft)
     }
 }

@@ -29,6 +29,7 @@ use crate::luks2::{
     new_keyslot::NewKeyslot,
     reencrypt_keyslot::{ReencryptDirection, ReencryptMode, Resilience},
     segment::{SegmentError, SegmentRole, SegmentSize},
+    token::{FileEnd, Token},
     unlock::{ConfirmedKey, UnlockError},
 };
 
@@ -126,8 +127,9 @@ impl Luks2Header {
     /// [`Luks2Header::extents`] this works within a zone.
     ///
     /// # Errors
-    /// [`SegmentError`]: the data are cut off.
+    /// [`SegmentError`]: the data are cut off, or this version does not know where a file in them ends.
     pub fn data_len(&self, storage_len: u64) -> Result<u64, SegmentError> {
+        self.metadata().check_file_end()?;
         let segments = &self.metadata().segments;
         // When all is done, what came before the data may be gone.
         let state = self.state().ok().flatten();
@@ -261,7 +263,7 @@ impl Luks2Header {
             digests.set(&new_digest.to_string(), &new);
         });
         if let Some(length) = plan.file_length {
-            draft.record_file_length(length);
+            draft.record_file_length(self.metadata(), length);
         }
         let keys = BTreeMap::from([
             (plan.old.digest, plan.old.volume_key),
@@ -300,7 +302,7 @@ impl Luks2Header {
         length: u64,
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin_reencrypting(storage)?;
-        draft.record_file_length(length);
+        draft.record_file_length(self.metadata(), length);
         self.commit(storage, draft)
     }
 
@@ -550,16 +552,18 @@ impl Luks2Header {
 
 impl MetadataDraft {
     /// Records the length of a file in its token, in place of a trailer.
-    fn record_file_length(&mut self, length: u64) {
-        self.root.edit(&["tokens"], |tokens| {
-            tokens.retain(|token| {
-                if token.raw("padding").is_some() {
-                    token.remove("padding");
-                    token.set("length", &length.to_string());
-                }
-                true
+    fn record_file_length(&mut self, metadata: &Metadata, length: u64) {
+        let of_trailer = |token: &Token| token.file_end == Some(FileEnd::Trailer);
+        for (number, _) in metadata
+            .tokens
+            .iter()
+            .filter(|(_, token)| of_trailer(token))
+        {
+            self.root.edit(&["tokens", &number.to_string()], |token| {
+                token.remove("padding");
+                token.set("length", &length.to_string());
             });
-        });
+        }
     }
 
     /// Adds a keyslot with the priority and tokens of the one that it takes over from.
