@@ -111,11 +111,17 @@ impl Volume {
         })
     }
 
-    /// Returns the metadata as JSON.
-    fn dump_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |header| match header {
-            VolumeHeader::Luks1(header) => header.metadata_json(),
-            VolumeHeader::Luks2(header) => header.metadata_json(),
+    /// Returns the metadata as JSON, whose strings need not be UTF-8.
+    fn dump_json(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        self.read(py, |header| {
+            let mut json = Vec::new();
+            match header {
+                VolumeHeader::Luks1(header) => json = header.metadata_json().into_bytes(),
+                VolumeHeader::Luks2(header) => header
+                    .write_metadata_json(&mut json)
+                    .expect("writing to memory does not fail"),
+            }
+            json
         })
     }
 
@@ -173,8 +179,8 @@ impl Volume {
         })
     }
 
-    /// Returns a token as JSON.
-    fn token_json(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<String> {
+    /// Returns a token as JSON, whose strings need not be UTF-8.
+    fn token_json(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<Vec<u8>> {
         let number: u32 = argument(args, "number")?;
         self.with(py, Role::Metadata, move |volume, _| {
             let token = volume.header.token_json(number);
@@ -186,7 +192,7 @@ impl Volume {
     }
 
     /// Adds a token. Returns its number.
-    fn add_token(&self, py: Python<'_>, json: String, args: &Bound<'_, PyDict>) -> PyResult<u32> {
+    fn add_token(&self, py: Python<'_>, json: Vec<u8>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let number: Option<u32> = argument(args, "number")?;
         self.with(py, Role::Change, move |mut volume, context| {
             volume.add_token(&json, number, false, false, context)

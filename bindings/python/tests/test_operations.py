@@ -657,6 +657,15 @@ def test_tokens_are_dicts(volume: Path) -> None:
     assert list(keys.dump()["tokens"]) == ["7"]
 
 
+def test_tokens_keep_bytes_that_are_not_utf_8(volume: Path) -> None:
+    keys = luxor.Volume(volume)
+    odd = {"type": "example", "keyslots": [], "note\udcfe": "\udcff\udced\udca0\udc80é"}
+    assert keys.add_token(odd) == 0
+    assert b'"note\xfe":"\xff\xed\xa0\x80\xc3\xa9"' in volume.read_bytes()
+    assert keys.token(0) == odd
+    assert keys.dump()["tokens"]["0"] == odd
+
+
 def test_a_token_that_ends_a_file_is_removed_only_by_force(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"attack at dawn")
     path = tmp_path / "volume"

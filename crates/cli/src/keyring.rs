@@ -7,7 +7,7 @@ use std::{cell::RefCell, collections::VecDeque, path::Path};
 use linux_keyutils::{KeyError, KeyRing, KeyRingIdentifier};
 use luxor::{Secrets, Volume};
 use luxor_files::Escaped;
-use luxor_luks::Luks2Header;
+use luxor_luks::{Luks2Header, readable_token};
 use luxor_secret::SecretBytes;
 use serde_json::Value;
 
@@ -43,7 +43,7 @@ impl TokenPassphrases {
         let mut missing = None;
         for (&number, token) in tokens {
             let json = volume.header.token_json(number).unwrap_or_default();
-            let json: Value = serde_json::from_str(&json).unwrap_or_default();
+            let json: Value = serde_json::from_str(&readable_token(&json)).unwrap_or_default();
             let description = json["key_description"].as_str().unwrap_or_default();
             match key(description) {
                 Ok(secret) => {

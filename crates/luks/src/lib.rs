@@ -92,7 +92,7 @@ pub use luks2::config::{ActivationFlag, Config, UnknownFlag};
 pub use luks2::copy::{CopyError, CopyFacts, CopyStatus};
 pub use luks2::create::{CreateError, Luks2Options, NewLuks2Volume};
 pub use luks2::digest::Digest;
-pub use luks2::edit::{ChangeError, NewVolumeKey, Overwrite};
+pub use luks2::edit::{ChangeError, NewVolumeKey, Overwrite, token_with_keyslot};
 pub use luks2::foreign::Foreign;
 pub use luks2::header::{Description, Luks2Header, PlaintextError, ReadError, Warning};
 pub use luks2::header_sizes::{Luks2HeaderSizes, Luks2HeaderSizesError};
@@ -111,7 +111,7 @@ pub use luks2::segment::{
     Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,
 };
 pub use luks2::token::{
-    FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token,
+    FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token, readable_token,
 };
 pub use luks2::trailer::TrailerKey;
 pub use luks2::unlock::{

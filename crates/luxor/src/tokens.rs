@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Adds, replaces and removes tokens of a volume.
 
-use luxor_luks::{FileEnd, Uuid, VolumeHeader};
+use luxor_luks::{FileEnd, Uuid, VolumeHeader, readable_token};
 use serde_json::Value;
 
 use crate::{Context, Result, Volume, VolumeError, reencrypt::TAIL, volume::changed_meanwhile};
@@ -10,7 +10,8 @@ use crate::{Context, Result, Volume, VolumeError, reencrypt::TAIL, volume::chang
 /// [`Role::Change`](luxor_files::Role::Change), and of LUKS2.
 impl Volume {
     /// Adds the token `json` as token `number`, or as the first free one, and returns its number. With
-    /// `replaces`, token `number` is replaced if it exists.
+    /// `replaces`, token `number` is replaced if it exists. `json` is as
+    /// [`Luks2Header::add_token`](luxor_luks::Luks2Header::add_token) takes it.
     ///
     /// # Errors
     /// Fails if `json` is not a token, if the number is taken and not to be replaced, and if another
@@ -18,12 +19,13 @@ impl Volume {
     /// `force`, fails with [`VolumeError::EndOfFile`] if the file in the volume would end elsewhere.
     pub fn add_token(
         &mut self,
-        json: &str,
+        json: impl AsRef<[u8]>,
         number: Option<u32>,
         replaces: bool,
         force: bool,
         context: &Context,
     ) -> Result<u32> {
+        let json = json.as_ref();
         let replaced = number.filter(|&number| replaces && token(&self.header, number).is_some());
         if let Some(number) = replaced {
             self.check_end(number, Some(json), force, context)?;
@@ -54,7 +56,7 @@ impl Volume {
     fn check_end(
         &self,
         number: u32,
-        new: Option<&str>,
+        new: Option<&[u8]>,
         force: bool,
         context: &Context,
     ) -> Result<()> {
@@ -71,12 +73,12 @@ impl Volume {
             },
             None => return Ok(()),
         };
-        let end = |json: &str| {
-            let token: Value = serde_json::from_str(json).ok()?;
+        let end = |json: &[u8]| {
+            let token: Value = serde_json::from_str(&readable_token(json)).ok()?;
             let members = ["type", "length", "padding", "end"];
             Some(members.map(|member| token.get(member).cloned()))
         };
-        // A text that serde_json refuses, and json-c reads, may be of any end.
+        // A text that is not JSON may be of any end.
         if let (Some(old), Some(new)) = (token(&self.header, number), new)
             && let (Some(old), Some(new)) = (end(&old), end(new))
             && old == new
@@ -121,6 +123,6 @@ fn same_token(
     }
 }
 
-fn token(header: &VolumeHeader, number: u32) -> Option<String> {
+fn token(header: &VolumeHeader, number: u32) -> Option<Vec<u8>> {
     header.luks2()?.token_json(number)
 }

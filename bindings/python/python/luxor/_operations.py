@@ -187,8 +187,7 @@ class Volume:
 
     def dump(self) -> dict[str, Any]:
         """Return the metadata: what `luxor dump --json` prints."""
-        dump: dict[str, Any] = json.loads(self._volume.dump_json())
-        return dump
+        return _loads(self._volume.dump_json())
 
     def check(self) -> list[str]:
         """Return what is damaged, in sentences. Keyslots are not checked: `test_key` does that."""
@@ -272,13 +271,15 @@ class Volume:
         self._volume.remove_keyslot(locals())
 
     def token(self, number: int) -> dict[str, Any]:
-        """Return token `number`."""
-        token: dict[str, Any] = json.loads(self._volume.token_json(locals()))
-        return token
+        """Return token `number`. Bytes in its strings that are not UTF-8 become surrogates."""
+        return _loads(self._volume.token_json(locals()))
 
     def add_token(self, token: dict[str, Any], number: int | None = None) -> int:
-        """Add a token as number `number`, or as the first free one. Return its number."""
-        return self._volume.add_token(json.dumps(token), locals())
+        """Add a token as number `number`, or as the first free one. Return its number.
+
+        Bytes of another program that are not UTF-8 are surrogates in its strings, as `token` returns them.
+        """
+        return self._volume.add_token(_dumps(token), locals())
 
     def remove_token(self, number: int, *, force: bool = False) -> None:
         """Remove token `number`.
@@ -294,3 +295,14 @@ class Volume:
         The backup and a secret that was valid at the time open the volume, also later.
         """
         return self._volume.back_up_header(locals())
+
+
+def _loads(text: bytes) -> dict[str, Any]:
+    """Parse metadata, whose strings need not be UTF-8."""
+    parsed: dict[str, Any] = json.loads(text.decode(errors="surrogateescape"))
+    return parsed
+
+
+def _dumps(token: dict[str, Any]) -> bytes:
+    """Reverse `_loads`."""
+    return json.dumps(token, ensure_ascii=False).encode(errors="surrogateescape")

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor token`: objects that the metadata keep for other programs.
 
-use std::{fmt::Write as _, io::Read, io::Write as _, path::Path};
+use std::{
+    io::{Read, Write as _},
+    path::Path,
+};
 
 use luxor::Volume;
 use luxor_files::{Escaped, Input, Output, OutputOptions, Role};
-use luxor_luks::{Luks2Header, keyring_token};
-use serde_json::Value;
+use luxor_luks::{Luks2Header, keyring_token, token_with_keyslot};
 
 use super::dump::list as listed;
 
@@ -43,16 +45,17 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
     };
     // A missing token is an error in both output formats.
     let one = args.token_id.map(json).transpose()?;
-    let mut text = String::new();
+    // What other programs keep in tokens need not be UTF-8.
+    let mut text = Vec::new();
     match (args.json, one) {
-        (true, Some(one)) => text = one + "\n",
+        (true, Some(one)) => text.extend([&*one, b"\n"].concat()),
         (true, None) => {
             let members = tokens.keys().map(|&number| {
-                let token = json(number)?;
-                Ok(format!("\"{number}\":{token}"))
+                let name = format!("\"{number}\":");
+                Ok([name.as_bytes(), &json(number)?].concat())
             });
             let members: Vec<_> = members.collect::<Result<_>>()?;
-            text = format!("{{{}}}\n", members.join(","));
+            text = [b"{", &*members.join(&b','), b"}\n"].concat();
         }
         (false, _) => {
             let wanted = tokens
@@ -70,12 +73,12 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
         }
     }
     let Some(path) = &args.json_file else {
-        return console::print(&text);
+        return console::print_with(|stdout| stdout.write_all(&text));
     };
     let mut output = Output::create(path, &OutputOptions::default())?;
     output.begin(0, None)?;
     output
-        .write_all(text.as_bytes())
+        .write_all(&text)
         .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
     output.finish()?;
     Ok(())
@@ -101,11 +104,11 @@ fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()>
                 None => keyslots,
             };
             let description = args.key_description.as_deref();
-            keyring_token(description.unwrap_or_default(), &keyslots)
+            keyring_token(description.unwrap_or_default(), &keyslots).into_bytes()
         }
     };
     let number = volume.add_token(
-        &token,
+        token,
         args.token_id,
         args.token_replace,
         args.force,
@@ -132,32 +135,22 @@ fn luks2(volume: &Volume) -> Result<&Luks2Header> {
 }
 
 /// Returns the token in a file, assigned to `keyslot` too if that is given.
-fn imported(path: &Path, keyslot: Option<u32>) -> Result<String> {
+fn imported(path: &Path, keyslot: Option<u32>) -> Result<Vec<u8>> {
     let mut input = Input::open(path, Role::Metadata)?;
     let name = input.name();
-    let mut text = String::new();
+    let mut text = Vec::new();
     input
         .by_ref()
         .take(TOKEN_MAX + 1)
-        .read_to_string(&mut text)
+        .read_to_end(&mut text)
         .map_err(|error| Error::io(format!("cannot read {name}"), &error))?;
     if text.len() as u64 > TOKEN_MAX {
         let message = format!("{name} is longer than {TOKEN_MAX} bytes, the limit for a token");
         return Err(Error::failure(message));
     }
-    let Some(keyslot) = keyslot else {
-        return Ok(text);
-    };
-    let mut token: Value = serde_json::from_str(&text)
-        .map_err(|error| Error::failure(format!("{name}: the token is not valid JSON: {error}")))?;
-    let Some(keyslots) = token.get_mut("keyslots").and_then(Value::as_array_mut) else {
-        return Err(Error::failure(format!(
-            "{name}: the token is not a JSON object with an array \"keyslots\""
-        )));
-    };
-    let keyslot = Value::String(keyslot.to_string());
-    if !keyslots.contains(&keyslot) {
-        keyslots.push(keyslot);
+    match keyslot {
+        Some(keyslot) => token_with_keyslot(&text, keyslot)
+            .map_err(|error| Error::failure(format!("{name}: {error}"))),
+        None => Ok(text),
     }
-    Ok(token.to_string())
 }

@@ -247,6 +247,74 @@ fn cryptsetup(folder: &Folder, line: &str) -> Vec<u8> {
     output.stdout
 }
 
+/// A token is another program's: its text passes unchanged, as through cryptsetup.
+#[test]
+fn tokens_keep_every_byte() {
+    let folder = prepared();
+    let token = |keyslots: &str, number: &str| {
+        let begin = format!(r#"{{"type":"t","keyslots":[{keyslots}],"a":[{number},1e400,1.,NaN],"#);
+        [
+            begin.as_bytes(),
+            b"\"\xfek\":\"\xff\xf4\x8f\xbc\x80\xc3\xa9\"}",
+        ]
+        .concat()
+    };
+    let line = |token: &[u8]| [token, b"\n"].concat();
+    let odd = token("", "1.50");
+    folder.write("odd", &odd);
+    cryptsetup(&folder, "token import --token-id 3 --json-file odd volume");
+    run(&folder, "token add --json-file odd --token-id 4 volume");
+    run(
+        &folder,
+        "token add --json-file odd --token-id 5 --key-slot 0 volume",
+    );
+    run(&folder, "token add --key-description x --token-id 6 volume");
+    run(
+        &folder,
+        "token add --json-file odd --token-id 6 --token-replace --key-slot 0 volume",
+    );
+    let assigned = token("\"0\"", "1.50");
+    for (number, expected) in [(3, &odd), (4, &odd), (5, &assigned), (6, &assigned)] {
+        let of = format!("--token-id {number}");
+        let theirs = cryptsetup(&folder, &format!("token export {of} volume"));
+        assert_eq!(theirs, *expected, "{number}");
+        let ours = run(&folder, &format!("token list --json {of} volume")).stdout;
+        assert_eq!(ours, line(expected), "{number}");
+        let copy = format!("copy-{number}");
+        let to_file = format!("token list --json {of} --json-file {copy} volume");
+        run(&folder, &to_file);
+        assert_eq!(fs::read(folder.join(copy)).unwrap(), line(expected));
+    }
+    let all = run(&folder, "token list --json volume").stdout;
+    let found = all.windows(assigned.len()).filter(|part| *part == assigned);
+    assert_eq!(found.count(), 2);
+    let dump = run(&folder, "dump --json volume").stdout;
+    let theirs = cryptsetup(&folder, "luksDump --dump-json-metadata volume");
+    assert!(dump.trim_ascii_end() == theirs.trim_ascii_end());
+
+    // cryptsetup drops digits beyond 64 bits.
+    for keyslots in ["", "\"0\""] {
+        let long = token(keyslots, "123456789012345678901234567890");
+        folder.write("long", &long);
+        let add = "token add --json-file long --token-id 7 --token-replace --key-slot 0 volume";
+        let add = if keyslots.is_empty() {
+            add.replace("--key-slot 0 ", "")
+        } else {
+            add.to_owned()
+        };
+        run(&folder, &add);
+        let ours = run(&folder, "token list --json --token-id 7 volume").stdout;
+        assert_eq!(ours, line(&long));
+    }
+    // Which of two members counts is for the program to say that made the token.
+    folder.write("double", r#"{"type":"t","keyslots":[],"a":1,"a":2}"#);
+    for line in ["double", "double --key-slot 0"] {
+        let line = format!("token add volume --json-file {line}");
+        let add = luxor(&line).current_dir(folder.path());
+        add.fails(1, "\"a\" occurs twice");
+    }
+}
+
 /// What a command does not need is not checked: only the data need to know where a file ends.
 #[test]
 fn a_file_token_that_is_not_supported_blocks_only_the_data() {

@@ -49,4 +49,6 @@ pub(super) use self::{
     draft::{MetadataDraft, check_room},
     members::JsonMembers,
 };
-pub use self::{error::ChangeError, keyslots::NewVolumeKey, overwrite::Overwrite};
+pub use self::{
+    error::ChangeError, keyslots::NewVolumeKey, overwrite::Overwrite, tokens::token_with_keyslot,
+};

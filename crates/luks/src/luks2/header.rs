@@ -229,15 +229,17 @@ impl Luks2Header {
         self.digest
     }
 
-    /// Returns the JSON metadata, byte for byte as `cryptsetup luksDump --dump-json-metadata`
-    /// prints them, without a line break at the end.
+    /// Returns the JSON metadata as `cryptsetup luksDump --dump-json-metadata` prints them, without a
+    /// line break at the end. A byte that is not UTF-8, as in tokens of other programs, becomes U+FFFD:
+    /// [`Luks2Header::write_metadata_json`] keeps it.
     #[must_use]
     pub fn metadata_json(&self) -> String {
         String::from_utf8_lossy(&json_c::encode(&json::pretty(&self.text))).into_owned()
     }
 
-    /// Writes what [`Luks2Header::metadata_json`] returns, without ever holding all of it in
-    /// memory. It may be some hundred times as long as the header.
+    /// Writes the JSON metadata, byte for byte as `cryptsetup luksDump --dump-json-metadata` prints
+    /// them, without a line break at the end, and without ever holding all of them in memory. They may be
+    /// some hundred times as long as the header.
     ///
     /// # Errors
     /// An I/O error of `out`.

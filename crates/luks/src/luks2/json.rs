@@ -162,13 +162,14 @@ pub(crate) fn write_pretty(
     text: &str,
     sink: &mut dyn FnMut(&str) -> io::Result<()>,
 ) -> io::Result<()> {
-    rewrite(text, push_line, sink)
+    rewrite(text, push_line, push_scalar, sink)
 }
 
-/// Formats valid JSON text on one line without spaces, as cryptsetup writes it to disk.
+/// Formats valid JSON text on one line without spaces, as cryptsetup writes it to disk, but with all
+/// digits of its numbers.
 pub(crate) fn plain(text: &str) -> String {
     let mut all = String::with_capacity(text.len());
-    rewrite(text, |_, _| {}, &mut |piece| {
+    rewrite(text, |_, _| {}, String::push_str, &mut |piece| {
         all.push_str(piece);
         Ok(())
     })
@@ -177,10 +178,11 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// Formats the text as json-c does, and passes it to `sink` in pieces. `push_line` begins a line at
-/// the given depth.
+/// the given depth, and `push_scalar` appends a number or a name.
 fn rewrite(
     text: &str,
     push_line: impl Fn(&mut String, usize),
+    push_scalar: impl Fn(&mut String, &str),
     sink: &mut dyn FnMut(&str) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut out = String::new();

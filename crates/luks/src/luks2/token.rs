@@ -9,7 +9,7 @@ use serde_json::json;
 
 use luxor_volume::brief;
 
-use super::{field::Object, foreign::Foreign, metadata_error::MetadataError};
+use super::{field::Object, foreign::Foreign, json_c, metadata_error::MetadataError};
 
 /// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
@@ -161,6 +161,14 @@ pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
         "key_description": description,
     })
     .to_string()
+}
+
+/// Returns a token as JSON that every program reads, for a look at its members. Tokens may have what
+/// JSON does not have, and json-c, and so cryptsetup, reads: bytes that are not UTF-8, which become
+/// private characters, and numbers such as `NaN`, which become strings that begin with one.
+#[must_use]
+pub fn readable_token(json: &[u8]) -> String {
+    json_c::decode(json)
 }
 
 /// Checks that a payload of `payload` bytes contains a file of `length` bytes, padded with zeros to a

@@ -212,9 +212,10 @@ impl VolumeHeader {
         }
     }
 
-    /// Returns token `number` as JSON on one line; `None` if there is no such token.
+    /// Returns token `number` as JSON on one line: [`Luks2Header::token_json`](crate::Luks2Header::token_json).
+    /// `None` if there is no such token.
     #[must_use]
-    pub fn token_json(&self, number: u32) -> Option<String> {
+    pub fn token_json(&self, number: u32) -> Option<Vec<u8>> {
         match self {
             Self::Luks1(_) => None,
             Self::Luks2(header) => header.token_json(number),
@@ -230,7 +231,7 @@ impl VolumeHeader {
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
-        json: &str,
+        json: impl AsRef<[u8]>,
         number: Option<u32>,
     ) -> Result<u32, ChangeError> {
         match self {
@@ -248,7 +249,7 @@ impl VolumeHeader {
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
-        json: &str,
+        json: impl AsRef<[u8]>,
         number: u32,
     ) -> Result<(), ChangeError> {
         match self {

@@ -385,7 +385,7 @@ fn cryptsetup_reads_our_tokens_and_flags() {
     );
     let exported = scratch.cryptsetup("token export --token-id 0 volume");
     let (_, header) = scratch.open("volume");
-    assert_eq!(header.token_json(0).unwrap(), token);
+    assert_eq!(header.token_json(0).unwrap(), token.as_bytes());
     assert_eq!(exported.replace("\\/", "/").trim_end(), token);
 }
 

@@ -8,6 +8,7 @@
 //! about it has no command that does: the file may be another one.
 
 use luxor_files::{DataFile, path_name};
+use luxor_luks::readable_token;
 use serde::{Deserialize, Serialize};
 
 use crate::{Context, Error, Result, Volume};
@@ -40,7 +41,7 @@ fn recorded(volume: &Volume) -> Vec<(u32, Option<u64>)> {
         return Vec::new();
     };
     let end = |number| {
-        let tail: Tail = serde_json::from_str(&luks2.token_json(number)?).ok()?;
+        let tail: Tail = serde_json::from_str(&readable_token(&luks2.token_json(number)?)).ok()?;
         Some(tail.end)
     };
     let tokens = luks2.describe().tokens.iter();

@@ -362,8 +362,7 @@ fn tokens_of_other_programs_survive_every_change() {
             let found = copy.windows(odd.len()).any(|part| part == odd);
             assert!(found, "{name}");
         }
-        let token = header.token_json(9).unwrap();
-        assert!(token.contains("[1e400,-1.,NaN]"), "{token}");
+        assert!(header.token_json(9).unwrap().ends_with(odd), "{name}");
     }
 }
 
@@ -589,7 +588,7 @@ fn changes_beyond_the_available_room_are_refused() {
     assert!(matches!(error, ChangeError::NoRoomBeside { .. }), "{error}");
     let token = |len: usize| json!({"type": "t", "keyslots": [], "x": "x".repeat(len)}).to_string();
     let error = header
-        .add_token(&storage, &token(12 << 10), None)
+        .add_token(&storage, token(12 << 10), None)
         .unwrap_err();
     assert!(
         matches!(error, ChangeError::NoRoom { room: 12288, .. }),
@@ -600,20 +599,20 @@ fn changes_beyond_the_available_room_are_refused() {
     // Up to the last byte before the zero that ends the text.
     let left = 12288 - 1 - header.text().len() - token(0).len() - r#""0":"#.len();
     let error = header
-        .add_token(&storage, &token(left + 1), None)
+        .add_token(&storage, token(left + 1), None)
         .unwrap_err();
     assert!(
         matches!(error, ChangeError::NoRoom { needed: 12289, .. }),
         "{error}"
     );
-    header.add_token(&storage, &token(left), None).unwrap();
+    header.add_token(&storage, token(left), None).unwrap();
     assert_eq!(header.text().len(), 12287);
 
     header.remove_token(&storage, 0).unwrap();
     for number in 0..32 {
-        assert_eq!(header.add_token(&storage, &token(0), None).unwrap(), number);
+        assert_eq!(header.add_token(&storage, token(0), None).unwrap(), number);
     }
-    let error = header.add_token(&storage, &token(0), None).unwrap_err();
+    let error = header.add_token(&storage, token(0), None).unwrap_err();
     assert!(
         matches!(error, ChangeError::AllTaken { max: 32, .. }),
         "{error}"
@@ -633,7 +632,7 @@ fn tokens_keep_their_spelling() {
     let json = "{ \"type\" : \"t\",\n \"keyslots\":[ \"0\" ], \"n\": 1.50, \"s\": \"a\\/b\" }\n";
     let one_line = r#"{"type":"t","keyslots":["0"],"n":1.50,"s":"a/b"}"#;
     assert_eq!(header.add_token(&storage, json, Some(5)).unwrap(), 5);
-    assert_eq!(header.token_json(5).as_deref(), Some(one_line));
+    assert_eq!(header.token_json(5).unwrap(), one_line.as_bytes());
     assert!(
         header
             .text()

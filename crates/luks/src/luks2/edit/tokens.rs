@@ -9,6 +9,7 @@ use super::{
     numbers::{MAX_NUMBERS, free_number},
 };
 use crate::luks2::{
+    field::{Field, FieldPath},
     header::Luks2Header,
     json::{Node, plain},
     json_c,
@@ -18,18 +19,21 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Returns token `number` as JSON on one line; `None` if there is no such token.
+    /// Returns token `number` as JSON on one line, with the bytes of its strings and the digits of its
+    /// numbers as they are in the metadata; `None` if there is no such token. What the program that made
+    /// it wrote need not be UTF-8, nor JSON: [`readable_token`](crate::readable_token) makes it both.
     #[must_use]
-    pub fn token_json(&self, number: u32) -> Option<String> {
+    pub fn token_json(&self, number: u32) -> Option<Vec<u8>> {
         self.metadata().tokens.get(&number)?;
         let root = JsonMembers::parse(self.text());
         let tokens = JsonMembers::parse(root.raw("tokens")?);
         let json = plain(tokens.raw(&number.to_string())?);
-        Some(String::from_utf8_lossy(&json_c::encode(&json)).into_owned())
+        Some(json_c::encode(&json).into_owned())
     }
 
     /// Adds a token as token `number`, or as the first free one, and returns its number. `json`
-    /// must be an object with `type` and `keyslots`.
+    /// must be an object with `type` and `keyslots`. The rest of it may be whatever json-c reads, and is
+    /// kept.
     ///
     /// # Errors
     /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit, or is a token of Luxor
@@ -38,14 +42,14 @@ impl Luks2Header {
     pub fn add_token(
         &mut self,
         storage: &dyn Storage,
-        json: &str,
+        json: impl AsRef<[u8]>,
         number: Option<u32>,
     ) -> Result<u32, ChangeError> {
         let tokens = &self.metadata().tokens;
         let number = free_number("token", number, MAX_NUMBERS, |number| {
             tokens.contains_key(&number)
         })?;
-        self.write_token(storage, json, number)?;
+        self.write_token(storage, json.as_ref(), number)?;
         Ok(number)
     }
 
@@ -57,11 +61,11 @@ impl Luks2Header {
     pub fn replace_token(
         &mut self,
         storage: &dyn Storage,
-        json: &str,
+        json: impl AsRef<[u8]>,
         number: u32,
     ) -> Result<(), ChangeError> {
         self.require_token(number)?;
-        self.write_token(storage, json, number)
+        self.write_token(storage, json.as_ref(), number)
     }
 
     /// Removes token `number`. Keyslots are not changed.
@@ -92,18 +96,11 @@ impl Luks2Header {
     fn write_token(
         &mut self,
         storage: &dyn Storage,
-        json: &str,
+        json: &[u8],
         number: u32,
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
-        let syntax = |error: serde_json::Error| ChangeError::TokenSyntax {
-            message: error.to_string(),
-        };
-        // Parse the token by the rules of the metadata first: the error then has a position in
-        // `json`.
-        let json = json_c::decode(json.as_bytes());
-        Node::parse(&json).map_err(syntax)?;
-        let token: JsonMembers = serde_json::from_str(&plain(&json)).map_err(syntax)?;
+        let (_, token) = parse(json)?;
         draft.root.edit(&["tokens"], |tokens| {
             tokens.set(&number.to_string(), &token);
         });
@@ -114,4 +111,35 @@ impl Luks2Header {
         }
         self.commit(storage, draft)
     }
+}
+
+/// Returns the token `json`, for [`Luks2Header::add_token`], with `keyslot` among its keyslots. The rest
+/// of it is kept.
+///
+/// # Errors
+/// [`ChangeError`]: `json` is not a token.
+pub fn token_with_keyslot(json: &[u8], keyslot: u32) -> Result<Vec<u8>, ChangeError> {
+    let (node, mut token) = parse(json)?;
+    let object = Field::new(&node, FieldPath::default()).object()?;
+    if !object
+        .required("keyslots")?
+        .repeated_references()?
+        .contains(&keyslot)
+    {
+        let mut keyslots = token.references("keyslots");
+        keyslots.push(keyslot.to_string());
+        token.set("keyslots", &keyslots);
+    }
+    Ok(json_c::encode(&token.text()).into_owned())
+}
+
+/// Parses a token by the rules of the metadata. An error has a position in `json`.
+fn parse(json: &[u8]) -> Result<(Node, JsonMembers), ChangeError> {
+    let syntax = |error: serde_json::Error| ChangeError::TokenSyntax {
+        message: error.to_string(),
+    };
+    let json = json_c::decode(json);
+    let node = Node::parse(&json).map_err(syntax)?;
+    let members = serde_json::from_str(&plain(&json)).map_err(syntax)?;
+    Ok((node, members))
 }
