@@ -109,7 +109,7 @@ pub(crate) fn complete(text: &str) -> Cow<'_, str> {
 }
 
 /// Puts `volume` into the commands, and `file` into those of `truncate`, which does not have the options of a
-/// volume.
+/// volume. Names in messages have no backticks ([`luxor_files::path_name`]).
 fn completed(text: &str, volume: &str, file: &str) -> String {
     let spans = text.split('`').enumerate().map(|(index, span)| {
         let is_command = index % 2 == 1;
@@ -118,14 +118,31 @@ fn completed(text: &str, volume: &str, file: &str) -> String {
         } else {
             volume
         };
-        let word = |word| if word == VOLUME { volume } else { word };
         if is_command {
-            Cow::Owned(span.split(' ').map(word).collect::<Vec<_>>().join(" "))
+            Cow::Owned(with_volume(span, volume))
         } else {
             Cow::Borrowed(span)
         }
     });
     spans.collect::<Vec<_>>().join("`")
+}
+
+/// Puts `volume` in the place of the word VOLUME, but not of a part of a quoted name.
+fn with_volume(command: &str, volume: &str) -> String {
+    let mut is_quoted = false;
+    let words = command.split(' ').map(|word| {
+        let is_volume = word == VOLUME && !is_quoted;
+        let mut chars = word.chars();
+        while let Some(c) = chars.next() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                '\\' if !is_quoted => drop(chars.next()),
+                _ => {}
+            }
+        }
+        if is_volume { volume } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -142,5 +159,16 @@ mod tests {
             ),
             "VOLUME: run `luxor dump --header h 'my disk'`, `truncate -s 1 'my disk'` or VOLUME."
         );
+        for name in [
+            "VOLUME",
+            "a VOLUME b",
+            "it's VOLUME s",
+            "-VOLUME",
+            "a` VOLUME `b",
+        ] {
+            let word = shell_word(name.as_ref());
+            let found = completed(&format!("`luxor convert VOLUME {word} VOLUME`"), "v", "v");
+            assert_eq!(found, format!("`luxor convert v {word} v`"));
+        }
     }
 }

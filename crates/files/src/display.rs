@@ -7,7 +7,7 @@ use std::{
     fmt::{self, Write},
     io,
     os::unix::ffi::OsStrExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 /// Returns the system's message for an error, without Rust's "(os error 2)".
@@ -29,14 +29,16 @@ const LONGEST: usize = 500;
 pub fn path_name(path: &Path) -> String {
     match path.to_str() {
         Some(text) if !text.is_empty() && text.chars().all(is_shown) => bounded(text).into_owned(),
-        _ => bounded(&format!("{path:?}")).into_owned(),
+        _ => quoted(path),
     }
 }
 
 /// Returns a text in quotes, escaped and [`bounded`].
 #[must_use]
 pub fn quoted(text: impl AsRef<OsStr>) -> String {
-    bounded(&format!("{:?}", text.as_ref())).into_owned()
+    // `Debug` leaves backticks as they are.
+    let text = format!("{:?}", text.as_ref()).replace('`', r"\u{60}");
+    bounded(&text).into_owned()
 }
 
 /// Returns a text without its middle if it is longer than a message should be: contents of a file that
@@ -68,18 +70,22 @@ pub fn shell_word(path: &Path) -> String {
 /// Returns a word of a command line, which every POSIX shell passes on as it is. It has no control
 /// characters, and is never cut off, because another word would mean something else. `printf` makes
 /// words with control characters, or with bytes that are not UTF-8. A descriptor of this process, such
-/// as a shell's `<(…)`, is gone when the command runs: the word for it is FILE.
+/// as a shell's `<(…)`, is gone when the command runs: the word for it is FILE. Words in capitals stand
+/// for what the user must choose, so a name in capitals is quoted.
 #[must_use]
 pub fn shell_quoted(word: &OsStr) -> String {
     let bytes = word.as_bytes();
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(byte);
+    let is_capital = |byte: &u8| byte.is_ascii_uppercase() || *byte == b'-';
     if let Some(before) = word.to_str().and_then(before_descriptor) {
         return format!("{before}FILE");
     }
     match word.to_str() {
-        Some(text) if !bytes.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        // Messages put commands between backticks.
-        Some(text) if text.chars().all(|c| c != '`' && is_shown(c)) => {
+        Some(text) if bytes.iter().all(is_plain) && !bytes.iter().all(is_capital) => {
+            text.to_owned()
+        }
+        Some("-") => "-".to_owned(),
+        Some(text) if text.chars().all(is_shown) => {
             format!("'{}'", text.replace('\'', r"'\''"))
         }
         _ => {
@@ -102,17 +108,24 @@ pub fn shell_quoted(word: &OsStr) -> String {
     }
 }
 
-/// Returns what comes before the path of a descriptor above the standard streams in `OPTION=PATH` or
+/// Returns what comes before the path of a descriptor above the standard streams in `--OPTION=PATH` or
 /// `PATH`.
 fn before_descriptor(word: &str) -> Option<&str> {
-    let (before, path) = match word.split_once('=') {
+    let option = word
+        .split_once('=')
+        .filter(|(option, _)| option.starts_with("--"));
+    let (before, path) = match option {
         Some((option, path)) => (&word[..=option.len()], path),
         None => ("", word),
     };
-    let number = ["/dev/fd/", "/proc/self/fd/"]
+    // Without repeated slashes and dots.
+    let path: PathBuf = Path::new(path).components().collect();
+    let folders = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
+    let number = folders
         .iter()
-        .find_map(|folder| path.strip_prefix(folder))?;
+        .find_map(|folder| path.strip_prefix(folder).ok())?;
     number
+        .to_str()?
         .parse()
         .is_ok_and(|number: u32| number > 2)
         .then_some(before)
@@ -131,6 +144,8 @@ impl fmt::Display for Escaped<'_> {
         for c in self.0.chars() {
             if is_shown(c) {
                 f.write_char(c)?;
+            } else if c == '`' {
+                write!(f, "{}", c.escape_unicode())?;
             } else {
                 write!(f, "{}", c.escape_default())?;
             }
@@ -139,11 +154,12 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Returns whether a terminal can show `c` unchanged: `c` is no control character, is not
-/// invisible, and does not change the direction of writing.
+/// Returns whether a message can show `c` unchanged: `c` is no control character, is not
+/// invisible, and does not change the direction of writing. Nor is it a backtick: messages put commands
+/// between backticks, and a name with one would shift where commands begin and end.
 fn is_shown(c: char) -> bool {
     // `escape_debug` escapes a combining character only if no letter precedes it.
-    matches!(c, '"' | '\'' | '\\') || format!("x{c}").escape_debug().count() == 2
+    matches!(c, '"' | '\'' | '\\') || (c != '`' && format!("x{c}").escape_debug().count() == 2)
 }
 
 /// Returns the name of a path from the command line, where `-` stands for the stream `standard`.
@@ -165,6 +181,8 @@ mod tests {
     fn names_are_shown_without_control_characters() {
         assert_eq!(path_name(Path::new("my photos.tar")), "my photos.tar");
         assert_eq!(path_name(Path::new("a\u{1b}[2Jb")), r#""a\u{1b}[2Jb""#);
+        assert_eq!(path_name(Path::new("a`b")), r#""a\u{60}b""#);
+        assert_eq!(quoted("a`b"), r#""a\u{60}b""#);
         assert_eq!(
             path_name(Path::new(OsStr::from_bytes(b"a\xffb"))),
             r#""a\xFFb""#
@@ -218,7 +236,14 @@ mod tests {
             ("", "''"),
             ("~x", "'~x'"),
             ("$(id)", "'$(id)'"),
+            ("VOLUME", "'VOLUME'"),
+            ("NEW-FILE", "'NEW-FILE'"),
+            ("V2", "V2"),
             ("/dev/fd/63", "FILE"),
+            ("//dev/./fd//63", "FILE"),
+            ("/proc/thread-self/fd/63", "FILE"),
+            ("a=/dev/fd/63", "'a=/dev/fd/63'"),
+            ("--a=/dev/fd/63", "'./--a=/dev/fd/63'"),
             ("/proc/self/fd/3", "FILE"),
             ("/dev/fd/0", "/dev/fd/0"),
             ("/dev/fd/x", "/dev/fd/x"),
@@ -265,6 +290,7 @@ mod tests {
             Escaped("\u{1b}[2J\u{9b}x\r\ny é").to_string(),
             r"\u{1b}[2J\u{9b}x\r\ny é"
         );
+        assert_eq!(Escaped("a`b").to_string(), r"a\u{60}b");
         assert_eq!(Escaped("").to_string(), "none");
     }
 }

@@ -5,9 +5,11 @@
 /// Returns a text from the metadata for a message: in quotes, without control characters, and with
 /// at most 40 characters of the text.
 pub fn brief(text: &str) -> String {
+    // Messages put commands between backticks.
+    let shown = |text: &str| format!("{text:?}").replace('`', r"\u{60}");
     match text.char_indices().nth(40) {
-        Some((end, _)) => format!("{:?}…", &text[..end]),
-        None => format!("{text:?}"),
+        Some((end, _)) => shown(&text[..end]) + "…",
+        None => shown(text),
     }
 }
 

@@ -19,10 +19,10 @@ use crate::support::{FAST, Folder, bytes, luxor, tool, typed};
 const PASSPHRASE: &str = "correct horse";
 
 /// What the scenarios need: a program that makes cheap keyslots, and a volume with a name that a shell
-/// would take apart.
+/// would take apart, and that looks like a part of a message.
 const PREAMBLE: &str = r#"
 export PATH=$PWD/bin:$PATH
-v="it's v"
+v=$'it\'s `a` "VOLUME" $v VOLUME \nv'
 make() { luxor encrypt --key-file key "$@" plain "$v"; }
 same() { luxor decrypt --force --key-file key "$@" "$v" out && cmp plain out; }
 length() { stat -c %s "$1"; }
