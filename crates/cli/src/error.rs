@@ -11,7 +11,7 @@ use luxor_files::{
     locks::{Access, LockError},
     path_name,
 };
-use luxor_luks::{ChangeError, ConvertError, HeaderRepairError};
+use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, UnlockError};
 
 use crate::{advice, subject};
 
@@ -174,6 +174,16 @@ fn hint(error: &Error) -> Option<String> {
             ),
             _ => None,
         };
+    }
+    if let Some(error) = source.downcast_ref::<UnlockError>() {
+        let number = *error.ignored().first()?;
+        return Some(if subject::can_choose_keyslot() {
+            format!("To try keyslot {number} too, add --key-slot {number}.")
+        } else {
+            format!(
+                "`luxor config --priority normal --key-slot {number} VOLUME` lets keyslot {number} be tried."
+            )
+        });
     }
     if let Some(error) = source.downcast_ref() {
         return match error {

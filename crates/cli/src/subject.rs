@@ -20,6 +20,8 @@ struct Subject {
     part: String,
     /// Whether the command can be repeated with `--read-only`.
     can_only_read: bool,
+    /// Whether `--key-slot` chooses the keyslot that the secret opens.
+    can_choose_keyslot: bool,
 }
 
 impl Subject {
@@ -70,12 +72,16 @@ pub(crate) fn is_about(matches: &ArgMatches) {
             source == Some(ValueSource::CommandLine)
         };
         let can_only_read = has("read_only") && !is_given("reencrypt");
+        // In the other commands it is the keyslot that is removed or kept, or that gets a priority.
+        let can_choose_keyslot = leaf.try_contains_id("key_slot").is_ok()
+            && !["remove", "reencrypt", "config"].contains(&command);
         // There is one command line.
         let _ = SUBJECT.set(Subject {
             volume,
             header,
             part,
             can_only_read,
+            can_choose_keyslot,
         });
     }
 }
@@ -95,6 +101,13 @@ pub(crate) fn is_stream() -> bool {
 /// Whether the command of the command line can be repeated with `--read-only`.
 pub(crate) fn can_only_read() -> bool {
     SUBJECT.get().is_some_and(|subject| subject.can_only_read)
+}
+
+/// Whether `--key-slot` of this command chooses the keyslot that the secret opens.
+pub(crate) fn can_choose_keyslot() -> bool {
+    SUBJECT
+        .get()
+        .is_some_and(|subject| subject.can_choose_keyslot)
 }
 
 /// Returns a message in which the commands name the volume.

@@ -316,7 +316,7 @@ impl Volume {
 
     fn not_unlocked(&self, error: UnlockError) -> NotUnlocked {
         let is_wrong_secret = error.is_wrong_secret();
-        let class = if is_wrong_secret || matches!(error, UnlockError::NoKeyslots) {
+        let class = if is_wrong_secret || matches!(error, UnlockError::NoKeyslots { .. }) {
             ErrorClass::NoKey
         } else {
             ErrorClass::of_memory(error.is_out_of_memory())

@@ -385,13 +385,18 @@ fn keyslots_are_tried_by_priority() {
     scratch.succeed("config --key-slot 2 --priority prefer many");
     assert_eq!(unlock(&storage, SECRET).unwrap(), 2);
     scratch.succeed("config --key-slot 5 --priority ignore many");
-    match unlock(&storage, b"incorrect").unwrap_err() {
+    let error = unlock(&storage, b"incorrect").unwrap_err();
+    assert_eq!(error.ignored(), [5]);
+    match error {
         UnlockError::WrongSecret { tried, skipped } => {
             assert_eq!(tried, [2, 0]);
-            assert!(skipped.is_empty());
+            assert_eq!(skipped.len(), 1);
         }
         error => panic!("{error}"),
     }
+    // As cryptsetup does.
+    let opened = scratch.cryptsetup("open --test-passphrase --key-file wrong many");
+    assert_eq!(opened.status.code(), Some(2));
 
     let header = Luks2Header::read(&storage).unwrap();
     let try_only = |keyslot, secret: &[u8]| {

@@ -45,7 +45,7 @@ fn opens(storage: &dyn Storage, secret: &[u8]) -> Option<u32> {
     let header = Luks1Header::read(storage).unwrap();
     match header.unlock(storage, secret, &*backend(), &UnlockOptions::default()) {
         Ok(unlocked) => Some(unlocked.keyslot),
-        Err(UnlockError::WrongSecret { .. } | UnlockError::NoKeyslots) => None,
+        Err(UnlockError::WrongSecret { .. } | UnlockError::NoKeyslots { .. }) => None,
         Err(error) => panic!("{error}"),
     }
 }

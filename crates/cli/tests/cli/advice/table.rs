@@ -474,11 +474,20 @@ pub(super) fn table() -> Vec<Advice> {
         not_here("`cryptsetup repair VOLUME` adds a digest", "a state of cryptsetup before 2.4.3"),
         by("this part may be partly old and partly new", "programs_that_are_killed_take_turns"),
         case(
-            "priority ignore, which --key-slot N tries",
-            r#"make; luxor config --priority ignore --key-slot 0 "$v""#,
+            "To try keyslot {number} too, add --key-slot",
+            r#"make; luxor key add --key-file key --new-key-file other "$v"
+               luxor config --priority ignore --key-slot 0 "$v""#,
             r#"luxor decrypt --key-file key "$v" out"#,
-            Proof::Add { option: "--key-slot", values: 1, with: &[("N", "0")] },
+            Proof::Add { option: "--key-slot", values: 1, with: &[] },
             "cmp plain out",
+        ),
+        case(
+            "lets keyslot {number} be tried",
+            r#"make; luxor key add --key-file key --new-key-file other "$v"
+               luxor config --priority ignore --key-slot 0 "$v""#,
+            r#"luxor key remove --key-file key "$v""#,
+            RUN,
+            r#"luxor key remove --key-file key "$v"; luxor key test --key-file other "$v""#,
         ),
         case(
             "To read the data all the same, use --allow-weak-key",
@@ -622,6 +631,8 @@ pub(super) fn table() -> Vec<Advice> {
     for advice in &mut table {
         match advice.text {
             "Give the secret with {key_file}" => advice.shown = "Give the secret with --key-file",
+            "To try keyslot {number} too, add --key-slot" => advice.shown = "To try keyslot ",
+            "lets keyslot {number} be tried" => advice.shown = "lets keyslot ",
             "Use --key-size {found}." => advice.shown = "Use --key-size ",
             "To lose the other {} bytes, add" => advice.shown = "To lose the other ",
             "{other_header} For a plain dm-crypt volume"

@@ -332,6 +332,7 @@ impl<'a> UnlockAttempt<'a> {
         for (keyslot, candidate) in self.candidates(digest) {
             let result = match candidate {
                 KeyslotCandidate::Known(candidate) => self.try_keyslot(candidate, digest),
+                KeyslotCandidate::Ignored => Err(KeyslotError::Ignored),
                 KeyslotCandidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
                     what: foreign.what.clone(),
                 }),
@@ -354,16 +355,21 @@ impl<'a> UnlockAttempt<'a> {
         if tried.is_empty() {
             // Report the error that the owner can resolve most easily.
             skipped.sort_by_key(|skipped| (skipped.error.rank(), skipped.keyslot));
-            let Some(Skipped { keyslot, error }) = skipped.into_iter().next() else {
-                return Err(UnlockError::NoKeyslots);
-            };
-            return Err(UnlockError::Keyslot { keyslot, error });
+            let ignored = skipped.iter().map(|skipped| skipped.keyslot).collect();
+            return Err(match skipped.into_iter().next() {
+                None => UnlockError::NoKeyslots { ignored },
+                Some(Skipped {
+                    error: KeyslotError::Ignored,
+                    ..
+                }) => UnlockError::NoKeyslots { ignored },
+                Some(Skipped { keyslot, error }) => UnlockError::Keyslot { keyslot, error },
+            });
         }
         Err(UnlockError::WrongSecret { tried, skipped })
     }
 
-    /// Returns the keyslots to try for the digest's key, in order. Those that this version does not
-    /// support come last: they are skipped, and reported.
+    /// Returns the keyslots to try for the digest's key, in order. Those that are ignored, or that this
+    /// version does not support, come last: they are skipped, and reported.
     fn candidates(&self, digest: &Digest) -> Vec<(u32, KeyslotCandidate<'a>)> {
         // If none of the requested keyslots holds this digest's key, try all keyslots that do.
         let wanted = self.options.keyslots.iter().copied();
@@ -375,13 +381,7 @@ impl<'a> UnlockAttempt<'a> {
             .iter()
             .map(|(&number, keyslot)| (number, keyslot))
             .filter(|(number, _)| digest.keyslots.contains(number))
-            .filter(|(number, keyslot)| {
-                if only.is_empty() {
-                    keyslot.priority != Priority::Ignore
-                } else {
-                    only.contains(number)
-                }
-            })
+            .filter(|(number, _)| only.is_empty() || only.contains(number))
             .collect();
         known.sort_by_key(|(number, keyslot)| (Reverse(keyslot.priority), *number));
         let foreign = self
@@ -392,7 +392,18 @@ impl<'a> UnlockAttempt<'a> {
             .map(|(&number, foreign)| (number, KeyslotCandidate::Foreign(foreign)));
         known
             .into_iter()
-            .map(|(number, keyslot)| (number, KeyslotCandidate::Known(keyslot)))
+            .map(|(number, keyslot)| {
+                let is_ignored = only.is_empty() && keyslot.priority == Priority::Ignore;
+                let known = KeyslotCandidate::Known(keyslot);
+                (
+                    number,
+                    if is_ignored {
+                        KeyslotCandidate::Ignored
+                    } else {
+                        known
+                    },
+                )
+            })
             .chain(foreign)
             .collect()
     }
@@ -441,9 +452,11 @@ impl<'a> UnlockAttempt<'a> {
     }
 }
 
-/// A keyslot to try, or one that this version does not support.
+/// A keyslot to try, or one that is skipped.
 enum KeyslotCandidate<'a> {
     Known(&'a Keyslot),
+    /// Its priority is "ignore".
+    Ignored,
     Foreign(&'a Foreign),
 }
 

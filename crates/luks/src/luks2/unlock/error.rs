@@ -45,6 +45,9 @@ pub enum KeyslotError {
         /// The system's reason.
         source: io::Error,
     },
+    /// It is tried only if the caller names it.
+    #[error("its priority is ignore")]
+    Ignored,
     /// The keyslot is valid, but this version does not support it.
     #[error("{what}, which this version does not open")]
     Unsupported {
@@ -69,6 +72,7 @@ impl KeyslotError {
             Self::Limit(_) => 1,
             Self::Io { .. } => 2,
             Self::Derive(_) | Self::Unsupported { .. } | Self::Key(_) | Self::Area(_) => 3,
+            Self::Ignored => 5,
         }
     }
 }
@@ -184,11 +188,11 @@ pub enum UnlockError {
     )]
     SeveralKeys,
     /// There is no keyslot to try.
-    #[error(
-        "there is no keyslot to try: the volume has none for its data, or only keyslots with the \
-         priority ignore, which --key-slot N tries"
-    )]
-    NoKeyslots,
+    #[error("there is no keyslot to try: {}", none_but(ignored))]
+    NoKeyslots {
+        /// The keyslots with the priority "ignore".
+        ignored: Vec<u32>,
+    },
     /// The volume has requirements that this version does not support.
     #[error(
         "the volume requires {}, which this version does not support: it neither opens nor \
@@ -286,6 +290,23 @@ impl UnlockError {
         }
     }
 
+    /// Returns the keyslots that were not tried because of their priority, "ignore". One of them may
+    /// open if the caller names it.
+    #[must_use]
+    pub fn ignored(&self) -> Vec<u32> {
+        match self {
+            Self::WrongSecret { skipped, .. } => {
+                let is_ignored =
+                    |skipped: &&Skipped| matches!(skipped.error, KeyslotError::Ignored);
+                let ignored = skipped.iter().filter(is_ignored);
+                ignored.map(|skipped| skipped.keyslot).collect()
+            }
+            Self::NoKeyslots { ignored } => ignored.clone(),
+            Self::OtherKey { error, .. } => error.ignored(),
+            _ => Vec::new(),
+        }
+    }
+
     /// Returns whether more memory would help. The command then exits with code 3.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
@@ -309,6 +330,15 @@ fn any_of(lens: &[u32]) -> String {
     match others.as_slice() {
         [] => last.to_string(),
         others => format!("{} or {last}", others.join(", ")),
+    }
+}
+
+/// Says why there is no keyslot to try.
+fn none_but(ignored: &[u32]) -> String {
+    match ignored {
+        [] => "the volume has none for its data".into(),
+        [_] => format!("the priority of {} is ignore", keyslots(ignored)),
+        _ => format!("the priority of the {} is ignore", keyslots(ignored)),
     }
 }
 

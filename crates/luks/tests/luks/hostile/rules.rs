@@ -286,7 +286,7 @@ fn each_rule_is_named_with_its_place() {
         ),
         (
             one("keyslots/0/priority", json!(3)),
-            "only keyslots with the priority ignore",
+            "the priority of keyslot 0 is ignore",
         ),
         (
             one("keyslots/0/key_size", json!(24)),
