@@ -32,11 +32,13 @@ pub(crate) fn inherited() -> Result<Vec<Listener>> {
     };
     // The environment may describe the sockets of another process, of which nothing is of interest here.
     // Without `LISTEN_PID` the crate would assume that they are for this one.
-    if number("LISTEN_PID") != Some(process::id().into()) {
+    let is_for_this = number("LISTEN_PID") == Some(process::id().into());
+    let count = number("LISTEN_FDS").filter(|&count| count > 0 && is_for_this);
+    let Some(count) = count else {
         return Ok(Vec::new());
-    }
+    };
     // The crate makes a list of as many sockets as the environment says.
-    if let Some(count) = number("LISTEN_FDS").filter(|&count| count > MAX) {
+    if count > MAX {
         return Err(Error::failure(format!(
             "LISTEN_FDS is {count}, and at most {MAX} sockets are taken over"
         )));

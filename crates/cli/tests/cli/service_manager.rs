@@ -166,6 +166,20 @@ fn systemds_sockets_are_served() {
         outcome.assert_code(1);
         assert!(outcome.stderr.contains(words), "{outcome:?}");
     }
+    // They are for this process, which has no sockets: whatever else they are, it does not matter.
+    for count in ["LISTEN_FDS=0", "LISTEN_FDS=", "LISTEN_FDS=x", "other=1"] {
+        let line = r#"export LISTEN_FDS_FIRST_FD=abc LISTEN_PID=$$; export "$1"
+            exec "$luxor" serve --key-file key volume"#;
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", line, "sh", count])
+            .env_remove("LISTEN_FDS");
+        shell.env("luxor", env!("CARGO_BIN_EXE_luxor"));
+        let outcome = shell.current_dir(folder.path()).output().unwrap();
+        let outcome = Outcome::new(count.into(), outcome);
+        outcome.assert_code(1);
+        assert!(outcome.stderr.contains("--socket PATH"), "{outcome:?}");
+    }
     // They are for no process, or for another one: whatever they are, they do not matter.
     for (variables, listens) in [
         (vec![("LISTEN_FDS", "1"), ("LISTEN_PID", "1")], ""),

@@ -133,7 +133,8 @@ fn fusermount3() -> Command {
     const NAME: &str = "fusermount3";
     let path = env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/bin", "/bin"].map(PathBuf::from);
-    let program = env::var_os("FUSERMOUNT_PATH").or_else(|| {
+    let given = env::var_os("FUSERMOUNT_PATH").filter(|path| !path.is_empty());
+    let program = given.or_else(|| {
         let folders = env::split_paths(&path).chain(usual);
         let mut programs = folders.map(|folder| folder.join(NAME));
         let found = programs.find(|program| program.is_file());
