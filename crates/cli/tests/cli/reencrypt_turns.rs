@@ -185,3 +185,40 @@ fn what_cryptsetup_begins_is_ended_by_turns() {
         "{by_luxor} {by_cryptsetup}"
     );
 }
+
+/// cryptsetup forgets the checksum of the end of such a zone. No advice may lead to a command that fails.
+#[test]
+fn a_zone_that_ends_within_a_block_is_finished_by_no_program() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", bytes(LEN, 3));
+    let make = at(&folder, "encrypt --sector-size 512 --key-file key plain v");
+    make.args(FAST).ok();
+    let fast = FAST.join(" ");
+    let cryptsetup = "cryptsetup reencrypt -q --force-offline-reencrypt --key-file key";
+    // The third sync is that of the metadata before the zone.
+    let line = format!(
+        "{cryptsetup} --init-only {fast} --resilience checksum v
+         strace -f -qq -o /dev/null -e trace=fsync,fdatasync \
+         -e inject=fsync,fdatasync:signal=KILL:when=3 {cryptsetup} v
+         cp v killed
+         ! cryptsetup repair -q --key-file key v || exit 9
+         cp killed v"
+    );
+    shell_without_terminal(&line, folder.path()).assert_code(0);
+    let outcome = at(&folder, "decrypt --key-file key v out").run();
+    outcome.assert_code(1);
+    assert!(
+        outcome
+            .stderr
+            .contains("no program can finish it: restore the volume from a backup")
+            && !outcome.stderr.contains("luxor reencrypt"),
+        "{outcome:#?}"
+    );
+    let outcome = at(&folder, "reencrypt --key-file key v").run();
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("Restore the volume from a backup."),
+        "{outcome:#?}"
+    );
+}

@@ -155,6 +155,7 @@ impl Luks2Header {
     /// read a part of the data.
     pub fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, SegmentError> {
         self.metadata.check_file_end()?;
+        self.metadata.check_readable()?;
         let digest = |segment| self.metadata.digest_of_segment(segment);
         let payload = self.file_payload_len();
         self.metadata.segments.extents(storage_len, payload, digest)

@@ -16,7 +16,7 @@ use super::{
     keyslot::Keyslot,
     metadata_error::MetadataError,
     reencrypt_keyslot::ReencryptKeyslot,
-    segment::{SegmentEntry, SegmentError, SegmentRole},
+    segment::{SegmentEntry, SegmentError, SegmentRole, SegmentSize},
     segments::Segments,
     token::{FileEnd, Token, mark_several_ends},
 };
@@ -103,6 +103,24 @@ impl Metadata {
             }),
             result => result,
         }
+    }
+
+    /// Checks that all of the data can be read, given the keys.
+    pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
+        self.segments.check_known()?;
+        let Some((segment, zone)) = self.segments.of_role(SegmentRole::InReencryption) else {
+            return Ok(());
+        };
+        // cryptsetup stores no checksum of an end that is shorter than what the others cover.
+        let state = self.reencrypt.as_ref();
+        let checksum = state.and_then(|(_, keyslot)| keyslot.resilience.checksum());
+        Err(match (zone.size(), checksum) {
+            (SegmentSize::Fixed(len), Some((_, block))) if len % u64::from(block) > 0 => {
+                let rest = len % u64::from(block);
+                SegmentError::HotZoneEnd { segment, rest }
+            }
+            _ => SegmentError::HotZone { segment },
+        })
     }
 
     fn parse_objects(

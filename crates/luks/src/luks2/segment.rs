@@ -440,6 +440,17 @@ pub enum SegmentError {
         /// The segment.
         segment: u32,
     },
+    /// A re-encryption was interrupted in this segment, and nothing shows whether its end was changed.
+    #[error(
+        "segment {segment}: this part may be partly old and partly new. cryptsetup stored no checksum of \
+         its last {rest} bytes, so no program can finish it: restore the volume from a backup"
+    )]
+    HotZoneEnd {
+        /// The segment.
+        segment: u32,
+        /// The number of bytes without a checksum.
+        rest: u64,
+    },
     /// The data of a LUKS1 volume have an encryption that this version does not support.
     #[error("{what}")]
     Unsupported {

@@ -148,15 +148,6 @@ impl Segments {
         }
     }
 
-    /// Checks that all of the data can be read, given the keys.
-    pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
-        self.check_known()?;
-        match self.of_role(SegmentRole::InReencryption) {
-            Some((segment, _)) => Err(SegmentError::HotZone { segment }),
-            None => Ok(()),
-        }
-    }
-
     /// Returns the length of the storage if only its end was cut off, and `storage_len` bytes are
     /// left. The arguments are those of [`Segments::extents`].
     pub(crate) fn whole_storage_len(&self, storage_len: u64, payload: Option<u64>) -> u64 {
@@ -183,7 +174,6 @@ impl Segments {
         payload: Option<u64>,
         digest: impl Fn(u32) -> u32,
     ) -> Result<Vec<Extent>, SegmentError> {
-        self.check_readable()?;
         // What follows the payload need not be whole sectors.
         let within = |entry: &SegmentEntry, left| match entry.size() {
             SegmentSize::Fixed(_) => storage_len,

@@ -186,7 +186,7 @@ impl Luks2Header {
             return Err(UnlockError::Requirements { names });
         }
         let reencryption = self.state()?;
-        self.metadata().segments.check_readable()?;
+        self.metadata().check_readable()?;
         self.metadata().check_file_end()?;
         Ok(reencryption)
     }

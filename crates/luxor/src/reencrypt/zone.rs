@@ -147,7 +147,9 @@ impl Zones {
         let failed = self.failed(&error.to_string());
         match error {
             // It would fail again.
-            RewriteError::NoChecksum { .. } => failed,
+            RewriteError::NoChecksum { .. } => failed.hint(
+                "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup.",
+            ),
             _ => failed.hint("Unless --resilience is none, the same command continues."),
         }
     }
