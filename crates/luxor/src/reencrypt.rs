@@ -351,7 +351,9 @@ fn begin_or_find(
     }
     if state.is_none() && is_plain(&opened.header) {
         let header = opened.name();
-        let text = format!("{header}: the data of this header have been decrypted already");
+        let text = format!(
+            "{header}: the data of this header have been decrypted already, and nothing is left to do"
+        );
         let error = Error::failure(text);
         // cryptsetup leaves the padding of a file behind it. No key authenticates the length, so the
         // hint is not a command.

@@ -168,6 +168,11 @@ fn either_program_does_the_first_part_of_the_data() {
             let part = &bytes(LEN, 3)[..PART];
             if mode.begin.contains("--decrypt") {
                 assert!(after[..PART] == *part, "{name}");
+                let again = ours(&format!("{} --batch-mode {SIZE}", mode.go_on));
+                let again = shell_without_terminal(&again, folder.path());
+                again.assert_code(1);
+                let words = "nothing is left to do";
+                assert!(again.stderr.contains(words), "{name}: {again:#?}");
             } else {
                 assert!(after[to..][..PART] != before[from..][..PART], "{name}");
                 let line = format!("decrypt --key-file key {} v out", mode.go_on);

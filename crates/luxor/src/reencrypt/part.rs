@@ -7,7 +7,7 @@ use luxor_files::{DataFile, VolumePlace, is_same_file, locks::Access, path_name}
 use luxor_luks::{DataEnd, ReencryptionState, SegmentSize};
 use luxor_sector::SectorSize;
 
-use super::ReencryptOptions;
+use super::{ReencryptOptions, is_plain};
 use crate::{Context, Error, Result, Volume};
 
 /// Returns how many bytes of the data come after the first `size` bytes, and are lost when only these are
@@ -50,7 +50,7 @@ pub fn data_beyond<'a>(
             .map_or(0, |part| storage_len - part));
     }
     let Volume { header, .. } = Volume::read(input()?, context)?;
-    let Some(luks2) = header.luks2() else {
+    let Some(luks2) = header.luks2().filter(|_| !is_plain(&header)) else {
         return Ok(0);
     };
     let len = luks2.data_len(storage_len);
