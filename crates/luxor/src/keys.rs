@@ -162,7 +162,7 @@ impl Volume {
             &engine,
             context,
         )?;
-        let number = unlocked.keyslot;
+        let (name, number) = (self.name(), unlocked.keyslot);
         self.change_keyslot(number, &[number], true, context, |header, storage| {
             let replaced = header.replace_keyslot(storage, number, &new);
             let in_place = match (&replaced, options.in_place) {
@@ -171,6 +171,10 @@ impl Volume {
                 _ => false,
             };
             if in_place {
+                context.events.warning(&format!(
+                    "{name}: the header has no room for a second keyslot: keyslot {number} is overwritten in \
+                     its own place, and a crash before that is done loses it"
+                ));
                 return header.replace_keyslot_in_place(storage, number, &new);
             }
             replaced

@@ -747,3 +747,28 @@ fn a_token_names_a_passphrase_in_the_keyring() {
     let test = luxor("key test --key-file new --key-slot 2 v").current_dir(folder.path());
     test.ok();
 }
+
+/// The only change of keys that a crash makes fatal is announced, and only if it is about to happen.
+#[test]
+fn a_keyslot_that_is_overwritten_in_its_place_is_warned_of() {
+    let words = "overwritten in its own place, and a crash before that is done loses it";
+    for (keyslots, is_warned) in [("256K", true), ("512K", false)] {
+        let folder = prepared();
+        let run = |line: &str| luxor(line).args(FAST).current_dir(folder.path());
+        let make = "encrypt --force --key-file key plain volume --luks2-keyslots-size";
+        run(&format!("{make} {keyslots}")).ok();
+        let change = "key change --key-file key --new-key-file other volume";
+        if is_warned {
+            run(change).fails(1, "cannot be replaced while it exists");
+            run(change)
+                .arg("--in-place")
+                .fails(1, "cannot be replaced while it exists");
+        }
+        let outcome = run(change).args(["--in-place", "--last"]).ok();
+        assert_eq!(outcome.stderr.contains(words), is_warned, "{outcome:#?}");
+        assert_eq!(
+            (opens(&folder, "key"), opens(&folder, "other")),
+            (None, Some(0))
+        );
+    }
+}
