@@ -18,7 +18,8 @@ use crate::{
         token::FileEnd,
         unlock::UnlockError,
     },
-    volume::{VolumeHeader, VolumeReadError, create::LuksVersion},
+    version::LuksVersion,
+    volume::{VolumeHeader, VolumeReadError},
 };
 
 /// No LUKS2 header is longer (two copies of 4 MiB each and 128 MiB of keyslots), nor is any LUKS1

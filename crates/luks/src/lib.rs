@@ -76,6 +76,7 @@ mod luks1;
 mod luks1_error;
 mod luks2;
 mod policy;
+mod version;
 mod volume;
 mod zeros;
 
@@ -123,6 +124,7 @@ pub use luxor_volume::{
     KeyCache, MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, Uuid, VolumeKey,
 };
 pub use policy::{HeaderPolicy, PolicyError};
-pub use volume::create::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
+pub use version::LuksVersion;
+pub use volume::create::{NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
 pub use volume::repair::{HeaderRepair, HeaderRepairError, RepairOutlook, Repaired};
 pub use volume::{VolumeHeader, VolumeReadError};

@@ -27,7 +27,7 @@ use crate::{
         token::{FileEnd, TokenKeyslot, token_keyslots},
         unlock::{UnlockError, UnlockOptions, Unlocked},
     },
-    volume::create::LuksVersion,
+    version::LuksVersion,
 };
 
 /// The metadata of a volume of either version, read once. They are a copy in memory: only the
@@ -269,12 +269,26 @@ impl VolumeHeader {
     /// of what LUKS1 cannot store.
     ///
     /// # Errors
-    /// [`ConvertError`]: the other version cannot store the volume, or the storage failed.
+    /// [`ConvertError`]: the other version cannot store the volume, or the storage failed:
+    /// [`ConvertError::Unfinished`] says which version the volume has then.
     pub fn convert(self, storage: &dyn Storage, force: bool) -> Result<(), ConvertError> {
-        match self {
+        let from = self.version();
+        let converted = match self {
             Self::Luks1(header) => header.convert_to_luks2(storage).map(drop),
             Self::Luks2(header) => header.convert_to_luks1(storage, force).map(drop),
-        }
+        };
+        converted.map_err(|error| {
+            if !error.may_have_written() {
+                return error;
+            }
+            let now = Self::read(storage).ok();
+            ConvertError::Unfinished {
+                from,
+                now: now.as_ref().map(Self::version),
+                is_damaged: now.is_some_and(|now| !now.warnings().is_empty()),
+                error: Box::new(error),
+            }
+        })
     }
 
     /// Returns whether the data are being re-encrypted: some parts are done and others are not.

@@ -95,8 +95,10 @@ pub fn repair_header<'a>(
         error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })?;
     context.policy.check(&plan.header(), &name)?;
-    plan.write(change.storage())
-        .map_err(|error| Error::failure(format!("{name}: {error}")))
+    plan.write(change.storage()).map_err(|error| {
+        let error = error.with_state();
+        Error::failure(format!("{name}: {error}")).caused_by(error)
+    })
 }
 
 /// A header backup that has been compared with its target; nothing is written yet. Show
@@ -177,7 +179,10 @@ impl<'a> HeaderRestore<'a> {
         let restored = self.backup.restore(change.storage(), force);
         restored.map_err(|error| match &error {
             RestoreError::Io { source } => Error::io(format!("cannot write {name}"), source)
-                .hint("A part of the header may have been written. Restore it again."),
+                .hint(
+                    "The header may be the old one still, or that of the backup already. Restore it again \
+                     when writing works.",
+                ),
             _ => Error::failure(format!("{name}: {error}")),
         })
     }

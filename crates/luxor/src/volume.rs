@@ -705,8 +705,17 @@ impl LockedMetadata<'_> {
         &mut self,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
+        // A re-encryption says itself how it continues.
+        let is_reencrypting = self.header.is_reencrypting();
         let changed = change(self.header, self.lock.storage());
-        changed.map_err(|error| failed(self.path, error))
+        changed.map_err(|error| {
+            let error = if is_reencrypting {
+                error
+            } else {
+                error.with_state()
+            };
+            failed(self.path, error)
+        })
     }
 }
 

@@ -172,7 +172,8 @@ impl Luks1Header {
     ) -> Result<(), ChangeError> {
         self.begin(storage)?;
         self.require(number)?;
-        self.take_key(storage, number)
+        let taken = self.take_key(storage, number);
+        taken.map_err(|error| error.while_destroying(Some(number)))
     }
 
     /// Removes all keyslots. No secret opens the volume any more. The areas of all keyslots, used
@@ -183,12 +184,14 @@ impl Luks1Header {
     /// [`ChangeError`]: the header on `storage` is not the one that was read, or cannot be written.
     pub fn erase(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
         self.begin(storage)?;
+        let destroying = |error: ChangeError| error.while_destroying(None);
         let mut bytes = *self.bytes;
         for number in 0..KEYSLOTS {
-            durable::overwrite(storage, self.area(number))?;
+            durable::overwrite(storage, self.area(number)).map_err(destroying)?;
             RawKeyslot::empty(self.raw(number).key_material_offset).put(&mut bytes, number);
         }
         self.write(storage, bytes, SectorOrder::FirstFirst)
+            .map_err(destroying)
     }
 
     /// Sets the UUID.
@@ -321,7 +324,13 @@ impl Luks1Header {
         let offset = self.area(slot).start;
         durable::write_area(storage, &new.encrypted, offset)?;
         self.put_raw(storage, slot, new)?;
-        durable::check_area(storage, &new.encrypted, offset)
+        let checked = durable::check_area(storage, &new.encrypted, offset);
+        checked.map_err(|error| match error {
+            ChangeError::WrittenOver => error,
+            error => ChangeError::Unsettled {
+                error: Box::new(error),
+            },
+        })
     }
 
     /// Writes the header with `new` in keyslot `slot`.

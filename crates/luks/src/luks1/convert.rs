@@ -5,7 +5,10 @@ use std::io;
 
 use luxor_volume::{HashAlgorithm, PbkdfKind, brief};
 
-use crate::luks2::{edit::ChangeError, segment::SegmentError};
+use crate::{
+    luks2::{binary_header::CopyKind, edit::ChangeError, segment::SegmentError},
+    version::LuksVersion,
+};
 
 /// The UUID field has 40 bytes, the last of which must be zero.
 pub(super) const MAX_UUID_LEN: usize = 39;
@@ -25,6 +28,13 @@ pub enum ConvertError {
         offset: u64,
         /// The system's reason.
         source: io::Error,
+    },
+    /// The keyslots could not be moved to where the other version, or cryptsetup, expects them.
+    #[error("the keyslots cannot be moved: {error}")]
+    Moving {
+        /// What failed.
+        #[source]
+        error: Box<ConvertError>,
     },
     /// There is no room for the areas that must be moved.
     #[error(
@@ -110,10 +120,106 @@ pub enum ConvertError {
         /// The keyslot.
         keyslot: u32,
     },
+    /// A write failed during the conversion. The volume is still of the old version, or already of the new
+    /// one.
+    #[error("{error}. {}", state(*from, *now, *is_damaged, error))]
+    Unfinished {
+        /// The version before.
+        from: LuksVersion,
+        /// The version that the volume has now. `None` if its header cannot be read.
+        now: Option<LuksVersion>,
+        /// Whether one copy of the LUKS2 header is damaged, or older than the other.
+        is_damaged: bool,
+        /// What failed.
+        #[source]
+        error: Box<ConvertError>,
+    },
     /// The conversion would lose data that LUKS1 cannot store, and `force` was not given.
     #[error("LUKS1 cannot store {}, which would be lost", what.join(", "))]
     Loses {
         /// What would be lost, in words.
         what: Vec<String>,
     },
+}
+
+impl ConvertError {
+    /// Returns the error of a move of keyslots, during which every header opens with every key.
+    pub(super) fn moving(self) -> Self {
+        let error = match self {
+            Self::Change(ChangeError::Unsettled { error }) => Self::Change(*error),
+            error => error,
+        };
+        Self::Moving {
+            error: Box::new(error),
+        }
+    }
+
+    /// Whether the storage failed, so that something may have been written.
+    pub(crate) fn may_have_written(&self) -> bool {
+        use ChangeError::{
+            Luks1, Read, ReadArea, ReadBeginning, Unsettled, WriteArea, WriteCopy, WriteHeader,
+            WrittenOver,
+        };
+        matches!(
+            self,
+            Self::ReadArea { .. }
+                | Self::Moving { .. }
+                | Self::Change(
+                    Read(_)
+                        | Luks1(_)
+                        | ReadArea { .. }
+                        | ReadBeginning { .. }
+                        | Unsettled { .. }
+                        | WriteArea { .. }
+                        | WriteCopy { .. }
+                        | WriteHeader { .. }
+                        | WrittenOver
+                )
+        )
+    }
+}
+
+/// Says which version the volume has after `error`, and what to do.
+fn state(
+    from: LuksVersion,
+    now: Option<LuksVersion>,
+    is_damaged: bool,
+    error: &ConvertError,
+) -> String {
+    let Some(now) = now else {
+        return "The header cannot be read now: check the volume when reading works again (`luxor dump \
+                VOLUME`)"
+            .into();
+    };
+    let is_new = now != from;
+    let when = if is_new { "already" } else { "still" };
+    let mut text = format!("The volume is {when} {now}, and every keyslot opens it");
+    // The write that decides, or its sync, failed.
+    let may_go_back = matches!(
+        error,
+        ConvertError::Change(
+            ChangeError::WriteHeader { .. }
+                | ChangeError::WriteCopy {
+                    kind: CopyKind::Primary,
+                    ..
+                }
+        )
+    );
+    if is_new && may_go_back {
+        text += &format!(". When the computer restarts, it may be {from} again");
+    }
+    text += match (is_damaged, is_new, now) {
+        (true, true, _) => {
+            ". When writing works again, `luxor header repair VOLUME` repairs its header"
+        }
+        (true, false, _) => {
+            ". When writing works again, repair its header (`luxor header repair VOLUME`) and convert it again"
+        }
+        (false, false, _) => ". When writing works again, convert it again",
+        (false, true, LuksVersion::Luks1) => {
+            ". The next change of its header overwrites what is left of the LUKS2 header"
+        }
+        (false, true, LuksVersion::Luks2) => "",
+    };
+    text
 }

@@ -63,7 +63,7 @@ impl Luks2Header {
         }
         durable::overwrite(storage, phdr::LEN as u64..2 * self.binary().size)?;
         let mut header = Luks1Header::read(storage).map_err(ChangeError::from)?;
-        header.settle(storage)?;
+        header.settle(storage).map_err(ConvertError::moving)?;
         Ok(header)
     }
 

@@ -86,7 +86,7 @@ impl Luks1Header {
         let secondary = new_copy(&binary, CopyKind::Secondary, &text)?;
 
         for step in plan.steps {
-            self.take(storage, step)?;
+            self.take(storage, step).map_err(ConvertError::moving)?;
         }
         self.overwrite_old_place(storage)?;
         let write = |kind, bytes: &[u8], offset| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Creates a volume of either version.
 
-use std::{fmt, io};
+use std::io;
 
 use luxor_engine::{Backend, KeySize};
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{HashAlgorithm, PbkdfKind, PbkdfOptions, VolumeKey};
+use luxor_volume::{HashAlgorithm, PbkdfOptions, VolumeKey};
 use uuid::Uuid;
 
 use crate::{
@@ -16,28 +16,9 @@ use crate::{
         label::Label,
         segment::{Segment, SegmentSize},
     },
+    version::LuksVersion,
     zeros::write_zeros,
 };
-
-/// A version of LUKS.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LuksVersion {
-    /// LUKS1, for programs that support no other.
-    Luks1,
-    /// LUKS2, the default.
-    #[default]
-    Luks2,
-}
-
-impl fmt::Display for LuksVersion {
-    /// Prints `LUKS1` or `LUKS2`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Luks1 => "LUKS1",
-            Self::Luks2 => "LUKS2",
-        })
-    }
-}
 
 impl LuksVersion {
     /// Refuses data that end before the device does: LUKS1's always extend to its end.
@@ -47,24 +28,6 @@ impl LuksVersion {
                 Err(NotInLuks1::End { end, capacity })
             }
             _ => Ok(()),
-        }
-    }
-
-    /// The greatest number of keyslots.
-    #[must_use]
-    pub fn max_keyslots(self) -> u32 {
-        match self {
-            Self::Luks1 => 8,
-            Self::Luks2 => 32,
-        }
-    }
-
-    /// cryptsetup's default key derivation for this version.
-    #[must_use]
-    pub fn default_pbkdf(self) -> PbkdfKind {
-        match self {
-            Self::Luks1 => PbkdfKind::Pbkdf2,
-            Self::Luks2 => PbkdfKind::Argon2id,
         }
     }
 }

@@ -12,9 +12,9 @@ use std::{
 
 use luxor_engine::KeySize;
 use luxor_luks::{
-    ChangeError, ConvertError, HashAlgorithm, Keyslot, Luks1Header, Luks1Options, Luks2Header,
-    Luks2Options, NewLuks1Volume, NewLuks2Volume, PbkdfKind, PbkdfOptions, Priority, UnlockOptions,
-    Uuid, VolumeHeader,
+    ChangeError, ConvertError, HashAlgorithm, HeaderRepair, Keyslot, Luks1Header, Luks1Options,
+    Luks2Header, Luks2Options, NewLuks1Volume, NewLuks2Volume, Overwrite, PbkdfKind, PbkdfOptions,
+    Priority, UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::{
     MemoryStorage, SectorSize, Storage,
@@ -71,10 +71,7 @@ fn with_keyslots(storage: &dyn Storage, numbers: &[u32]) {
 }
 
 fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
-    match VolumeHeader::read(storage).unwrap() {
-        VolumeHeader::Luks1(header) => header.convert_to_luks2(storage).map(drop),
-        VolumeHeader::Luks2(header) => header.convert_to_luks1(storage, false).map(drop),
-    }
+    VolumeHeader::read(storage).unwrap().convert(storage, false)
 }
 
 fn is_luks2(storage: &dyn Storage) -> bool {
@@ -212,6 +209,67 @@ fn no_power_cut_loses_a_key_on_either_way() {
     assert!(is_luks2(&there));
     for number in numbers {
         assert_eq!(opens(&there, number), Some(number));
+    }
+}
+
+/// The error says which version the volume has, also after a power cut, and what to do.
+#[test]
+fn a_conversion_that_fails_says_what_the_volume_is_now() {
+    let there = luks1(KeySize::Aes256, &[0, 3]);
+    let before = MemoryStorage::new(there.to_bytes());
+    convert(&there).unwrap();
+    for image in [before.into_bytes(), there.into_bytes()] {
+        let (mut still, mut already) = (0, 0);
+        let faults = (0..60).flat_map(|after| {
+            let (writes, syncs) = (Some(after), Some(after));
+            [(writes, None), (None, syncs)]
+        });
+        for (fail_write_after, fail_sync_after) in faults {
+            let faults = Faults {
+                fail_write_after,
+                fail_sync_after,
+                ..Faults::default()
+            };
+            let storage = FaultyStorage::with_faults(image.clone(), faults);
+            let header = VolumeHeader::read(&storage).unwrap();
+            let from = header.version();
+            let Err(error) = header.convert(&storage, false) else {
+                continue;
+            };
+            let words = error.to_string();
+            let now = VolumeHeader::read(&storage).unwrap();
+            let ConvertError::Unfinished { .. } = error else {
+                assert!(words.ends_with("nothing was written"), "{words}");
+                continue;
+            };
+            let is_new = now.version() != from;
+            *(if is_new { &mut already } else { &mut still }) += 1;
+            let when = if is_new { "already" } else { "still" };
+            let state = format!("The volume is {when} {}, and every key", now.version());
+            assert!(words.contains(&state), "{words}");
+            let is_damaged = !now.warnings().is_empty();
+            assert_eq!(
+                words.contains("`luxor header repair"),
+                is_damaged,
+                "{words}"
+            );
+            if is_damaged {
+                let repaired = MemoryStorage::new(storage.to_bytes());
+                let plan = HeaderRepair::plan(&repaired, Overwrite::Damaged).unwrap();
+                plan.write(&repaired).unwrap();
+                let header = VolumeHeader::read(&repaired).unwrap();
+                assert!(header.version() == now.version() && header.warnings().is_empty());
+            }
+            let check = |image: MemoryStorage, _: &Cut<'_>| {
+                let after = VolumeHeader::read(&image).map_err(|error| error.to_string())?;
+                let may_change = words.contains("computer restarts");
+                let is_same = after.version() == now.version();
+                (is_same || may_change).then_some(()).ok_or(words.clone())
+            };
+            let count = storage.operation_count();
+            storage.cut_power(count, 1, check).unwrap();
+        }
+        assert!(still > 2 && already > 2, "{still} {already}");
     }
 }
 

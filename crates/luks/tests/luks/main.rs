@@ -5,6 +5,7 @@
 mod backup;
 mod changes;
 mod cryptsetup;
+mod failures;
 mod hostile;
 mod luks1;
 mod luks1_changes;

@@ -461,6 +461,9 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         not_here("copy of the header cannot be read: {error}", "a disk with a bad sector"),
         not_here("The change may have taken effect", "a disk that fails"),
+        not_here("The header cannot be read now", "a disk that fails"),
+        not_here("When writing works again, `luxor header repair VOLUME`", "a disk that fails"),
+        not_here("When writing works again, repair its header", "a disk that fails"),
         not_here("the change was made, but then this failed", "a disk that fails"),
         case(
             "the other copy is used. `luxor header repair",

@@ -192,6 +192,27 @@ pub enum ChangeError {
         /// The system's reason.
         source: io::Error,
     },
+    /// A write failed before anything that matters had changed.
+    #[error("{error}. The volume opens as before: make the change again when writing works")]
+    Unchanged {
+        /// What failed.
+        #[source]
+        error: Box<ChangeError>,
+    },
+    /// Keyslots were being destroyed when a step failed, and the header still has them.
+    #[error(
+        "{error}. Secrets of {}may open no more, although the header still lists {}: repeat the command when \
+         writing works",
+        keyslot.map_or("the volume ".to_owned(), |number| format!("keyslot {number} ")),
+        if keyslot.is_some() { "it" } else { "its keyslots" }
+    )]
+    Destroying {
+        /// The keyslot. `None`: all of them.
+        keyslot: Option<u32>,
+        /// What failed.
+        #[source]
+        error: Box<ChangeError>,
+    },
     /// Writing the header failed, but reading it returns the new header, or fails too.
     #[error(
         "{error}. The change may have taken effect, or may be lost when the computer restarts. \
@@ -291,4 +312,29 @@ pub enum ChangeError {
     /// The system returned no random bytes.
     #[error("the system provides no random bytes: {0}")]
     Random(#[from] getrandom::Error),
+}
+
+impl ChangeError {
+    /// Returns [`ChangeError::Unchanged`] for a write that failed before the header changed, and other errors
+    /// as they are.
+    #[must_use]
+    pub fn with_state(self) -> Self {
+        match self {
+            Self::WriteArea { .. } | Self::WriteCopy { .. } | Self::WriteHeader { .. } => {
+                Self::Unchanged {
+                    error: Box::new(self),
+                }
+            }
+            error => error,
+        }
+    }
+
+    /// Returns [`ChangeError::Destroying`] for a write that failed before the header changed, and other
+    /// errors as they are.
+    pub(crate) fn while_destroying(self, keyslot: Option<u32>) -> Self {
+        match self.with_state() {
+            Self::Unchanged { error } => Self::Destroying { keyslot, error },
+            error => error,
+        }
+    }
 }

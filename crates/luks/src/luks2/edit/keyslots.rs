@@ -242,13 +242,14 @@ impl Luks2Header {
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
         let area = self.area_of(number)?;
-        durable::overwrite(storage, area)?;
+        let destroying = |error: ChangeError| error.while_destroying(Some(number));
+        durable::overwrite(storage, area).map_err(destroying)?;
         let name = number.to_string();
         draft
             .root
             .edit(&["keyslots"], |keyslots| keyslots.remove(&name));
         draft.forget_keyslots(|reference| reference == name);
-        self.commit(storage, draft)
+        self.commit(storage, draft).map_err(destroying)
     }
 
     /// Removes all keyslots. No secret opens the volume any more. The whole keyslots area is
@@ -268,8 +269,9 @@ impl Luks2Header {
         let kept = area.map_or(all.end..all.end, |area| {
             area.offset..area.offset + area.size
         });
+        let destroying = |error: ChangeError| error.while_destroying(None);
         for range in [all.start..kept.start, kept.end..all.end] {
-            durable::overwrite(storage, range)?;
+            durable::overwrite(storage, range).map_err(destroying)?;
         }
         let gone = self.metadata().areas.keys();
         let gone: Vec<_> = gone
@@ -280,7 +282,7 @@ impl Luks2Header {
             gone.iter().for_each(|name| keyslots.remove(name));
         });
         draft.forget_keyslots(|reference| gone.iter().any(|name| name == reference));
-        self.commit(storage, draft)
+        self.commit(storage, draft).map_err(destroying)
     }
 
     /// Sets the priority of keyslot `number`, which determines when it is tried.
