@@ -15,7 +15,7 @@
 //! Source: Linux, `drivers/md/dm-crypt.c` (`crypt_ctr_cipher_old`, `crypt_ctr_cipher_new`,
 //! `crypt_ctr_ivmode`) and `crypto/xts.c`. `scripts/try-dm-crypt.sh` compares the names with a kernel.
 
-use crate::cipher::Encryption;
+use crate::{cipher::Encryption, hash::HashAlgorithm};
 
 impl Encryption {
     /// Returns the encryption that dm-crypt uses under this name, in LUKS metadata or on a command
@@ -35,6 +35,33 @@ impl Encryption {
             None => parse_old(name),
         }
     }
+
+    /// Returns the encryption of a keyslot's area with this name in LUKS metadata. cryptsetup accepts
+    /// more names for areas than dm-crypt does for data, such as `AES-xts-plain64`.
+    #[must_use]
+    pub fn of_area_by_name(name: &str) -> Option<Self> {
+        Self::by_name(name).or_else(|| parse_of_area(name))
+    }
+}
+
+/// The encryption of a keyslot's area under a name that dm-crypt does not have. cryptsetup decrypts
+/// areas itself, where it can. It compares the cipher, `cbc` and the IV without regard to capital
+/// letters, and looks up the hash of ESSIV as any other hash.
+fn parse_of_area(name: &str) -> Option<Encryption> {
+    let (cipher, rest) = name.split_once('-')?;
+    let (mode, iv) = rest.split_once('-')?;
+    let mode = match mode {
+        "xts" => "xts",
+        _ if mode.eq_ignore_ascii_case("cbc") => "cbc",
+        _ => return None,
+    };
+    let iv = iv.to_ascii_lowercase();
+    let iv = match iv.strip_prefix("essiv:") {
+        Some(hash) => format!("essiv:{}", HashAlgorithm::by_name(hash)?),
+        None if iv == "plain" || iv == "plain64" => iv,
+        None => return None,
+    };
+    Encryption::by_name(&format!("{}-{mode}-{iv}", cipher.to_ascii_lowercase()))
 }
 
 fn parse_old(name: &str) -> Option<Encryption> {
@@ -245,6 +272,44 @@ mod tests {
             for name in names.iter().chain(&[encryption.name()]) {
                 assert_eq!(Encryption::by_name(name), Some(encryption), "{name}");
             }
+        }
+    }
+
+    /// cryptsetup 2.6.1 opens a keyslot under each of the names, and under none of the others.
+    #[test]
+    fn areas_have_more_names() {
+        for (encryption, names) in [
+            (
+                Encryption::AesXtsPlain64,
+                "AES-xts-plain64 Aes-xts-PLAIN64 aes-xts-Plain64 aes-xts-plain64",
+            ),
+            (
+                Encryption::AesCbcPlain,
+                "AES-cbc-plain aes-CBC-plain aes-cbc-PLAIN",
+            ),
+            (
+                Encryption::AesCbcEssivSha256,
+                "AES-cbc-essiv:sha256 aes-CBC-essiv:sha256 aes-cbc-ESSIV:sha256 aes-cbc-essiv:SHA-256",
+            ),
+        ] {
+            for name in names.split(' ') {
+                assert_eq!(
+                    Encryption::of_area_by_name(name),
+                    Some(encryption),
+                    "{name}"
+                );
+            }
+        }
+        for name in [
+            "aes-XTS-plain64",
+            "AES-xts-plain64:x",
+            "aes256-xts-plain64",
+            "rijndael-xts-plain64",
+            "AES-cbc-essiv:sha1",
+            "AES-cbc-essiv",
+            "AES",
+        ] {
+            assert_eq!(Encryption::of_area_by_name(name), None, "{name}");
         }
     }
 

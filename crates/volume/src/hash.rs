@@ -41,10 +41,27 @@ impl HashAlgorithm {
     pub const NAMES: &str = "sha1, sha256, sha512, ripemd160 and whirlpool";
 
     /// Returns the hash with this name in LUKS metadata; `None` if this version does not support
-    /// it.
+    /// it. The names are those of OpenSSL 3, with which cryptsetup looks them up, in capital and small
+    /// letters.
     #[must_use]
     pub fn by_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|hash| hash.name() == name)
+        let is_named = |hash: &Self| {
+            let mut names = [hash.name()].into_iter().chain(hash.other_names());
+            names.any(|known| known.eq_ignore_ascii_case(name))
+        };
+        Self::ALL.into_iter().find(is_named)
+    }
+
+    /// The other names that cryptsetup accepts in LUKS metadata.
+    fn other_names(self) -> impl Iterator<Item = &'static str> {
+        let names: &[_] = match self {
+            Self::Sha1 => &["sha-1", "ssl3-sha1", "1.3.14.3.2.26"],
+            Self::Sha256 => &["sha-256", "sha2-256", "2.16.840.1.101.3.4.2.1"],
+            Self::Sha512 => &["sha-512", "sha2-512", "2.16.840.1.101.3.4.2.3"],
+            Self::Ripemd160 => &["ripemd-160", "ripemd", "rmd160", "1.3.36.3.2.1"],
+            Self::Whirlpool => &["1.0.10118.3.0.55"],
+        };
+        names.iter().copied()
     }
 
     /// The name in LUKS metadata, such as `sha256`.
@@ -155,7 +172,38 @@ mod tests {
             assert_eq!(hex, expected, "{hash}");
             assert!(rest.iter().all(|&byte| byte == 0), "{hash} is longer");
         }
-        assert_eq!(HashAlgorithm::by_name("SHA256"), None);
+        // cryptsetup 2.6.1 opens a keyslot under each of these.
+        for (hash, names) in [
+            (HashAlgorithm::Sha1, "SHA1 sha-1 SSL3-SHA1 1.3.14.3.2.26"),
+            (
+                HashAlgorithm::Sha256,
+                "SHA256 Sha-256 SHA2-256 2.16.840.1.101.3.4.2.1",
+            ),
+            (
+                HashAlgorithm::Sha512,
+                "sha-512 sha2-512 2.16.840.1.101.3.4.2.3",
+            ),
+            (
+                HashAlgorithm::Ripemd160,
+                "RIPEMD-160 ripemd RMD160 1.3.36.3.2.1",
+            ),
+            (HashAlgorithm::Whirlpool, "Whirlpool 1.0.10118.3.0.55"),
+        ] {
+            for name in names.split(' ') {
+                assert_eq!(HashAlgorithm::by_name(name), Some(hash), "{name}");
+            }
+        }
+        for name in [
+            "",
+            "sha",
+            "RSA-SHA256",
+            "sha_256",
+            "sha256 ",
+            "sha384",
+            "sha2",
+        ] {
+            assert_eq!(HashAlgorithm::by_name(name), None, "{name}");
+        }
     }
 
     /// The measurement for [`HashAlgorithm::iteration_cost`]: the best of many short runs, in
