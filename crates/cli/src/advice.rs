@@ -24,8 +24,32 @@ const MAX_COMMANDS: usize = 4;
 /// The longest command that is shown.
 const MAX_LEN: usize = 1000;
 
+/// Returns advice for damage that does not prevent opening the volume. `wants_backup`: a backup of the
+/// header helps against it.
+pub(crate) fn for_defect(repair: RepairOutlook, wants_backup: bool) -> Option<String> {
+    if repair == RepairOutlook::Impossible {
+        return wants_backup.then(|| BACKUP_HELPS.to_owned());
+    }
+    by_repair(repair)
+}
+
 /// Returns advice for metadata that cannot be read.
 pub(crate) fn for_damage(error: &VolumeReadError, repair: RepairOutlook) -> Option<String> {
+    if repair != RepairOutlook::Impossible {
+        return by_repair(repair);
+    }
+    if !error.is_damage() {
+        return None;
+    }
+    Some(if error.is_cut_off() {
+        INCOMPLETE.to_owned()
+    } else {
+        BACKUP_HELPS.to_owned()
+    })
+}
+
+/// Returns advice to repair the header, if that helps.
+fn by_repair(repair: RepairOutlook) -> Option<String> {
     Some(match repair {
         RepairOutlook::Restored => {
             "`luxor header repair VOLUME` repairs what can be repaired without loss.".to_owned()
@@ -34,9 +58,11 @@ pub(crate) fn for_damage(error: &VolumeReadError, repair: RepairOutlook) -> Opti
             "{BACKUP_HELPS} Otherwise `luxor header repair --force VOLUME` empties the damaged \
              keyslots, which loses their keys, and repairs the rest."
         ),
-        RepairOutlook::Impossible if !error.is_damage() => return None,
-        RepairOutlook::Impossible if error.is_cut_off() => INCOMPLETE.to_owned(),
-        RepairOutlook::Impossible => BACKUP_HELPS.to_owned(),
+        RepairOutlook::LeavesKeyslots => format!(
+            "{BACKUP_HELPS} Otherwise `luxor header repair --force VOLUME` repairs the rest of the \
+             header, and leaves the damaged keyslots as they are."
+        ),
+        RepairOutlook::Impossible => return None,
     })
 }
 

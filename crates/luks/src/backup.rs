@@ -134,7 +134,9 @@ impl HeaderBackup {
         let mut misfits: Vec<Misfit> = damaged
             .map(|(kind, error)| Misfit::DamagedCopy { kind, error })
             .collect();
-        let differs = |warning: &Warning| !matches!(warning, Warning::Damaged { .. });
+        let differs = |warning: &Warning| {
+            matches!(warning, Warning::Seqids { .. } | Warning::Contents { .. })
+        };
         if self.header.warnings().iter().any(differs) {
             misfits.push(Misfit::CopiesDiffer);
         }
@@ -310,11 +312,7 @@ fn counting_secondary(header: &VolumeHeader) -> Option<Range<u64>> {
 fn areas(header: &VolumeHeader) -> Vec<Range<u64>> {
     let range = |offset, size| offset..offset + size;
     match header {
-        VolumeHeader::Luks1(header) => {
-            let keyslots = header.describe().keyslots.values();
-            let areas = keyslots.map(|keyslot| &keyslot.area);
-            areas.map(|area| range(area.offset, area.size)).collect()
-        }
+        VolumeHeader::Luks1(header) => header.used_areas().collect(),
         VolumeHeader::Luks2(header) => {
             let areas = header.metadata().areas.values();
             areas.map(|area| range(area.offset, area.size)).collect()

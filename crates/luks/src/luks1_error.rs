@@ -4,6 +4,8 @@
 
 use std::{io, sync::Arc};
 
+use luxor_volume::Encryption;
+
 use crate::af::{MAX_KEY_LEN, STRIPES};
 
 /// Why a LUKS1 header is not accepted.
@@ -34,17 +36,27 @@ pub enum Luks1Error {
         /// The length in bytes.
         found: u32,
     },
+    /// The cipher has no keys of this length.
+    #[error(
+        "its volume key has {found} bytes, and {} has keys of {} bytes",
+        encryption.name(),
+        any_of(&encryption.aes_key_lens())
+    )]
+    KeyLenOfCipher {
+        /// The length in bytes.
+        found: u32,
+        /// The encryption of data and areas.
+        encryption: Encryption,
+    },
+    /// The version is not LUKS1's, and everything else is a LUKS1 header.
+    #[error("its version is {found}, and must be 1")]
+    Version {
+        /// The version.
+        found: u16,
+    },
     /// The digest has no iterations, so it cannot verify a key.
     #[error("mk-digest-iter is 0, and must be at least 1")]
     DigestIterations,
-    /// A keyslot is marked neither as used nor as empty.
-    #[error("keyslot {keyslot} is marked neither as used nor as empty (0x{found:08x})")]
-    KeyslotState {
-        /// The keyslot.
-        keyslot: u32,
-        /// The field `active`.
-        found: u32,
-    },
     /// A keyslot does not have 4000 stripes.
     #[error("keyslot {keyslot}: it has {found} stripes, not {STRIPES}")]
     Stripes {
@@ -52,12 +64,6 @@ pub enum Luks1Error {
         keyslot: u32,
         /// The stripes.
         found: u32,
-    },
-    /// A keyslot's key derivation has no iterations.
-    #[error("keyslot {keyslot}: it has 0 iterations, and must have at least 1")]
-    KeyslotIterations {
-        /// The keyslot.
-        keyslot: u32,
     },
     /// A keyslot's area begins within the header.
     #[error("keyslot {keyslot}: its area begins at byte {offset}, within the header")]
@@ -87,6 +93,33 @@ pub enum Luks1Error {
         /// The first byte that both have.
         byte: u64,
     },
+}
+
+/// Why no secret opens a keyslot of LUKS1 that may hold a key. Other keyslots still open the volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KeyslotDamage {
+    /// It is marked neither as used nor as empty.
+    #[error("it is marked neither as used nor as empty (0x{found:08x})")]
+    State {
+        /// The field `active`.
+        found: u32,
+    },
+    /// Its key derivation has no iterations.
+    #[error("it has 0 iterations, and must have at least 1")]
+    Iterations,
+}
+
+/// Lists lengths: `32, 48 or 64`.
+pub(crate) fn any_of(lens: &[u32]) -> String {
+    let Some((last, others)) = lens.split_last() else {
+        return String::new();
+    };
+    let others: Vec<_> = others.iter().map(u32::to_string).collect();
+    match others.as_slice() {
+        [] => last.to_string(),
+        others => format!("{} or {last}", others.join(", ")),
+    }
 }
 
 impl From<io::Error> for Luks1Error {

@@ -104,7 +104,7 @@ impl HeaderPolicy {
 
     fn check_keyslot(&self, number: u32, keyslot: &Keyslot) -> Result<(), PolicyError> {
         let encryption = &keyslot.area.encryption;
-        if !self.permits_encryption(Encryption::by_name(encryption)) {
+        if !self.permits_encryption(Encryption::of_area_by_name(encryption)) {
             return Err(PolicyError::KeyslotEncryption {
                 keyslot: number,
                 found: encryption.clone(),

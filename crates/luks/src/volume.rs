@@ -5,7 +5,7 @@ mod change;
 pub(crate) mod create;
 pub(crate) mod repair;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use luxor_engine::Backend;
 use luxor_secret::{SecretBytes, with_key_stack};
@@ -15,7 +15,7 @@ use luxor_volume::{Encryption, Extent, VolumeKey};
 use crate::{
     header_digest::HeaderDigest,
     luks1::{self, ConvertError, Luks1Header},
-    luks1_error::Luks1Error,
+    luks1_error::{KeyslotDamage, Luks1Error},
     luks2::{
         config::ActivationFlag,
         digest::{Digest, KeyLen},
@@ -53,14 +53,28 @@ impl VolumeHeader {
     /// this version cannot open.
     pub fn read(storage: &dyn Storage) -> Result<Self, VolumeReadError> {
         let mut magic = [0; luks1::MAGIC.len()];
-        // A read error is not returned here: the reader below fails with it.
-        let begins_as_luks1 =
-            storage.read_exact_at(&mut magic, 0).is_ok() && magic == *luks1::MAGIC;
-        if begins_as_luks1 {
-            Ok(Self::Luks1(Luks1Header::read(storage)?))
-        } else {
-            Ok(Self::Luks2(Luks2Header::read(storage)?))
+        let begins = storage.read_exact_at(&mut magic, 0);
+        if begins.is_ok() && magic == *luks1::MAGIC {
+            return Ok(Self::Luks1(Luks1Header::read(storage)?));
         }
+        let error = match Luks2Header::read(storage) {
+            Ok(header) => return Ok(Self::Luks2(header)),
+            Err(error) => error,
+        };
+        Err(match (error, begins) {
+            // Only the second attempt could read the beginning.
+            (ReadError::Luks1, Err(source)) => ReadError::Io {
+                source: Arc::new(source),
+            }
+            .into(),
+            (error @ ReadError::Damaged { .. }, Ok(())) => {
+                match Luks1Header::other_version(storage) {
+                    Some(found) => Luks1Error::Version { found }.into(),
+                    None => error.into(),
+                }
+            }
+            (error, _) => error.into(),
+        })
     }
 
     /// Finds a keyslot that `secret` opens, and returns its volume key. `storage` must be the one
@@ -182,7 +196,12 @@ impl VolumeHeader {
             (Some(ours), Some(theirs)) => ours == theirs,
             (None, None) => {
                 let foreign = |header: &Self| header.foreign_keyslots()?.get(&number).cloned();
-                foreign(self).is_some() && foreign(self) == foreign(other)
+                match (self, other) {
+                    (Self::Luks1(ours), Self::Luks1(theirs)) => {
+                        ours.has_same_damaged_keyslot(theirs, number)
+                    }
+                    _ => foreign(self).is_some() && foreign(self) == foreign(other),
+                }
             }
             _ => false,
         }
@@ -249,19 +268,20 @@ impl VolumeHeader {
     #[must_use]
     pub fn data_keyslots(&self) -> Vec<u32> {
         match self {
-            Self::Luks1(header) => header.describe().keyslots.keys().copied().collect(),
+            Self::Luks1(header) => header.keyslot_numbers(),
             Self::Luks2(header) => header.metadata().data_keyslots(),
         }
     }
 
     /// The numbers of those of [`VolumeHeader::data_keyslots`] that this version can open with the right
-    /// secret, and with limits that permit their costs. The keyslots of LUKS1 differ in this only together.
+    /// secret, and with limits that permit their costs. Of LUKS1 these are all that are not damaged.
     #[must_use]
     pub fn openable_keyslots(&self) -> Vec<u32> {
         let mut keyslots = self.data_keyslots();
-        if let Self::Luks2(header) = self {
-            keyslots.retain(|&number| header.metadata().can_open(number));
-        }
+        keyslots.retain(|&number| match self {
+            Self::Luks1(header) => header.describe().keyslots.contains_key(&number),
+            Self::Luks2(header) => header.metadata().can_open(number),
+        });
         keyslots
     }
 
@@ -444,7 +464,7 @@ impl VolumeHeader {
     }
 
     /// The used keyslots by number: from 0 to 7 in LUKS1, to 31 in LUKS2. Keyslots that this
-    /// version does not support are missing.
+    /// version does not support, and damaged ones, are missing.
     #[must_use]
     pub fn keyslots(&self) -> &BTreeMap<u32, Keyslot> {
         match self {
@@ -454,11 +474,11 @@ impl VolumeHeader {
     }
 
     /// The numbers of all keyslots that hold a key, in ascending order, also of those that this
-    /// version does not support.
+    /// version does not support, or that are damaged.
     #[must_use]
     pub fn keyslot_numbers(&self) -> Vec<u32> {
         let mut numbers: Vec<u32> = match self {
-            Self::Luks1(header) => header.describe().keyslots.keys().copied().collect(),
+            Self::Luks1(header) => header.keyslot_numbers(),
             Self::Luks2(header) => header.metadata().keyslots_with_keys().collect(),
         };
         numbers.sort_unstable();
@@ -478,6 +498,16 @@ impl VolumeHeader {
         let of_data = used.filter(|&number| !header.is_unbound(number));
         let wanted = of_data.filter(|number| numbers.is_empty() || numbers.contains(number));
         token_keyslots(header.tokens, wanted)
+    }
+
+    /// The keyslots of LUKS1 by number that may hold a key, and that no secret opens because a field is
+    /// damaged.
+    #[must_use]
+    pub fn damaged_keyslots(&self) -> BTreeMap<u32, KeyslotDamage> {
+        match self {
+            Self::Luks1(header) => header.describe().damaged_keyslots.clone(),
+            Self::Luks2(_) => BTreeMap::new(),
+        }
     }
 
     /// The keyslots that this version cannot open, by number, with the reason.
@@ -549,12 +579,12 @@ impl VolumeHeader {
         }
     }
 
-    /// Defects of the metadata's copies that do not prevent opening the volume. Always empty for
-    /// LUKS1, which has one copy.
+    /// Defects that do not prevent opening the volume: of a copy of LUKS2's metadata, or of a keyslot
+    /// of LUKS1.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         match self {
-            Self::Luks1(_) => &[],
+            Self::Luks1(header) => header.warnings(),
             Self::Luks2(header) => header.warnings(),
         }
     }
@@ -606,10 +636,18 @@ impl VolumeReadError {
     /// break a rule of LUKS.
     #[must_use]
     pub fn is_damage(&self) -> bool {
-        let is_unread = matches!(
-            self,
-            Self::Luks1(Luks1Error::Io { .. }) | Self::Luks2(ReadError::Io { .. })
-        );
-        !is_unread && !self.is_not_luks() && self.version().is_none()
+        !self.is_unread() && !self.is_not_luks() && self.version().is_none()
+    }
+
+    /// Returns whether a part of the storage could not be read, so that the metadata in it may be intact.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        match self {
+            Self::Luks1(error) => matches!(error, Luks1Error::Io { .. }),
+            Self::Luks2(ReadError::Damaged { primary, secondary }) => {
+                primary.is_unread() || secondary.is_unread()
+            }
+            Self::Luks2(error) => matches!(error, ReadError::Io { .. }),
+        }
     }
 }

@@ -2,7 +2,9 @@
 //! Checks whether a volume is intact.
 
 use luxor_files::Escaped;
-use luxor_luks::{Luks2Header, ReencryptionProgress, UnlockError, VolumeHeader};
+use luxor_luks::{
+    HeaderRepair, Luks2Header, ReencryptionProgress, RepairOutlook, UnlockError, VolumeHeader,
+};
 
 use crate::Volume;
 
@@ -22,6 +24,12 @@ impl Volume {
     pub fn check(&self) -> Findings {
         let mut found = Findings::default();
         match self.header.luks2() {
+            None if !self.header.damaged_keyslots().is_empty() => {
+                let damaged = self.header.damaged_keyslots().into_iter();
+                let damaged =
+                    damaged.map(|(keyslot, damage)| format!("keyslot {keyslot}: {damage}"));
+                found.damage.extend(damaged);
+            }
             None => {
                 let words = "header: good (LUKS1: one copy, no checksum)";
                 found.good.push(words.into());
@@ -38,6 +46,20 @@ impl Volume {
             State::Damaged(error) => found.damage.push(error.to_string()),
         }
         found
+    }
+
+    /// What [`repair_header`](crate::repair_header) would achieve. `None` if no keyslot and no copy of
+    /// the metadata is damaged.
+    #[must_use]
+    pub fn repair_outlook(&self) -> Option<RepairOutlook> {
+        if self.header.warnings().is_empty() {
+            return None;
+        }
+        let luks2 = self.header.luks2();
+        if luks2.is_some_and(Luks2Header::has_unread_copy) {
+            return Some(RepairOutlook::Impossible);
+        }
+        Some(HeaderRepair::outlook(self.metadata_storage()))
     }
 }
 

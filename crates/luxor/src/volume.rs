@@ -739,7 +739,11 @@ fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
 /// The error for a storage whose metadata cannot be read. If it has none, the error says what it is.
 pub(crate) fn unreadable(error: VolumeReadError, storage: &dyn Storage, name: &str) -> Error {
     let name = name.to_owned();
-    let repair = HeaderRepair::outlook(storage);
+    let repair = if error.is_unread() {
+        RepairOutlook::Impossible
+    } else {
+        HeaderRepair::outlook(storage)
+    };
     if error.is_not_luks()
         && repair == RepairOutlook::Impossible
         && let Ok(contents) = Contents::of(storage)

@@ -147,7 +147,8 @@ pub(crate) struct HeaderRestoreArgs {
 ///
 /// LUKS2 has two copies of its header: a copy that is damaged, or older than the other after a
 /// crash, is rewritten from the other one. LUKS1 has one copy, of which the signature, the
-/// places of the keyslots and more can be recomputed; it is repaired completely or not at all.
+/// places and states of the keyslots and more can be recomputed; without --force it is repaired
+/// completely or not at all.
 /// An intact header is not changed. --force is needed if something else, such as a file
 /// system, begins in the place of the damaged header, or if a copy cannot be read.
 #[derive(Args, Debug)]
@@ -160,8 +161,8 @@ pub(crate) struct HeaderRepairArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Overwrite something else in the header's place, and copies that cannot be read; empty
-    /// LUKS1 keyslots whose state cannot be recovered
+    /// Overwrite something else in the header's place, and copies that cannot be read; mark
+    /// LUKS1 keyslots that cannot be restored as empty, if another one is used
     #[arg(long)]
     pub force: bool,
 }

@@ -4,10 +4,11 @@
 use luxor::{Engine, KeyScope, Volume};
 use luxor_engine::Mode;
 use luxor_files::{Input, Role};
-use luxor_luks::{ReencryptionProgress, Unlocked};
+use luxor_luks::{LuksVersion, ReencryptionProgress, Unlocked};
 use serde::Serialize;
 
 use crate::{
+    advice,
     args::CheckArgs,
     commands::inputs,
     console,
@@ -98,11 +99,17 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     let damage = found.damage.join("; ");
     let name = volume.name();
     let error = Error::failure(format!("{name} is damaged: {damage}"));
-    if volume.header.warnings().is_empty() || subject::is_stream() {
+    if subject::is_stream() {
         return Err(error);
     }
-    let hint = "`luxor header repair VOLUME` restores what can be restored with certainty.";
-    Err(error.hint(hint))
+    let hint = volume.repair_outlook().and_then(|outlook| {
+        let is_luks1 = volume.header.version() == LuksVersion::Luks1;
+        advice::for_defect(outlook, is_luks1)
+    });
+    Err(match hint {
+        Some(hint) => error.hint(hint),
+        None => error,
+    })
 }
 
 /// The output of `--json`. `docs/examples/check.json` is an example.

@@ -152,7 +152,10 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>, scope: Option<&KeyScope
     text.line("UUID", Escaped(volume.uuid));
     text.line(
         "Keyslots",
-        format_args!("{} of 8 in use", volume.keyslots.len()),
+        format_args!(
+            "{} of 8 in use",
+            volume.keyslots.len() + volume.damaged_keyslots.len()
+        ),
     );
 
     text.title("Data");
@@ -175,6 +178,10 @@ fn luks1_text(name: &str, volume: &Luks1Description<'_>, scope: Option<&KeyScope
 
     for (number, keyslot) in volume.keyslots {
         text.keyslot(*number, keyslot);
+    }
+    for (number, damage) in volume.damaged_keyslots {
+        text.title(format_args!("Keyslot {number}, damaged"));
+        text.line("Damage", damage);
     }
     text.title("Digest of the volume key");
     text.digest(volume.digest, scope);

@@ -73,6 +73,10 @@ fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
         let kind = format!("{}, unknown to this version", Escaped(&keyslot.kind));
         rows.push([number.to_string(), kind, String::new(), String::new()]);
     }
+    for (number, damage) in volume.header.damaged_keyslots() {
+        let kind = format!("damaged: {damage}");
+        rows.push([number.to_string(), kind, String::new(), String::new()]);
+    }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
     let mut text = String::new();

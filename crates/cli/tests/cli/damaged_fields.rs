@@ -11,19 +11,15 @@ use crate::support::{Folder, Outcome, bytes, luxor, shell_without_terminal};
 enum Expected {
     /// The passphrase opens it in both programs or in neither.
     Alike,
-    /// Luxor refuses it with these words. cryptsetup opens it.
-    Refused(&'static str),
     /// Luxor refuses it with these words. cryptsetup computes for minutes.
     Costly(&'static str),
 }
 
-use Expected::{Alike, Costly, Refused};
+use Expected::{Alike, Costly};
 
 /// A field, its offset, and its value.
 type Case = (&'static str, usize, Vec<u8>, Expected);
 
-const STATE: Expected = Refused("is marked neither as used nor as empty");
-const NO_ITERATIONS: Expected = Refused("has 0 iterations");
 const LIMIT: Expected = Costly("more than the limit of");
 
 fn luks1_cases() -> Vec<Case> {
@@ -44,6 +40,18 @@ fn luks1_cases() -> Vec<Case> {
             (field, begin + len - 1, b"a".to_vec(), Alike),
             (field, begin, vec![0xff, 0xfe], Alike),
         ]);
+    }
+    for (field, begin, names) in [
+        ("cipher-name", 8, "AES Aes aes-256 rijndael"),
+        ("cipher-mode", 40, "xts-PLAIN64 XTS-plain64 xts-plain64x"),
+        (
+            "hash-spec",
+            72,
+            "SHA256 sha-256 SHA2-256 2.16.840.1.101.3.4.2.1 RSA-SHA256 sha_256",
+        ),
+    ] {
+        let of_name = |name: &str| (field, begin, format!("{name}\0").into_bytes(), Alike);
+        cases.extend(names.split(' ').map(of_name));
     }
     let mut number = |field, offset, values: &[(u32, Expected)]| {
         for (value, expected) in values {
@@ -77,18 +85,8 @@ fn luks1_cases() -> Vec<Case> {
     // Keyslot 0 is used, the others are empty.
     for slot in [0, 1, 7] {
         let begin = 208 + 48 * slot;
-        let (state, used) = if slot == 0 {
-            (Alike, Alike)
-        } else {
-            (STATE, NO_ITERATIONS)
-        };
-        let states = [
-            (0, state),
-            (u32::MAX, state),
-            (0xdead, Alike),
-            (0x00ac_71f3, used),
-        ];
-        number("active", begin, &states);
+        let states = [0, 1, 0xdead, 0x00ac_71f2, 0x00ac_71f3, u32::MAX];
+        number("active", begin, &all_alike(&states));
         let most = if slot == 0 { LIMIT } else { Alike };
         number(
             "iterations",
@@ -163,25 +161,113 @@ fn each_field_of_luks1_is_read_as_cryptsetup_reads_it() {
         let opens = || theirs(&["open", "--test-passphrase", "--key-file", "key", "v"]);
         match expected {
             Alike => assert_eq!(ours.code == Some(0), opens(), "{what}: {ours:#?}"),
-            Refused(words) => assert!(ours.stderr.contains(words) && opens(), "{what}: {ours:#?}"),
             Costly(words) => assert!(ours.stderr.contains(words), "{what}: {ours:#?}"),
         }
         assert!(ours.code <= Some(2), "{what}: {ours:#?}");
 
         let dump = run(&folder, "dump v");
-        if dump.code == Some(0) {
-            assert_eq!(dump.stderr, "", "{what}");
-            continue;
-        }
+        let (command, told) = match dump.code {
+            // A damaged keyslot does not close the volume.
+            Some(0) if dump.stderr.is_empty() => continue,
+            Some(0) => {
+                let words = "`luxor check v` says what helps";
+                assert!(dump.stderr.contains(words), "{what}: {dump:#?}");
+                ("check", run(&folder, "check v"))
+            }
+            _ => ("dump", dump),
+        };
         // A refusal for damage always says what helps, except where nothing is known to help.
         let piped = fs::File::open(folder.join("v")).unwrap();
-        let piped = luxor("dump -").stdin_from(piped).run();
+        let piped = luxor(&format!("{command} -")).stdin_from(piped).run();
         piped.assert_code(1);
         assert!(!piped.stderr.contains("luxor header"), "{what}: {piped:#?}");
-        let line = follow(&folder, &dump).unwrap_or_else(|| panic!("{what}: {dump:#?}"));
+        let line = follow(&folder, &told).unwrap_or_else(|| panic!("{what}: {told:#?}"));
         followed[usize::from(line.starts_with("header repair"))] += 1;
     }
     assert!(followed.iter().all(|&count| count > 5), "{followed:?}");
+}
+
+/// What is advised never takes the last keyslot away, whatever is damaged besides.
+#[test]
+fn the_only_keyslot_survives_every_advised_repair() {
+    let (folder, good) = prepared("--type luks1 --pbkdf-force-iterations 1000");
+    for (state, iterations, other, opens) in [
+        (Some(1_u32), None, false, true),
+        (Some(1), None, true, true),
+        (None, Some(0_u32), false, false),
+        (None, Some(0), true, false),
+        (Some(0), Some(0), true, false),
+    ] {
+        let mut damaged = good.clone();
+        if let Some(state) = state {
+            damaged[208..212].copy_from_slice(&state.to_be_bytes());
+        }
+        if let Some(iterations) = iterations {
+            damaged[212..216].copy_from_slice(&iterations.to_be_bytes());
+        }
+        if other {
+            // The stripes of keyslot 1.
+            damaged[300..304].fill(0);
+        }
+        folder.write("v", &damaged);
+        let what = format!("{state:?}, {iterations:?}, {other}");
+        let check = run(&folder, "check v");
+        check.assert_code(1);
+        for line in ["header repair v", "header repair --force v"] {
+            folder.write("v", &damaged);
+            let repaired = run(&folder, line);
+            let advised = check.stderr.contains(&format!("`luxor {line}`"));
+            assert!(
+                !advised || repaired.code == Some(0),
+                "{what}: {check:#?} {repaired:#?}"
+            );
+            let test = run(&folder, "key test --key-file key v");
+            assert_eq!(
+                test.code == Some(0),
+                opens,
+                "{what}, {line}: {repaired:#?} {test:#?}"
+            );
+            // With the right numbers, it opens.
+            let mut now = fs::read(folder.join("v")).unwrap();
+            now[208..216].copy_from_slice(&good[208..216]);
+            now[300..304].copy_from_slice(&good[300..304]);
+            assert!(now == good, "{what}, {line}");
+        }
+        // The user may empty it, and says that it is the last.
+        folder.write("v", &damaged);
+        if !other && !opens {
+            let line = "key remove --key-slot 0 --force v";
+            let refused = run(&folder, line);
+            assert!(refused.stderr.contains("--last"), "{what}: {refused:#?}");
+            let removed = run(&folder, &format!("{line} --last"));
+            removed.assert_code(0);
+            run(&folder, "check v").assert_code(0);
+        }
+    }
+}
+
+/// A copy that cannot be read may be good.
+#[test]
+fn no_repair_is_advised_after_a_read_error() {
+    for (format, reads) in [
+        ("--type luks2 --pbkdf pbkdf2", 1..8),
+        ("--type luks1", 1..4),
+    ] {
+        let (folder, good) = prepared(&format!("{format} --pbkdf-force-iterations 1000"));
+        let mut failed = 0;
+        for nth in reads {
+            let traced = luxor("check v").current_dir(folder.path()).under(&format!(
+                "strace -f -qq -o /dev/null -P v -e trace=pread64 -e inject=pread64:error=EIO:when={nth}"
+            ));
+            let check = traced.run();
+            if check.stderr.contains("Input/output error") {
+                failed += 1;
+                assert!(!check.stderr.contains("luxor header"), "{nth}: {check:#?}");
+            }
+        }
+        assert!(failed > 0);
+        assert!(fs::read(folder.join("v")).unwrap() == good);
+    }
 }
 
 /// Each field of the binary headers of LUKS2, and of the beginning of their JSON.

@@ -20,7 +20,7 @@ use std::ops::Range;
 
 use luxor_engine::Backend;
 use luxor_sector::Storage;
-use luxor_volume::{HashAlgorithm, PbkdfOptions};
+use luxor_volume::{Encryption, HashAlgorithm, PbkdfOptions};
 use uuid::Uuid;
 
 use super::{
@@ -67,11 +67,17 @@ impl Luks1Header {
         self.digest
             .confirm(key.expose())
             .map_err(|_| NewKeyslotError::OtherVolume)?;
-        let segment = self.known_segment()?;
+        // The areas may be supported although the data are not.
+        let encryption = Encryption::of_area_by_name(&self.encryption)
+            .filter(|encryption| encryption.key_lens().contains(&self.key_len))
+            .map_or_else(
+                || self.known_segment().map(|segment| segment.encryption),
+                Ok,
+            )?;
         let hash = HashAlgorithm::by_name(&self.hash).ok_or_else(|| NewKeyslotError::Hash {
             found: self.hash.clone(),
         })?;
-        let area = (segment.encryption, self.key_len);
+        let area = (encryption, self.key_len);
         let new = NewKeyslot::make(key, secret, pbkdf, hash, area, backend)?;
         Ok(NewKeyslot {
             digest: KeyDigest::Present(digest, self.digest.value.clone()),
@@ -171,7 +177,9 @@ impl Luks1Header {
         number: u32,
     ) -> Result<(), ChangeError> {
         self.begin(storage)?;
-        self.require(number)?;
+        if !self.holds_key(number) {
+            return Err(ChangeError::Missing { what: WHAT, number });
+        }
         let taken = self.take_key(storage, number);
         taken.map_err(|error| error.while_destroying(Some(number)))
     }
@@ -248,9 +256,9 @@ impl Luks1Header {
         let end = end.min(storage.len().map_err(failed)?);
         for offset in binary_header::SIZES {
             let place = offset..offset + binary_header::LEN as u64;
-            let mut areas = self.keyslots.values().map(|keyslot| &keyslot.area);
-            let is_used =
-                areas.any(|area| area.offset < place.end && place.start < area.offset + area.size);
+            let is_used = self
+                .used_areas()
+                .any(|area| area.start < place.end && place.start < area.end);
             if is_used || place.end > end {
                 continue;
             }
@@ -309,9 +317,7 @@ impl Luks1Header {
     }
 
     fn free_keyslot(&self, wanted: Option<u32>) -> Result<u32, ChangeError> {
-        free_number(WHAT, wanted, MAX, |number| {
-            self.keyslots.contains_key(&number)
-        })
+        free_number(WHAT, wanted, MAX, |number| self.holds_key(number))
     }
 
     fn put_key(
@@ -358,6 +364,12 @@ impl Luks1Header {
     pub(super) fn raw(&self, slot: usize) -> RawKeyslot {
         let phdr = phdr::Phdr::parse(&self.bytes).expect("`bytes` was parsed before");
         phdr.keyslots[slot].clone()
+    }
+
+    /// The ranges of the areas of all keyslots that hold a key, or may hold one.
+    pub(crate) fn used_areas(&self) -> impl Iterator<Item = Range<u64>> {
+        let numbers = self.digest.keyslots.iter();
+        numbers.map(|&number| self.area(number as usize))
     }
 
     /// The range of the area of keyslot `slot`, used or empty, in bytes.

@@ -6,6 +6,7 @@ use std::io;
 use luxor_volume::{HashAlgorithm, PbkdfKind, brief};
 
 use crate::{
+    luks1_error::KeyslotDamage,
     luks2::{binary_header::CopyKind, edit::ChangeError, segment::SegmentError},
     version::LuksVersion,
 };
@@ -71,6 +72,16 @@ pub enum ConvertError {
          first"
     )]
     Damaged,
+    /// A keyslot of LUKS1 is damaged. LUKS2 cannot store it, and it may hold a key.
+    #[error(
+        "keyslot {keyslot} is damaged: {damage}. Repair the header, or remove this keyslot, first"
+    )]
+    DamagedKeyslot {
+        /// The keyslot.
+        keyslot: u32,
+        /// What is wrong with it.
+        damage: KeyslotDamage,
+    },
     /// The volume has a property that LUKS1 cannot represent.
     #[error("LUKS1 has only {has}, but this volume has {found}")]
     NotInLuks1 {

@@ -263,7 +263,7 @@ fn raw_keyslot(
         });
     };
     for found in [kdf_hash, &keyslot.af_hash] {
-        if *found != hash.name() {
+        if HashAlgorithm::by_name(found) != Some(hash) {
             return Err(ConvertError::Hashes {
                 keyslot: number,
                 found: found.clone(),
@@ -280,7 +280,7 @@ fn raw_keyslot(
         );
         return Err(not_in_luks1("keys of one length", found(what)));
     }
-    if Encryption::by_name(&area.encryption) != Some(segment.encryption) {
+    if Encryption::of_area_by_name(&area.encryption) != Some(segment.encryption) {
         let what = format!("in {}", brief(&area.encryption));
         return Err(not_in_luks1(
             "one cipher for keyslots and data",

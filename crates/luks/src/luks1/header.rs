@@ -8,7 +8,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::Backend;
 use luxor_secret::SecretBytes;
 use luxor_sector::{Geometry, SectorSize, Storage};
-use luxor_volume::{Encryption, Extent, Kdf, VolumeKey, brief, is_cipher_null};
+use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, VolumeKey, brief, is_cipher_null};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -18,10 +18,11 @@ use super::{
 use crate::{
     af::{MAX_KEY_LEN, STRIPES},
     header_digest::HeaderDigest,
-    luks1_error::Luks1Error,
+    luks1_error::{KeyslotDamage, Luks1Error},
     luks2::{
         digest::{Digest, KeyLen},
         foreign::Foreign,
+        header::Warning,
         keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
         unlock::{self, NeededKey, UnlockError, UnlockOptions, Unlocked},
@@ -43,6 +44,9 @@ pub struct Luks1Header {
     pub(super) entry: SegmentEntry,
     /// The used keyslots.
     pub(super) keyslots: BTreeMap<u32, Keyslot>,
+    /// The keyslots that may hold a key, and that no secret opens. They count as used.
+    pub(super) damaged: BTreeMap<u32, KeyslotDamage>,
+    warnings: Vec<Warning>,
     pub(super) digest: Digest,
     pub(super) metadata_len: u64,
     header_digest: HeaderDigest,
@@ -69,31 +73,58 @@ impl Luks1Header {
         Ok(bytes)
     }
 
+    /// Parses `bytes` as if they began with the magic and the version of LUKS1.
+    pub(super) fn parse_with_magic(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
+        let mut whole = *bytes;
+        whole[..MAGIC.len()].copy_from_slice(MAGIC);
+        Self::parse(&whole)
+    }
+
+    /// Returns the version in a header that is LUKS1's in all but that: `None` if there is no such
+    /// header at the beginning of `storage`.
+    pub(crate) fn other_version(storage: &dyn Storage) -> Option<u16> {
+        let bytes = Self::read_bytes(storage).ok()?;
+        let has_magic = bytes[..phdr::VERSION.start] == MAGIC[..phdr::VERSION.start];
+        let is_luks1 = has_magic && Self::parse_with_magic(&bytes).is_ok();
+        is_luks1.then(|| u16::from_be_bytes([bytes[6], bytes[7]]))
+    }
+
     pub(super) fn parse(bytes: &phdr::Bytes) -> Result<Self, Luks1Error> {
         let phdr = Phdr::parse(bytes)?;
         check(&phdr)?;
-        // Old programs wrote capital letters. cryptsetup reads them as lowercase too.
-        let hash = phdr.hash_spec.to_ascii_lowercase();
+        // Old programs wrote capital letters.
+        let hash = match HashAlgorithm::by_name(&phdr.hash_spec) {
+            Some(hash) => hash.name().to_owned(),
+            None => phdr.hash_spec.clone(),
+        };
         let encryption = encryption_name(&phdr);
         let entry = segment_entry(&phdr, &encryption);
         let mut keyslots = BTreeMap::new();
+        let mut damaged = BTreeMap::new();
         let mut areas = Vec::with_capacity(phdr::KEYSLOTS);
         for (number, raw) in (0..).zip(&phdr.keyslots) {
             // The rules apply to empty keyslots too, because a key may be added there later.
             let area = area(number, raw, phdr.key_bytes, entry.offset(), &encryption)?;
             areas.push((area.offset, area.offset + area.size, number));
-            if let Some(keyslot) = used_keyslot(number, raw, area, &hash)? {
-                keyslots.insert(number, keyslot);
+            if raw.active == phdr::DISABLED {
+                continue;
+            }
+            // Like cryptsetup, which opens the volume by another keyslot.
+            match raw.damage() {
+                Some(damage) => drop(damaged.insert(number, damage)),
+                None => drop(keyslots.insert(number, used_keyslot(raw, area, &hash))),
             }
         }
         let metadata_len = end_of_areas(areas)?;
+        let mut numbers: Vec<u32> = keyslots.keys().chain(damaged.keys()).copied().collect();
+        numbers.sort_unstable();
         Ok(Self {
             bytes: Box::new(*bytes),
             encryption,
             key_len: phdr.key_bytes,
             entry,
             digest: Digest {
-                keyslots: keyslots.keys().copied().collect(),
+                keyslots: numbers,
                 segments: vec![0],
                 hash: hash.clone(),
                 iterations: phdr.mk_digest_iter,
@@ -102,6 +133,11 @@ impl Luks1Header {
                 key_len: KeyLen::Stated(phdr.key_bytes),
             },
             keyslots,
+            warnings: damaged
+                .iter()
+                .map(|(&keyslot, &damage)| Warning::Keyslot { keyslot, damage })
+                .collect(),
+            damaged,
             metadata_len,
             header_digest: HeaderDigest::of(bytes),
             hash,
@@ -141,7 +177,8 @@ impl Luks1Header {
         options: &UnlockOptions,
     ) -> Result<Unlocked, UnlockError> {
         let needed = self.needed_key();
-        unlock::unlock(&self.keyslots, needed, storage, secret, backend, options)
+        let keyslots = (&self.keyslots, &self.damaged);
+        unlock::unlock(keyslots, needed, storage, secret, backend, options)
     }
 
     /// Checks that this version can read the data, given their key.
@@ -256,8 +293,30 @@ impl Luks1Header {
             key_len: self.key_len,
             segment: &self.entry,
             keyslots: &self.keyslots,
+            damaged_keyslots: &self.damaged,
             digest: &self.digest,
         }
+    }
+
+    /// The numbers of the keyslots that hold a key, or may hold one, in ascending order.
+    pub(crate) fn keyslot_numbers(&self) -> Vec<u32> {
+        self.digest.keyslots.clone()
+    }
+
+    /// Whether keyslot `number` holds a key, or may hold one.
+    pub(super) fn holds_key(&self, number: u32) -> bool {
+        self.digest.keyslots.contains(&number)
+    }
+
+    /// Whether both headers have the same damaged keyslot `number`.
+    pub(crate) fn has_same_damaged_keyslot(&self, other: &Self, number: u32) -> bool {
+        let is_damaged = self.damaged.contains_key(&number);
+        is_damaged && self.raw(number as usize) == other.raw(number as usize)
+    }
+
+    /// The damaged keyslots, which do not prevent opening the volume by another one.
+    pub(crate) fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// Returns the contents of the header as JSON, without a line break at the end. Lengths,
@@ -281,7 +340,7 @@ impl Luks1Header {
             (number.to_string(), value)
         };
         let keyslots: Map<String, Value> = self.keyslots.iter().map(keyslot).collect();
-        let json = json!({
+        let mut json = json!({
             "schema": 1,
             "type": "luks1",
             "uuid": self.uuid,
@@ -296,6 +355,12 @@ impl Luks1Header {
                 "value": BASE64_STANDARD.encode(&self.digest.value),
             },
         });
+        if !self.damaged.is_empty() {
+            let damaged = self.damaged.iter();
+            let damaged =
+                damaged.map(|(number, damage)| (number.to_string(), damage.to_string().into()));
+            json["damaged_keyslots"] = Value::Object(damaged.collect());
+        }
         format!("{json:#}")
     }
 }
@@ -317,6 +382,8 @@ pub struct Luks1Description<'a> {
     pub segment: &'a SegmentEntry,
     /// The used keyslots by number, at most 8.
     pub keyslots: &'a BTreeMap<u32, Keyslot>,
+    /// The keyslots by number that may hold a key, and that no secret opens.
+    pub damaged_keyslots: &'a BTreeMap<u32, KeyslotDamage>,
     /// The digest of the volume key.
     pub digest: &'a Digest,
 }
@@ -329,6 +396,14 @@ fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
     if !(1..=MAX_KEY_LEN).contains(&phdr.key_bytes) {
         let found = phdr.key_bytes;
         return Err(Luks1Error::KeyLen { found });
+    }
+    if let Some(encryption) = Encryption::by_name(&encryption_name(phdr))
+        && !encryption.aes_key_lens().contains(&phdr.key_bytes)
+    {
+        return Err(Luks1Error::KeyLenOfCipher {
+            found: phdr.key_bytes,
+            encryption,
+        });
     }
     if phdr.mk_digest_iter == 0 {
         return Err(Luks1Error::DigestIterations);
@@ -364,9 +439,10 @@ fn segment_entry(phdr: &Phdr, encryption_name: &str) -> SegmentEntry {
         Some(encryption) if !encryption.key_lens().contains(&key_len) => {
             let [short, long] = encryption.key_lens();
             foreign(format!(
-                "the volume key has {key_len} bytes, not {short} or {long} as {} needs{}",
+                "the volume key has {key_len} bytes, not {short} or {long} as {} needs: that is \
+                 AES-192. {}",
                 encryption.name(),
-                if_aes_192(key_len, encryption)
+                unlock::HINT_AES_192
             ))
         }
         Some(encryption) => SegmentKind::Crypt(Segment {
@@ -384,17 +460,6 @@ fn segment_entry(phdr: &Phdr, encryption_name: &str) -> SegmentEntry {
     };
     let role = SegmentRole::Regular;
     SegmentEntry { role, kind }
-}
-
-/// Returns the end of the message for an AES-192 key, which LUKS allows and this version does not
-/// support.
-fn if_aes_192(key_len: u32, encryption: Encryption) -> String {
-    let [aes_128, _] = encryption.key_lens();
-    if key_len == aes_128 * 3 / 2 {
-        format!(": that is AES-192. {}", unlock::HINT_AES_192)
-    } else {
-        String::new()
-    }
 }
 
 /// Returns the area of a keyslot, used or empty. It must lie between the header and the data, which
@@ -437,27 +502,20 @@ fn area(
     })
 }
 
-/// Returns the keyslot in `area`; `None` if it is empty.
-fn used_keyslot(
-    number: u32,
-    raw: &RawKeyslot,
-    area: KeyslotArea,
-    hash: &str,
-) -> Result<Option<Keyslot>, Luks1Error> {
-    match raw.active {
-        phdr::ACTIVE => {}
-        phdr::DISABLED => return Ok(None),
-        found => {
-            return Err(Luks1Error::KeyslotState {
-                keyslot: number,
-                found,
-            });
+impl RawKeyslot {
+    /// Returns why no secret opens this keyslot, which is not empty.
+    fn damage(&self) -> Option<KeyslotDamage> {
+        match (self.active, self.iterations) {
+            (phdr::ACTIVE, 0) => Some(KeyslotDamage::Iterations),
+            (phdr::ACTIVE, _) => None,
+            (found, _) => Some(KeyslotDamage::State { found }),
         }
     }
-    if raw.iterations == 0 {
-        return Err(Luks1Error::KeyslotIterations { keyslot: number });
-    }
-    Ok(Some(Keyslot {
+}
+
+/// Returns the used keyslot in `area`.
+fn used_keyslot(raw: &RawKeyslot, area: KeyslotArea, hash: &str) -> Keyslot {
+    Keyslot {
         key_len: area.key_len,
         priority: Priority::Normal,
         area,
@@ -468,7 +526,7 @@ fn used_keyslot(
         },
         stripes: raw.stripes,
         af_hash: hash.into(),
-    }))
+    }
 }
 
 /// Returns the end of the last area. Fails if two areas overlap. `areas` are triples of beginning,

@@ -25,5 +25,5 @@ pub use self::{
     convert::ConvertError,
     create::{Luks1Options, NewLuks1Volume},
     header::{Luks1Description, Luks1Header},
-    repair::{Luks1Repair, Luks1RepairError, Luks1Restored},
+    repair::{ByForce, Luks1Repair, Luks1RepairError, Luks1Restored},
 };

@@ -31,6 +31,11 @@ use crate::{af::STRIPES, luks1_error::Luks1Error};
 /// Magic and version.
 pub(crate) const MAGIC: &[u8; 8] = b"LUKS\xba\xbe\x00\x01";
 
+/// The range of the names of cipher and mode.
+pub(super) const CIPHER: Range<usize> = 8..72;
+/// The range of the version.
+pub(super) const VERSION: Range<usize> = 6..8;
+
 /// The unit of all offsets in the header, in bytes.
 pub(super) const UNIT: u64 = 512;
 

@@ -5,17 +5,20 @@
 //! ```text
 //! field                  derived from
 //! magic, version         all other fields, which must form a valid header
+//! cipher-name, -mode     their own letters, if some are capital
 //! hash-spec              its own letters, if some are capital
 //! key-bytes              the distance between the areas
 //! uuid                   its first 36 characters, after which it must end
 //! key-material-offset    the other areas, most of which lie where cryptsetup places them;
 //!                        the area of an empty keyslot may lie wherever there is room
 //! stripes                always 4000
-//! active                 the word that it is close to, if the rest of the keyslot agrees;
-//!                        empty also if all the rest is intact and blank
+//! active                 used if the keyslot has a salt and iterations that can be right, and its
+//!                        area is not blank; otherwise the word that it is close to, if the rest of
+//!                        the keyslot agrees; empty also if all the rest is intact and blank
 //! ```
 //!
-//! Salts, digest, iterations and the offset of the data are stored once and cannot be derived.
+//! Salts, digest, iterations and the offset of the data are stored once and cannot be derived. A
+//! repair never overwrites a salt or iterations, because another reading of the header may need them.
 //!
 //! A program that overwrites a header by mistake usually overwrites its end: a partition table
 //! covers bytes 440 to 512, which are in keyslots 4 to 6.
@@ -23,7 +26,7 @@
 use std::{fmt, ops::Range};
 
 use luxor_sector::{Storage, foreign_signature};
-use luxor_volume::{Encryption, HashAlgorithm, brief};
+use luxor_volume::{Encryption, HashAlgorithm, brief, check_iterations};
 use uuid::Uuid;
 
 use super::{
@@ -65,15 +68,15 @@ impl Luks1Repair {
     /// the volume's metadata. In a valid header only the name of the hash, the length of the key and the
     /// end of the UUID may be damaged.
     ///
-    /// [`Overwrite::Anything`] permits overwriting the signature of another format, and empties
-    /// keyslots with an unknown former state.
+    /// [`Overwrite::Anything`] permits overwriting the signature of another format. It also marks
+    /// keyslots that cannot be restored as empty, if another keyslot is used.
     ///
     /// # Errors
     /// [`Luks1RepairError`]: the former contents cannot be determined, or `storage` has the
     /// signature of another format, which may be wanted.
     pub fn plan(storage: &dyn Storage, overwrite: Overwrite) -> Result<Self, Luks1RepairError> {
         let damaged = Luks1Header::read_bytes(storage)?;
-        let (header, restored) = restore(&damaged, overwrite)?;
+        let (header, restored) = restore(&damaged, storage, overwrite)?;
         if !restored.is_empty() && overwrite == Overwrite::Damaged {
             let found = foreign_signature(storage)
                 .map_err(|source| ChangeError::ReadBeginning { source })?;
@@ -120,34 +123,48 @@ impl Luks1Repair {
 
 fn restore(
     damaged: &phdr::Bytes,
+    storage: &dyn Storage,
     overwrite: Overwrite,
 ) -> Result<(Luks1Header, Vec<Luks1Restored>), Luks1RepairError> {
-    let mut bytes = *damaged;
     if !damaged.starts_with(MAGIC) {
-        bytes[..MAGIC.len()].copy_from_slice(MAGIC);
         // Only a header that is otherwise whole shows that it was one.
-        let header = Luks1Header::parse(&bytes).map_err(|_| Luks1Error::Magic)?;
+        let header = Luks1Header::parse_with_magic(damaged).map_err(|_| Luks1Error::Magic)?;
         return Ok((header, vec![Luks1Restored::Magic]));
     }
+    let mut bytes = *damaged;
     let valid = Luks1Header::parse(damaged);
     let mut restored = Vec::new();
     restored.extend(restore_uuid(&mut bytes));
     let mut phdr = Phdr::parse(&bytes)?;
     restored.extend(restore_hash(&mut bytes, &phdr));
+    restored.extend(restore_encryption(&mut bytes, &mut phdr));
     let mut lost = Vec::new();
+    let mut has_key = false;
     if let Some(encryption) = Encryption::by_name(&encryption_name(&phdr)) {
         restored.extend(restore_key_len(&mut phdr, encryption));
-        if valid.is_err() && encryption.key_lens().contains(&phdr.key_bytes) {
-            let keyslots = KeyslotClaims::new(&phdr);
-            lost = keyslots.unknown();
-            restored.extend(keyslots.restore(&mut phdr.keyslots));
+        let is_intact = matches!(&valid, Ok(header) if header.damaged.is_empty());
+        if !is_intact && encryption.key_lens().contains(&phdr.key_bytes) {
+            let keyslots = KeyslotClaims::new(&phdr, valid.is_ok(), storage);
+            lost = keyslots.lost();
+            has_key = keyslots.has_key();
+            let empties = has_key && overwrite == Overwrite::Anything;
+            restored.extend(keyslots.restore(&mut phdr.keyslots, empties));
         }
     }
     phdr.put_numbers(&mut bytes);
     // Any other damage cannot be repaired, and is an error here.
     let header = Luks1Header::parse(&bytes)?;
-    if !lost.is_empty() && overwrite == Overwrite::Damaged {
-        return Err(Luks1RepairError::Unknown { keyslots: lost });
+    let by_force = if has_key {
+        ByForce::Empties
+    } else if bytes == *damaged {
+        ByForce::Nothing
+    } else {
+        ByForce::Leaves
+    };
+    let is_refused = overwrite == Overwrite::Damaged || by_force == ByForce::Nothing;
+    if !lost.is_empty() && is_refused {
+        let keyslots = lost;
+        return Err(Luks1RepairError::Unknown { keyslots, by_force });
     }
     Ok((header, restored))
 }
@@ -165,12 +182,25 @@ fn restore_uuid(bytes: &mut phdr::Bytes) -> Option<Luks1Restored> {
 /// Restores the hash's name in lowercase. Programs that accept either case wrote capital letters.
 fn restore_hash(bytes: &mut phdr::Bytes, phdr: &Phdr) -> Option<Luks1Restored> {
     let from = phdr.hash_spec.clone();
-    let hash = HashAlgorithm::by_name(&from.to_ascii_lowercase())?;
-    if from == hash.name() {
+    let hash = HashAlgorithm::by_name(&from)?;
+    if from == hash.name() || from.to_ascii_lowercase() != hash.name() {
         return None;
     }
     bytes[phdr::HASH_SPEC][..from.len()].make_ascii_lowercase();
     Some(Luks1Restored::Hash { from, hash })
+}
+
+/// Restores the names of cipher and mode in lowercase, the only ones under which the kernel finds them.
+fn restore_encryption(bytes: &mut phdr::Bytes, phdr: &mut Phdr) -> Option<Luks1Restored> {
+    let from = encryption_name(phdr);
+    let to = from.to_ascii_lowercase();
+    if from == to || Encryption::by_name(&from).is_some() || Encryption::by_name(&to).is_none() {
+        return None;
+    }
+    bytes[phdr::CIPHER].make_ascii_lowercase();
+    phdr.cipher_name.make_ascii_lowercase();
+    phdr.cipher_mode.make_ascii_lowercase();
+    Some(Luks1Restored::Encryption { from, to })
 }
 
 /// Restores the key length for which the areas lie where cryptsetup places them. The present length
@@ -202,13 +232,8 @@ fn offset(keyslot: &RawKeyslot) -> u64 {
 /// What the keyslots say, given the key length.
 struct KeyslotClaims {
     states: [KeyslotState; KEYSLOTS],
-    offsets: [u64; KEYSLOTS],
-    /// The offsets at which cryptsetup places the areas.
-    standard: [u64; KEYSLOTS],
-    /// The length of each area.
-    len: u64,
-    /// The offset at which all areas must have ended.
-    limit: u64,
+    /// The offsets of the areas after the repair.
+    places: [u64; KEYSLOTS],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -219,32 +244,104 @@ enum KeyslotState {
 }
 
 impl KeyslotClaims {
-    fn new(phdr: &Phdr) -> Self {
+    /// `is_valid`: the header breaks no rule, so that all areas are in their places.
+    fn new(phdr: &Phdr, is_valid: bool, storage: &dyn Storage) -> Self {
         let key_len = phdr.key_bytes;
-        let standard = std::array::from_fn(|slot| layout::area_offset(key_len, slot));
-        Self {
-            states: std::array::from_fn(|slot| {
-                let keyslot = &phdr.keyslots[slot];
-                keyslot.state(offset(keyslot) == standard[slot], is_marked(keyslot, slot))
-            }),
-            offsets: phdr.keyslots.each_ref().map(offset),
-            standard,
+        let keyslots = &phdr.keyslots;
+        let areas = AreaClaims {
+            offsets: keyslots.each_ref().map(offset),
+            standard: std::array::from_fn(|slot| layout::area_offset(key_len, slot)),
             len: layout::area_len(key_len),
             limit: match phdr.payload_offset {
                 0 => u64::MAX,
                 units => u64::from(units) * UNIT,
             },
+        };
+        let mut states = std::array::from_fn(|slot| {
+            let is_in_place = is_valid || areas.offsets[slot] == areas.standard[slot];
+            keyslots[slot].state(is_in_place, is_marked(&keyslots[slot], slot))
+        });
+        let places = if is_valid {
+            areas.offsets
+        } else {
+            areas.places(&states)
+        };
+        // A keyslot that was empty and is taken for used costs time only: no secret opens it, and the
+        // user can remove it.
+        for (slot, keyslot) in keyslots.iter().enumerate() {
+            let is_cheap = || {
+                let (hash, len) = (&phdr.hash_spec, key_len as usize);
+                check_iterations(hash, len, keyslot.iterations, None).is_ok()
+            };
+            if states[slot] == KeyslotState::Unknown
+                && keyslot.has_secret()
+                && !is_marked(keyslot, slot)
+                && is_cheap()
+                && !is_blank(storage, places[slot], areas.len)
+            {
+                states[slot] = KeyslotState::Used;
+            }
         }
+        Self { states, places }
     }
 
-    fn unknown(&self) -> Vec<u32> {
-        let is_unknown = |(slot, &state)| (state == KeyslotState::Unknown).then_some(slot);
-        (0..).zip(&self.states).filter_map(is_unknown).collect()
+    /// The keyslots that cannot be restored: their state is unknown, or no secret opens them.
+    fn lost(&self) -> Vec<u32> {
+        let is_lost = |(slot, &state)| (state == KeyslotState::Unknown).then_some(slot);
+        (0..).zip(&self.states).filter_map(is_lost).collect()
     }
 
-    /// Returns the offset of each area. The used keyslots come first. The areas of the others go
-    /// where cryptsetup places them if that is free.
-    fn places(&self) -> [u64; KEYSLOTS] {
+    /// Whether a keyslot is used.
+    fn has_key(&self) -> bool {
+        self.states.contains(&KeyslotState::Used)
+    }
+
+    /// `empties`: marks the keyslots that are lost as empty. Otherwise they keep their state.
+    fn restore(&self, keyslots: &mut [RawKeyslot; KEYSLOTS], empties: bool) -> Vec<Luks1Restored> {
+        let mut restored = Vec::new();
+        for (number, (slot, keyslot)) in (0..).zip(keyslots.iter_mut().enumerate()) {
+            let before = keyslot.clone();
+            keyslot.key_material_offset = layout::units(self.places[slot]);
+            keyslot.stripes = STRIPES;
+            let state = self.states[slot];
+            keyslot.active = match state {
+                KeyslotState::Used => phdr::ACTIVE,
+                KeyslotState::Unknown if !empties => before.active,
+                KeyslotState::Unknown | KeyslotState::Empty => phdr::DISABLED,
+            };
+            if state == KeyslotState::Unknown && empties {
+                restored.push(Luks1Restored::Lost { keyslot: number });
+            } else {
+                restored.extend(differences(number, &before, keyslot));
+            }
+            if state == KeyslotState::Unknown && !empties {
+                restored.push(Luks1Restored::Left { keyslot: number });
+            }
+            if keyslot.active == phdr::DISABLED && is_marked(keyslot, slot) {
+                keyslot.salt[MARK_IN_SALT..][..PARTITION_MARK.len()].fill(0);
+                restored.push(Luks1Restored::PartitionMark { keyslot: number });
+            }
+        }
+        restored
+    }
+}
+
+/// Where the areas are, and where they can be.
+struct AreaClaims {
+    offsets: [u64; KEYSLOTS],
+    /// The offsets at which cryptsetup places the areas.
+    standard: [u64; KEYSLOTS],
+    /// The length of each area.
+    len: u64,
+    /// The offset at which all areas must have ended.
+    limit: u64,
+}
+
+impl AreaClaims {
+    /// Returns the offset of each area. The used keyslots come first, then those that may be used. The
+    /// areas of the others go where cryptsetup places them if that is free.
+    fn places(&self, states: &[KeyslotState; KEYSLOTS]) -> [u64; KEYSLOTS] {
+        let of = |wanted| (0..KEYSLOTS).filter(move |&slot| states[slot] == wanted);
         let is_standard = |slot: usize| self.offsets[slot] == self.standard[slot];
         let is_known = (0..KEYSLOTS).filter(|&slot| is_standard(slot)).count() >= MOST;
         let in_order: Vec<u64> = (0..KEYSLOTS)
@@ -253,27 +350,36 @@ impl KeyslotClaims {
             .collect();
         let mut found = self.offsets;
         let mut taken = Vec::with_capacity(KEYSLOTS);
-        for (slot, place) in found.iter_mut().enumerate() {
-            if self.states[slot] != KeyslotState::Used {
-                continue;
+        for slot in of(KeyslotState::Used) {
+            if is_known && !is_standard(slot) && !self.is_free(found[slot], &in_order) {
+                found[slot] = self.standard[slot];
             }
-            if is_known && !is_standard(slot) && !self.is_free(*place, &in_order) {
-                *place = self.standard[slot];
-            }
-            taken.push(*place);
+            taken.push(found[slot]);
         }
-        for (slot, place) in found.iter_mut().enumerate() {
-            if self.states[slot] == KeyslotState::Used {
-                continue;
+        for slot in of(KeyslotState::Unknown) {
+            let is_mine = is_standard(slot) || self.is_free(found[slot], &in_order);
+            let mut wanted = [found[slot], self.standard[slot]];
+            if !is_mine {
+                wanted.reverse();
             }
-            let mut wanted = [self.standard[slot], *place].into_iter();
-            let other = || places(taken.clone(), self.len, AREA_ALIGNMENT, self.limit).next();
-            let free = wanted.find(|&place| self.is_free(place, &taken));
-            // If no place is free, the wrong offset stays and parsing refuses it.
-            *place = free.or_else(other).unwrap_or(*place);
-            taken.push(*place);
+            found[slot] = self.free_place(wanted, &taken);
+            taken.push(found[slot]);
+        }
+        for slot in of(KeyslotState::Empty) {
+            found[slot] = self.free_place([self.standard[slot], found[slot]], &taken);
+            taken.push(found[slot]);
         }
         found
+    }
+
+    /// Returns the first free place, preferably one that is `wanted`. If there is none, the last of
+    /// these, which parsing then refuses.
+    fn free_place(&self, wanted: [u64; 2], taken: &[u64]) -> u64 {
+        let other = || places(taken.to_vec(), self.len, AREA_ALIGNMENT, self.limit).next();
+        let mut free = wanted
+            .into_iter()
+            .filter(|&place| self.is_free(place, taken));
+        free.next().or_else(other).unwrap_or(wanted[1])
     }
 
     fn is_free(&self, place: u64, taken: &[u64]) -> bool {
@@ -284,36 +390,16 @@ impl KeyslotClaims {
                 .iter()
                 .any(|&other| overlap(&range(place), &range(other)))
     }
+}
 
-    fn restore(&self, keyslots: &mut [RawKeyslot; KEYSLOTS]) -> Vec<Luks1Restored> {
-        let mut restored = Vec::new();
-        let all = (0..).zip(keyslots).zip(self.states).zip(self.places());
-        for (((number, keyslot), state), place) in all {
-            let before = keyslot.clone();
-            keyslot.key_material_offset = layout::units(place);
-            keyslot.stripes = STRIPES;
-            keyslot.active = match state {
-                KeyslotState::Used => phdr::ACTIVE,
-                KeyslotState::Empty | KeyslotState::Unknown => phdr::DISABLED,
-            };
-            let is_marked = state == KeyslotState::Empty && is_marked(&before, number as usize);
-            if *keyslot == before && !is_marked {
-                continue;
-            }
-            if state == KeyslotState::Unknown {
-                restored.push(Luks1Restored::Lost { keyslot: number });
-            } else {
-                restored.extend(differences(number, &before, keyslot));
-            }
-            if is_marked {
-                restored.push(Luks1Restored::PartitionMark { keyslot: number });
-            }
-            if state != KeyslotState::Used {
-                *keyslot = RawKeyslot::empty(keyslot.key_material_offset);
-            }
-        }
-        restored
-    }
+/// Whether the area of `len` bytes at `offset` holds nothing but zeros, or cannot be read.
+fn is_blank(storage: &dyn Storage, offset: u64, len: u64) -> bool {
+    let Ok(end) = storage.len() else {
+        return true;
+    };
+    let there = end.saturating_sub(offset).min(len);
+    let mut area = vec![0; usize::try_from(there).expect("at most 512 × 4000 bytes")];
+    storage.read_exact_at(&mut area, offset).is_err() || area.iter().all(|&byte| byte == 0)
 }
 
 fn differences(number: u32, before: &RawKeyslot, after: &RawKeyslot) -> Vec<Luks1Restored> {
@@ -342,24 +428,29 @@ fn differences(number: u32, before: &RawKeyslot, after: &RawKeyslot) -> Vec<Luks
 }
 
 impl RawKeyslot {
-    /// Returns the keyslot's state. A wrong guess could lose a key: if a used keyslot is taken for
-    /// empty, another key may be written to its area.
+    /// Returns the keyslot's state, as far as the header alone shows it. A wrong guess could lose a
+    /// key: if a used keyslot is taken for empty, another key may be written to its area.
     ///
-    /// Iterations and a salt alone prove little, because garbage has them too. A blank keyslot
-    /// alone does not prove that it is empty, because a used one may have been overwritten with
-    /// zeros.
+    /// A blank keyslot alone does not prove that it is empty, because a used one may have been
+    /// overwritten with zeros.
     fn state(&self, is_in_place: bool, is_marked: bool) -> KeyslotState {
         let is_whole = is_in_place && self.stripes == STRIPES && !is_marked;
         let is_blank = self.iterations == 0 && self.salt == NO_SALT;
-        let has_secret = self.iterations != 0 && !is_overwritten(&self.salt);
         match self.active {
             phdr::DISABLED => KeyslotState::Empty,
-            phdr::ACTIVE if has_secret => KeyslotState::Used,
+            phdr::ACTIVE if self.has_secret() => KeyslotState::Used,
             phdr::ACTIVE => KeyslotState::Unknown,
-            word if has_secret && is_whole && is_near(word, phdr::ACTIVE) => KeyslotState::Used,
+            word if self.has_secret() && is_whole && is_near(word, phdr::ACTIVE) => {
+                KeyslotState::Used
+            }
             word if is_blank && (is_whole || is_near(word, phdr::DISABLED)) => KeyslotState::Empty,
             _ => KeyslotState::Unknown,
         }
+    }
+
+    /// Whether the salt and the iterations can be those of a used keyslot.
+    fn has_secret(&self) -> bool {
+        self.iterations != 0 && !is_overwritten(&self.salt)
     }
 }
 
@@ -401,6 +492,13 @@ pub enum Luks1Restored {
         /// The hash.
         hash: HashAlgorithm,
     },
+    /// The names of cipher and mode, in lowercase.
+    Encryption {
+        /// The damaged name.
+        from: String,
+        /// The name in lowercase.
+        to: String,
+    },
     /// The length of the volume key in bytes.
     KeyLen {
         /// The damaged length.
@@ -438,8 +536,15 @@ pub enum Luks1Restored {
         /// The keyslot.
         keyslot: u32,
     },
-    /// A keyslot that was emptied because its former state could not be determined.
+    /// A keyslot that is marked as empty because it could not be restored. Its salt and iterations stay
+    /// until the next change of the header.
     Lost {
+        /// The keyslot.
+        keyslot: u32,
+    },
+    /// A keyslot whose state, salt or iterations could not be restored, and were not changed, because no
+    /// other keyslot is used.
+    Left {
         /// The keyslot.
         keyslot: u32,
     },
@@ -452,6 +557,9 @@ impl fmt::Display for Luks1Restored {
             Self::Uuid => write!(f, "its UUID ends after 36 characters"),
             Self::Hash { from, hash } => {
                 write!(f, "its hash is {hash} instead of {}", brief(from))
+            }
+            Self::Encryption { from, to } => {
+                write!(f, "its encryption is {to} instead of {}", brief(from))
             }
             Self::KeyLen { from, to } => {
                 write!(f, "its volume key has {to} bytes instead of {from}")
@@ -484,6 +592,10 @@ impl fmt::Display for Luks1Restored {
             Self::Lost { keyslot } => {
                 write!(f, "keyslot {keyslot}: it is empty now, and its key is lost")
             }
+            Self::Left { keyslot } => write!(
+                f,
+                "keyslot {keyslot}: its state, salt or iterations cannot be restored, and stay as they are"
+            ),
         }
     }
 }
@@ -495,15 +607,17 @@ pub enum Luks1RepairError {
     /// The header has damage that cannot be repaired.
     #[error("{0}")]
     Damaged(#[from] Luks1Error),
-    /// Only the states of some keyslots cannot be determined.
+    /// Only some keyslots cannot be restored.
     #[error(
-        "the state of keyslots {} cannot be recovered; nothing was written. `luxor header repair \
-         --force VOLUME` empties them, which loses their keys, and repairs the rest",
-        keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+        "the state, salt or iterations of keyslots {} cannot be recovered; nothing was written{}",
+        keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+        by_force.advice()
     )]
     Unknown {
         /// The keyslots.
         keyslots: Vec<u32>,
+        /// What [`Overwrite::Anything`] would do.
+        by_force: ByForce,
     },
     /// The header's place has the signature of another format, which may be wanted.
     #[error(
@@ -517,4 +631,30 @@ pub enum Luks1RepairError {
     /// The header cannot be read again or written.
     #[error(transparent)]
     Change(#[from] ChangeError),
+}
+
+/// What a repair by [`Overwrite::Anything`] does about keyslots that cannot be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ByForce {
+    /// It marks them as empty, and repairs the rest. Another keyslot is used.
+    Empties,
+    /// It repairs the rest, and leaves them as they are, because no other keyslot is used.
+    Leaves,
+    /// Nothing: no other keyslot is used, and the rest is not damaged.
+    Nothing,
+}
+
+impl ByForce {
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Empties => {
+                ". `luxor header repair --force VOLUME` empties them, which loses their keys, and repairs \
+                 the rest"
+            }
+            Self::Leaves => {
+                ". `luxor header repair --force VOLUME` repairs the rest, and leaves them as they are"
+            }
+            Self::Nothing => "",
+        }
+    }
 }

@@ -56,6 +56,9 @@ impl Luks1Header {
     /// [`ConvertError`]: the cipher, the UUID or the offset of the data is not suitable, there is no
     /// room for the headers, or the storage failed.
     pub fn convert_to_luks2(mut self, storage: &dyn Storage) -> Result<Luks2Header, ConvertError> {
+        if let Some((&keyslot, &damage)) = self.damaged.first_key_value() {
+            return Err(ConvertError::DamagedKeyslot { keyslot, damage });
+        }
         self.begin(storage)?;
         if self.known_segment()?.encryption.mode() != Mode::Xts {
             let found = self.encryption.clone();

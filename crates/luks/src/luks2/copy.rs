@@ -224,6 +224,11 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
+    /// Returns whether the copy could not be read.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self, Self::Io { .. })
+    }
+
     /// Returns whether the storage ends within the copy.
     pub(crate) fn is_cut_off(&self) -> bool {
         matches!(self, Self::Binary(BinaryHeaderError::Truncated { .. }))

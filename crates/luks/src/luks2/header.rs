@@ -21,7 +21,7 @@ use super::{
     segment::{Segment, SegmentEntry, SegmentError},
     token::{FileLengthError, Token, check_file_length},
 };
-use crate::header_digest::HeaderDigest;
+use crate::{header_digest::HeaderDigest, luks1_error::KeyslotDamage};
 
 /// The metadata of a LUKS2 volume, read once and validated, from the copy in use.
 #[derive(Clone, Debug)]
@@ -124,6 +124,13 @@ impl Luks2Header {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Returns whether a copy could not be read, so that it is not known to be damaged.
+    #[must_use]
+    pub fn has_unread_copy(&self) -> bool {
+        let mut copies = self.copies.iter();
+        copies.any(|copy| matches!(copy.found, Err(CopyError::Io { .. })))
     }
 
     /// The only segment of a volume with uniformly encrypted data. `None` if the data are in
@@ -442,6 +449,17 @@ pub enum Warning {
     Contents {
         /// The seqid of both copies.
         seqid: u64,
+    },
+    /// A keyslot of a LUKS1 header may hold a key, and no secret opens it.
+    #[error(
+        "keyslot {keyslot} is damaged, and no secret opens it ({damage}). `luxor check VOLUME` says what \
+         helps"
+    )]
+    Keyslot {
+        /// The keyslot.
+        keyslot: u32,
+        /// What is wrong with it.
+        damage: KeyslotDamage,
     },
 }
 

@@ -137,6 +137,7 @@ impl Luks2Header {
         let mut attempt = UnlockAttempt {
             keyslots: &metadata.keyslots,
             foreign: &metadata.foreign_keyslots,
+            damaged: &BTreeMap::new(),
             storage,
             secret,
             backend,

@@ -7,7 +7,7 @@ use luxor_sector::Storage;
 
 use super::{VolumeHeader, VolumeReadError};
 use crate::{
-    luks1::{Luks1Repair, Luks1RepairError, Luks1Restored},
+    luks1::{ByForce, Luks1Repair, Luks1RepairError, Luks1Restored},
     luks1_error::Luks1Error,
     luks2::{
         binary_header::CopyKind,
@@ -57,8 +57,12 @@ impl HeaderRepair {
     pub fn outlook(storage: &dyn Storage) -> RepairOutlook {
         match Self::plan(storage, Overwrite::Damaged) {
             Ok(_) => RepairOutlook::Restored,
-            Err(HeaderRepairError::Luks1(Luks1RepairError::Unknown { .. })) => {
-                RepairOutlook::LosesKeyslots
+            Err(HeaderRepairError::Luks1(Luks1RepairError::Unknown { by_force, .. })) => {
+                match by_force {
+                    ByForce::Empties => RepairOutlook::LosesKeyslots,
+                    ByForce::Leaves => RepairOutlook::LeavesKeyslots,
+                    ByForce::Nothing => RepairOutlook::Impossible,
+                }
             }
             Err(_) => RepairOutlook::Impossible,
         }
@@ -99,9 +103,12 @@ impl HeaderRepair {
 pub enum RepairOutlook {
     /// All metadata are what they were.
     Restored,
-    /// With [`Overwrite::Anything`], keyslots of unknown state become empty, and the rest is what it
-    /// was.
+    /// With [`Overwrite::Anything`], keyslots that cannot be restored become empty, and the rest is what
+    /// it was. Another keyslot is used.
     LosesKeyslots,
+    /// With [`Overwrite::Anything`], keyslots that cannot be restored stay as they are, and the rest is
+    /// what it was. No other keyslot is used.
+    LeavesKeyslots,
     /// Only a backup can help.
     Impossible,
 }

@@ -167,12 +167,17 @@ fn luks_versions_are_distinguished() {
     let read = |bytes| VolumeHeader::read(&MemoryStorage::new(bytes));
     assert!(matches!(read(bytes.clone()), Ok(VolumeHeader::Luks1(_))));
     assert!(matches!(Luks2Header::read(&storage), Err(ReadError::Luks1)));
-    for other in [2, 3] {
-        assert!(matches!(
-            read(patched(&bytes, 7, &[other])),
-            Err(VolumeReadError::Luks2(ReadError::Damaged { .. }))
-        ));
+    // The rest of the header shows what it is.
+    for other in [0, 2, 3] {
+        let error = read(patched(&bytes, 7, &[other])).unwrap_err();
+        let words = format!("its version is {other}, and must be 1");
+        assert!(error.to_string().contains(&words), "{error}");
     }
+    let neither = patched(&patched(&bytes, 7, &[3]), 164, &[0; 4]);
+    assert!(matches!(
+        read(neither),
+        Err(VolumeReadError::Luks2(ReadError::Damaged { .. }))
+    ));
     for len in [0, 5] {
         let error = read(bytes[..len].to_vec()).unwrap_err();
         assert!(
@@ -212,10 +217,10 @@ fn no_flipped_byte_panics_or_gives_another_key() {
                     opened += 1;
                     assert_eq!(unlocked.volume_key.expose(), key);
                     // No other value is accepted for magic, names, key length, digest, keyslot 0,
-                    // and the state and stripes of the other keyslots.
+                    // and the stripes of the other keyslots.
                     let matters = match place {
                         0..11 | 40..51 | 72..78 | 108..168 | 208..256 => true,
-                        256.. => matches!((place - 208) % 48, 0..4 | 44..48),
+                        256.. => (place - 208) % 48 >= 44,
                         _ => false,
                     };
                     assert!(!matters, "byte {place} changed by {flip:#x}");
@@ -261,46 +266,27 @@ fn each_rule_has_its_error() {
         // The data could be read, but no key can be confirmed.
         assert!(header.segment().is_some());
     }
-    for len in [1, 16, 31] {
-        let header = read(&patched(&bytes, 108, &u32::to_be_bytes(len))).unwrap();
-        assert_eq!(header.describe().key_len, len);
-        not_openable(&header, &format!("{len} bytes"));
-    }
     for len in [0, 513, 1_073_742, u32::MAX] {
         match number(108, len) {
             Luks1Error::KeyLen { found } => assert_eq!(found, len),
             error => panic!("{len}: {error}"),
         }
     }
-    // These areas would overlap one another or the data.
-    for len in [33, 48, 512] {
+    // AES-192 has this length. The areas would overlap one another.
+    assert!(matches!(number(108, 48), Luks1Error::Overlap { .. }));
+    for len in [1, 16, 31, 33, 63, 512] {
         let error = number(108, len);
         assert!(
-            matches!(
-                error,
-                Luks1Error::Overlap { .. } | Luks1Error::AreaOverData { .. }
-            ),
+            matches!(error, Luks1Error::KeyLenOfCipher { found, .. } if found == len),
             "{error}"
         );
     }
     assert!(matches!(number(164, 0), Luks1Error::DigestIterations));
-    assert!(matches!(
-        number(208 + 4, 0),
-        Luks1Error::KeyslotIterations { keyslot: 0 }
-    ));
     // The iterations of an empty keyslot do not matter; cryptsetup writes 0.
     assert_eq!(bytes[256 + 4..256 + 8], [0; 4]);
 
     for keyslot in 0..8_u32 {
         let at = 208 + 48 * usize::try_from(keyslot).unwrap();
-        for state in [0, 0x00ac_71f2, 0xdead_0000, u32::MAX] {
-            match number(at, state) {
-                Luks1Error::KeyslotState { keyslot: k, found } => {
-                    assert_eq!((k, found), (keyslot, state));
-                }
-                error => panic!("{keyslot}: {error}"),
-            }
-        }
         // The length of all stripes of a key of 32 bytes would be 0 in 32 bits.
         for stripes in [0, 1, 3999, 4001, 1 << 27, u32::MAX] {
             match number(at + 44, stripes) {

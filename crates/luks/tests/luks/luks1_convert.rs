@@ -535,10 +535,10 @@ fn luks1_volumes_that_do_not_fit_luks2_are_refused() {
         ConvertError::Cipher { found } if found == "aes-cbc-plain64"
     ));
 
-    let short = luks1(KeySize::Aes128, &[0]);
-    short.write_all_at(&[0, 0, 0, 1], 108).unwrap();
-    let error = refused(&short).to_string();
-    assert!(error.contains("the volume key has 1 bytes"), "{error}");
+    let state = luks1(KeySize::Aes128, &[0]);
+    state.write_all_at(&[0, 0, 0, 1], 256).unwrap();
+    let error = refused(&state).to_string();
+    assert!(error.contains("keyslot 1 is damaged"), "{error}");
 
     let uuid = luks1(KeySize::Aes128, &[0]);
     uuid.write_all_at(&[0xff; 39], 168).unwrap();

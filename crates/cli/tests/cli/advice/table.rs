@@ -104,13 +104,6 @@ pub(super) fn table() -> Vec<Advice> {
         // cli/src/commands
         by("`cargo xtask bench` builds and runs it", "bench_says_how_to_get_the_program_that_measures"),
         case(
-            "restores what can be restored with certainty",
-            r#"make; dd if=/dev/zero of="$v" bs=1 seek=16484 count=200 conv=notrunc"#,
-            r#"luxor check "$v""#,
-            RUN,
-            r#"luxor check "$v"; same"#,
-        ),
-        case(
             "Make a backup of it first",
             "make",
             r#"luxor convert --type luks1 "$v""#,
@@ -298,11 +291,13 @@ pub(super) fn table() -> Vec<Advice> {
         case(
             "repairs what can be repaired without loss",
             r#"make --type luks1; printf '\1\2\3\4' | dd of="$v" bs=1 seek=544 conv=notrunc"#,
-            r#"luxor key list "$v""#,
+            r#"luxor check "$v""#,
             RUN,
             r#"luxor check "$v"; same"#,
         ),
-        by("Otherwise `luxor header repair --force VOLUME`", "each_field_of_luks1_is_read_as_cryptsetup_reads_it"),
+        by("Otherwise `luxor header repair --force VOLUME` empties", "each_field_of_luks1_is_read_as_cryptsetup_reads_it"),
+        by("Otherwise `luxor header repair --force VOLUME` repairs", "the_only_keyslot_survives_every_advised_repair"),
+        by("is damaged, and no secret opens it", "each_field_of_luks1_is_read_as_cryptsetup_reads_it"),
         case(
             "To remove it without a secret, add --force",
             r#"make --type luks1; luxor key add --key-file key --new-key-file other "$v"
@@ -443,7 +438,8 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             r#"luxor convert --batch-mode --type luks1 "$v"; same"#,
         ),
-        by("the state of keyslots {} cannot be recovered", "a_damaged_luks1_header_is_restored"),
+        by("` empties them, which loses their keys, and repairs", "a_damaged_luks1_header_is_restored"),
+        by("` repairs the rest, and leaves them as they are", "the_only_keyslot_survives_every_advised_repair"),
         case(
             "is in the place of the header; nothing was written",
             r#"make --type luks1; printf 'hsqs' | dd of="$v" bs=1 conv=notrunc"#,

@@ -32,10 +32,14 @@ impl Luks2Header {
     ) -> Result<Option<CopyKind>, ChangeError> {
         let draft = self.begin_over(storage, overwrite)?;
         // At most one copy is bad, because the copy in use is good.
-        let mut bad = self.warnings().iter().map(|warning| match *warning {
-            Warning::Damaged { kind, .. } => kind,
-            Warning::Seqids { primary, secondary } if primary < secondary => CopyKind::Primary,
-            Warning::Seqids { .. } | Warning::Contents { .. } => CopyKind::Secondary,
+        let mut bad = self.warnings().iter().filter_map(|warning| match *warning {
+            Warning::Damaged { kind, .. } => Some(kind),
+            Warning::Seqids { primary, secondary } if primary < secondary => {
+                Some(CopyKind::Primary)
+            }
+            Warning::Seqids { .. } | Warning::Contents { .. } => Some(CopyKind::Secondary),
+            // Only LUKS1 has these.
+            Warning::Keyslot { .. } => None,
         });
         let Some(kind) = bad.next() else {
             return Ok(None);

@@ -15,6 +15,7 @@ use super::error::{KeyslotError, Skipped, UnlockError};
 use crate::{
     af::af_merge,
     area::crypt_area,
+    luks1_error::KeyslotDamage,
     luks2::{
         digest::{Digest, KeyLen, KeyMismatch},
         foreign::Foreign,
@@ -222,9 +223,9 @@ pub(super) fn check_digest(
     })
 }
 
-/// Tries the keyslots that hold the key `needed`.
+/// Tries the keyslots of LUKS1 that hold the key `needed`. Those that are damaged are not tried.
 pub(crate) fn unlock(
-    keyslots: &BTreeMap<u32, Keyslot>,
+    (keyslots, damaged): (&BTreeMap<u32, Keyslot>, &BTreeMap<u32, KeyslotDamage>),
     needed: NeededKey<'_>,
     storage: &dyn Storage,
     secret: &[u8],
@@ -234,6 +235,7 @@ pub(crate) fn unlock(
     let mut attempt = UnlockAttempt {
         keyslots,
         foreign: &BTreeMap::new(),
+        damaged,
         storage,
         secret,
         backend,
@@ -275,6 +277,7 @@ pub(crate) fn confirm_volume_key(
 pub(super) struct UnlockAttempt<'a> {
     pub(super) keyslots: &'a BTreeMap<u32, Keyslot>,
     pub(super) foreign: &'a BTreeMap<u32, Foreign>,
+    pub(super) damaged: &'a BTreeMap<u32, KeyslotDamage>,
     /// The storage that holds the areas.
     pub(super) storage: &'a dyn Storage,
     pub(super) secret: &'a [u8],
@@ -290,8 +293,11 @@ impl<'a> UnlockAttempt<'a> {
         needed: &[NeededKey<'_>],
     ) -> Result<Vec<OpenedKey>, UnlockError> {
         let wanted = &self.options.keyslots;
-        let exists =
-            |number| self.keyslots.contains_key(number) || self.foreign.contains_key(number);
+        let exists = |number| {
+            self.keyslots.contains_key(number)
+                || self.foreign.contains_key(number)
+                || self.damaged.contains_key(number)
+        };
         if let Some(&keyslot) = wanted.iter().find(|number| !exists(*number)) {
             let existing = self.keyslots.keys().copied().collect();
             return Err(UnlockError::NoSuchKeyslot { keyslot, existing });
@@ -336,6 +342,7 @@ impl<'a> UnlockAttempt<'a> {
                 KeyslotCandidate::Foreign(foreign) => Err(KeyslotError::Unsupported {
                     what: foreign.what.clone(),
                 }),
+                KeyslotCandidate::Damaged(damage) => Err(damage.into()),
             };
             match result {
                 Ok(Some(key)) => {
@@ -368,8 +375,8 @@ impl<'a> UnlockAttempt<'a> {
         Err(UnlockError::WrongSecret { tried, skipped })
     }
 
-    /// Returns the keyslots to try for the digest's key, in order. Those that are ignored, or that this
-    /// version does not support, come last: they are skipped, and reported.
+    /// Returns the keyslots to try for the digest's key, in order. Those that are ignored or damaged, or
+    /// that this version does not support, come last: they are skipped, and reported.
     fn candidates(&self, digest: &Digest) -> Vec<(u32, KeyslotCandidate<'a>)> {
         // If none of the requested keyslots holds this digest's key, try all keyslots that do.
         let wanted = self.options.keyslots.iter().copied();
@@ -390,6 +397,11 @@ impl<'a> UnlockAttempt<'a> {
             .filter(|(number, _)| digest.keyslots.contains(number))
             .filter(|(number, _)| only.is_empty() || only.contains(number))
             .map(|(&number, foreign)| (number, KeyslotCandidate::Foreign(foreign)));
+        let damaged = self
+            .damaged
+            .iter()
+            .filter(|(number, _)| only.is_empty() || only.contains(number))
+            .map(|(&number, &damage)| (number, KeyslotCandidate::Damaged(damage)));
         known
             .into_iter()
             .map(|(number, keyslot)| {
@@ -405,6 +417,7 @@ impl<'a> UnlockAttempt<'a> {
                 )
             })
             .chain(foreign)
+            .chain(damaged)
             .collect()
     }
 
@@ -458,6 +471,7 @@ enum KeyslotCandidate<'a> {
     /// Its priority is "ignore".
     Ignored,
     Foreign(&'a Foreign),
+    Damaged(KeyslotDamage),
 }
 
 impl Keyslot {
@@ -465,7 +479,7 @@ impl Keyslot {
     /// supports the self.
     pub(in crate::luks2) fn supported(&self) -> Result<(Encryption, HashAlgorithm), KeyslotError> {
         let unsupported = |what: String| Err(KeyslotError::Unsupported { what });
-        let Some(encryption) = Encryption::by_name(&self.area.encryption) else {
+        let Some(encryption) = Encryption::of_area_by_name(&self.area.encryption) else {
             return unsupported(format!(
                 "its area is encrypted with {}",
                 brief(&self.area.encryption)

@@ -8,6 +8,7 @@ use luxor_volume::{CostError, DeriveError, Encryption, HashAlgorithm, brief, bri
 
 use crate::{
     area::AreaError,
+    luks1_error::{KeyslotDamage, any_of},
     luks2::{reencrypt::ReencryptionError, segment::SegmentError},
 };
 
@@ -48,6 +49,9 @@ pub enum KeyslotError {
     /// It is tried only if the caller names it.
     #[error("its priority is ignore")]
     Ignored,
+    /// The keyslot is damaged.
+    #[error(transparent)]
+    Damaged(#[from] KeyslotDamage),
     /// The keyslot is valid, but this version does not support it.
     #[error("{what}, which this version does not open")]
     Unsupported {
@@ -71,7 +75,11 @@ impl KeyslotError {
             Self::Limit(CostError::Total { .. }) => 4,
             Self::Limit(_) => 1,
             Self::Io { .. } => 2,
-            Self::Derive(_) | Self::Unsupported { .. } | Self::Key(_) | Self::Area(_) => 3,
+            Self::Derive(_)
+            | Self::Damaged(_)
+            | Self::Unsupported { .. }
+            | Self::Key(_)
+            | Self::Area(_) => 3,
             Self::Ignored => 5,
         }
     }
@@ -318,18 +326,6 @@ impl UnlockError {
             Self::OtherKey { error, .. } => error.is_out_of_memory(),
             _ => false,
         }
-    }
-}
-
-/// Lists lengths: `32, 48 or 64`.
-fn any_of(lens: &[u32]) -> String {
-    let Some((last, others)) = lens.split_last() else {
-        return String::new();
-    };
-    let others: Vec<_> = others.iter().map(u32::to_string).collect();
-    match others.as_slice() {
-        [] => last.to_string(),
-        others => format!("{} or {last}", others.join(", ")),
     }
 }
 
