@@ -191,12 +191,12 @@ fn what_protects_the_zones_may_change_on_the_way() {
     is_done(&folder);
 }
 
-/// Interrupts a re-encryption by Ctrl-C when a zone is recorded in `metadata`. Each time that something
-/// is made durable takes so long that this notices it.
+/// Interrupts a re-encryption by Ctrl-C when a zone is recorded in `metadata`. The program stops each time
+/// that it makes something durable, until this has looked, so that it cannot end before, however slow
+/// the machine is.
 pub(crate) fn interrupt_within_zones(program: Luxor, metadata: &Path) {
-    let slowly =
-        "strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:delay_enter=5000";
-    let mut tracer = program.under(slowly).spawn();
+    let stopping = "strace -f -qq -o /dev/null -e trace=fdatasync -e inject=fdatasync:signal=STOP";
+    let mut tracer = program.under(stopping).spawn();
     let has_zone = || {
         let file = File::open(metadata).ok();
         let mut text = Vec::new();
@@ -204,14 +204,32 @@ pub(crate) fn interrupt_within_zones(program: Luxor, metadata: &Path) {
         let zone = b"in-reencryption";
         read.is_some() && text.windows(zone.len()).any(|bytes| bytes == zone)
     };
-    while !has_zone() && tracer.try_wait().unwrap().is_none() {
-        thread::yield_now();
-    }
     let tracer_pid = tracer.id();
-    let children = fs::read_to_string(format!("/proc/{tracer_pid}/task/{tracer_pid}/children"));
-    let program = children.unwrap().trim().parse().unwrap();
-    kill(Pid::from_raw(program), Signal::SIGINT).unwrap();
-    assert_eq!(tracer.wait().unwrap().code(), Some(130));
+    let program = || {
+        let children = fs::read_to_string(format!("/proc/{tracer_pid}/task/{tracer_pid}/children"));
+        let program = children.ok()?.trim().parse().ok()?;
+        Some(Pid::from_raw(program))
+    };
+    let mut is_interrupted = false;
+    while tracer.try_wait().unwrap().is_none() {
+        if let Some(program) = program() {
+            if !is_interrupted && has_zone() {
+                kill(program, Signal::SIGINT).unwrap();
+                is_interrupted = true;
+            }
+            // A zone stays in the metadata for more than one of these steps. The program may have ended.
+            let _ = kill(program, Signal::SIGCONT);
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    // The tracer's exit code is its own if the program ends while it is to stop.
+    let mut told = String::new();
+    let mut stderr = tracer.stderr.take().expect("`under` pipes it");
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(
+        is_interrupted && told.contains("luxor: interrupted"),
+        "{told}"
+    );
 }
 
 /// Kills the program after a while. Returns whether it was still running.
