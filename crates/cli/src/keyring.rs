@@ -43,7 +43,9 @@ impl TokenPassphrases {
         let mut missing = None;
         for (&number, token) in tokens {
             let json = volume.header.token_json(number).unwrap_or_default();
-            let json: Value = serde_json::from_str(&readable_token(&json)).unwrap_or_default();
+            let json: Value = readable_token(&json)
+                .and_then(|json| serde_json::from_str(&json).ok())
+                .unwrap_or_default();
             let description = json["key_description"].as_str().unwrap_or_default();
             match key(description) {
                 Ok(secret) => {

@@ -112,7 +112,8 @@ pub use luks2::segment::{
     Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize,
 };
 pub use luks2::token::{
-    FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token, readable_token,
+    FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token,
+    readable_token, usual_numbers,
 };
 pub use luks2::trailer::TrailerKey;
 pub use luks2::unlock::{

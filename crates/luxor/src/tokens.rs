@@ -74,7 +74,7 @@ impl Volume {
             None => return Ok(()),
         };
         let end = |json: &[u8]| {
-            let token: Value = serde_json::from_str(&readable_token(json)).ok()?;
+            let token: Value = serde_json::from_str(&readable_token(json)?).ok()?;
             let members = ["type", "length", "padding", "end"];
             Some(members.map(|member| token.get(member).cloned()))
         };

@@ -247,9 +247,9 @@ fn cryptsetup(folder: &Folder, line: &str) -> Vec<u8> {
     output.stdout
 }
 
-/// A token is another program's: its text passes unchanged, as through cryptsetup.
+/// A token is another program's: its strings and numbers keep their spelling, as through cryptsetup.
 #[test]
-fn tokens_keep_every_byte() {
+fn tokens_keep_strings_and_numbers() {
     let folder = prepared();
     let token = |keyslots: &str, number: &str| {
         let begin = format!(r#"{{"type":"t","keyslots":[{keyslots}],"a":[{number},1e400,1.,NaN],"#);
@@ -306,12 +306,38 @@ fn tokens_keep_every_byte() {
         let ours = run(&folder, "token list --json --token-id 7 volume").stdout;
         assert_eq!(ours, line(&long));
     }
-    // Which of two members counts is for the program to say that made the token.
-    folder.write("double", r#"{"type":"t","keyslots":[],"a":1,"a":2}"#);
-    for line in ["double", "double --key-slot 0"] {
-        let line = format!("token add volume --json-file {line}");
-        let add = luxor(&line).current_dir(folder.path());
-        add.fails(1, "\"a\" occurs twice");
+}
+
+/// The last of two members counts, in the place of the first.
+#[test]
+fn tokens_are_read_as_cryptsetup_reads_them() {
+    let folder = prepared();
+    let token = "/**/{'type':'t','keyslots':[],'a':1,'b':'\\ud83d',\t\"a\":[01,],} and more";
+    folder.write("token", token);
+    cryptsetup(
+        &folder,
+        "token import --token-id 3 --json-file token volume",
+    );
+    run(&folder, "token add --json-file token --token-id 4 volume");
+    let add = "token add --json-file token --token-id 5 --key-slot 0 volume";
+    run(&folder, add);
+    let exported = |number: u32| {
+        let token = cryptsetup(&folder, &format!("token export --token-id {number} volume"));
+        String::from_utf8(token).unwrap()
+    };
+    let expected = "{\"type\":\"t\",\"keyslots\":[],\"a\":[1],\"b\":\"\u{fffd}\"}";
+    assert_eq!(exported(3), expected);
+    assert_eq!(exported(4), expected);
+    assert_eq!(exported(5), expected.replace("[]", "[\"0\"]"));
+
+    for (token, words) in [(
+        "{\"type\":\"t\"",
+        "not valid JSON: the text ends too early at line 1",
+    )] {
+        folder.write("wrong", token);
+        let line = "token add --json-file wrong volume";
+        let add = luxor(line).current_dir(folder.path());
+        add.fails(1, words);
     }
 }
 

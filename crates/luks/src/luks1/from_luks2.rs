@@ -141,6 +141,9 @@ impl Luks2Header {
                 None => format!("token {number} ({kind})"),
             });
         }
+        for key in &metadata.unnumbered_tokens {
+            what.push(format!("the token with the key {}", brief(key)));
+        }
         for (name, text) in [
             ("label", self.binary().label.as_str()),
             ("subsystem", self.binary().subsystem.as_str()),

@@ -67,7 +67,7 @@ impl Config {
             None => Vec::new(),
             Some(flags) => owned(&flags.texts()?),
         };
-        let json_size = object.required("json_size")?.decimal()?;
+        let json_size = object.required("json_size")?.c_decimal()?;
         let expected = header_size - binary_header::LEN as u64;
         if json_size != expected {
             return Err(MetadataError::JsonSize {
@@ -75,7 +75,7 @@ impl Config {
                 expected,
             });
         }
-        let keyslots_size = object.required("keyslots_size")?.decimal()?;
+        let keyslots_size = object.required("keyslots_size")?.c_decimal()?;
         if !keyslots_size.is_multiple_of(4096) || keyslots_size > MAX_KEYSLOTS_SIZE {
             return Err(MetadataError::KeyslotsSize {
                 found: keyslots_size,

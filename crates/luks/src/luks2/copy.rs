@@ -101,20 +101,21 @@ impl HeaderCopy {
             .expect("each of the nine sizes is more than 4096");
         let binary = BinaryHeader::parse(head, kind, offset)?;
         binary.verify(area)?;
-        let text = metadata::area_text(json)?;
-        let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
-        let parsed = match same {
-            Some(same) => Ok(same.metadata.clone()),
-            None => Metadata::parse(&text, binary.size),
-        };
-        let metadata = parsed.map_err(|error| {
+        let classified = |error: MetadataError| {
             if error.is_unsupported() {
                 let seqid = binary.seqid;
                 CopyError::Unsupported { seqid, error }
             } else {
                 error.into()
             }
-        })?;
+        };
+        let text = metadata::area_text(json).map_err(classified)?;
+        let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
+        let parsed = match same {
+            Some(same) => Ok(same.metadata.clone()),
+            None => Metadata::parse(&text, binary.size),
+        };
+        let metadata = parsed.map_err(classified)?;
         Ok(Self {
             binary,
             metadata,

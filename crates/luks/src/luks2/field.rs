@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
+use luxor_volume::brief;
+
 use super::{json::Node, metadata_error::MetadataError};
 
 /// A location in the metadata, such as `keyslot 3: area.offset`. Parsing makes one for each value, so
@@ -24,7 +26,7 @@ enum Name<'a> {
 }
 
 impl<'a> FieldPath<'a> {
-    fn of_object(kind: &'static str, number: u32) -> Self {
+    pub(crate) fn of_object(kind: &'static str, number: u32) -> Self {
         Self {
             object: Some((kind, number)),
             ..Self::default()
@@ -80,20 +82,22 @@ impl<'a> Field<'a> {
         }
     }
 
-    pub(crate) fn text(self) -> Result<&'a str, MetadataError> {
+    /// The text as a string of C, which a zero character ends; `None` if the value is no text.
+    fn c_text(&self) -> Option<&'a str> {
         match self.node {
-            Node::Text(text) => Ok(text),
-            _ => Err(self.wrong("a text")),
+            Node::Text(text) => Some(c_text(text)),
+            _ => None,
         }
     }
 
-    /// Returns a non-empty text. A text that begins with a zero character counts as empty, because
-    /// it is empty in C.
+    pub(crate) fn text(self) -> Result<&'a str, MetadataError> {
+        self.c_text().ok_or_else(|| self.wrong("a text"))
+    }
+
+    /// Returns a non-empty text.
     pub(crate) fn name(self) -> Result<&'a str, MetadataError> {
-        match self.node {
-            Node::Text(text) if !text.is_empty() && !text.starts_with('\0') => Ok(text),
-            _ => Err(self.wrong("a name")),
-        }
+        let text = self.c_text().filter(|text| !text.is_empty());
+        text.ok_or_else(|| self.wrong("a name"))
     }
 
     /// Returns a JSON number in `range`.
@@ -122,7 +126,7 @@ impl<'a> Field<'a> {
             Node::Number(value) => *value as i64,
             Node::Bool(value) => i64::from(*value),
             Node::Text(text) => {
-                let text = text.trim_start_matches([' ', '\t', '\n', '\u{b}', '\u{c}', '\r']);
+                let text = text.trim_start_matches(C_SPACE);
                 let digits = text.trim_start_matches(['+', '-']);
                 let sign = text.len() - digits.len();
                 let end = digits.bytes().take_while(u8::is_ascii_digit).count();
@@ -138,10 +142,7 @@ impl<'a> Field<'a> {
         choices: [(&str, T); N],
     ) -> Result<T, MetadataError> {
         let names = choices.each_ref().map(|(name, _)| *name);
-        let text = match self.node {
-            Node::Text(text) => text.as_str(),
-            _ => "",
-        };
+        let text = self.c_text().unwrap_or_default();
         choices
             .into_iter()
             .find(|(name, _)| *name == text)
@@ -151,55 +152,48 @@ impl<'a> Field<'a> {
 
     /// Returns a 64-bit number, which LUKS2 writes as a decimal string.
     pub(crate) fn decimal(self) -> Result<u64, MetadataError> {
-        match self.node {
-            Node::Text(text) => parse_decimal(text),
-            _ => None,
+        let number = self.c_text().and_then(parse_decimal);
+        number.ok_or_else(|| self.wrong("a text of decimal digits, below 2^64"))
+    }
+
+    /// As [`Field::decimal`], with the spaces and the sign before the digits that `strtoull` reads.
+    pub(crate) fn c_decimal(self) -> Result<u64, MetadataError> {
+        let text = self.c_text().unwrap_or_default();
+        let text = text.trim_start_matches(C_SPACE);
+        match text.strip_prefix(['+', '-']) {
+            Some(digits) if text.starts_with('-') => parse_decimal(digits).map(u64::wrapping_neg),
+            Some(digits) => parse_decimal(digits),
+            None => parse_decimal(text),
         }
         .ok_or_else(|| self.wrong("a text of decimal digits, below 2^64"))
     }
 
     /// Decodes base64 (RFC 4648, section 4, with padding); the result must have a length in
-    /// `range`.
+    /// `range`. As in cryptsetup, white space does not count, nor zero characters.
     pub(crate) fn base64(self, range: RangeInclusive<usize>) -> Result<Vec<u8>, MetadataError> {
-        // The length is checked before anything is allocated. Base64 is a third longer than its
-        // bytes.
         let expected = || format!("{} to {} bytes in base64", range.start(), range.end());
-        match self.node {
-            Node::Text(text) if text.len() <= range.end().div_ceil(3) * 4 => BASE64_STANDARD
-                .decode(text)
-                .ok()
-                .filter(|bytes| range.contains(&bytes.len())),
-            _ => None,
-        }
-        .ok_or_else(|| self.wrong(expected()))
+        let Node::Text(text) = self.node else {
+            return Err(self.wrong(expected()));
+        };
+        let text = text.replace([' ', '\t', '\n', '\r', '\0'], "");
+        // The length is checked before anything is decoded. Base64 is a third longer than its bytes.
+        let bytes = Some(text).filter(|text| text.len() <= range.end().div_ceil(3) * 4);
+        let bytes = bytes.and_then(|text| BASE64_STANDARD.decode(text).ok());
+        let bytes = bytes.filter(|bytes| range.contains(&bytes.len()));
+        bytes.ok_or_else(|| self.wrong(expected()))
     }
 
     pub(crate) fn texts(self) -> Result<Vec<&'a str>, MetadataError> {
-        self.items()?.into_iter().map(Field::text).collect()
+        self.items()?.map(Field::text).collect()
     }
 
-    /// Returns an array of object numbers, which LUKS2 writes as strings. No number may occur
-    /// twice.
+    /// Returns an array of object numbers, which LUKS2 writes as strings. As in cryptsetup, a number may be
+    /// repeated, which means nothing.
     pub(crate) fn references(self) -> Result<Vec<u32>, MetadataError> {
         let mut numbers = Vec::new();
         for item in self.items()? {
-            let number = item.object_number()?;
-            if numbers.contains(&number) {
-                return Err(MetadataError::DoubleReference {
-                    place: item.place.to_string(),
-                    number,
-                });
-            }
-            numbers.push(number);
-        }
-        Ok(numbers)
-    }
-
-    /// Like [`Field::references`], but a number may be repeated, as cryptsetup accepts in tokens.
-    pub(crate) fn repeated_references(self) -> Result<Vec<u32>, MetadataError> {
-        let mut numbers = Vec::new();
-        for item in self.items()? {
-            let number = item.object_number()?;
+            let number = item.c_text().and_then(parse_object_number);
+            let number = number.ok_or_else(|| item.wrong("an object's number as a text"))?;
             if !numbers.contains(&number) {
                 numbers.push(number);
             }
@@ -207,31 +201,15 @@ impl<'a> Field<'a> {
         Ok(numbers)
     }
 
-    fn object_number(&self) -> Result<u32, MetadataError> {
-        match self.node {
-            Node::Text(text) => parse_object_number(text),
-            _ => None,
-        }
-        .ok_or_else(|| self.wrong("an object's number as a text"))
-    }
-
-    fn items(&self) -> Result<Vec<Field<'a>>, MetadataError> {
-        match self.node {
-            Node::Array(items) if items.len() > MAX_ITEMS => Err(MetadataError::TooMany {
-                what: self.place.to_string(),
-                found: items.len(),
-                max: MAX_ITEMS,
-            }),
-            Node::Array(items) => Ok(items
-                .iter()
-                .enumerate()
-                .map(|(i, node)| Field {
-                    node,
-                    place: self.place.then(Name::Item(i)),
-                })
-                .collect()),
-            _ => Err(self.wrong("an array")),
-        }
+    fn items(&self) -> Result<impl Iterator<Item = Field<'a>>, MetadataError> {
+        let Node::Array(items) = self.node else {
+            return Err(self.wrong("an array"));
+        };
+        let place = self.place;
+        Ok(items.iter().enumerate().map(move |(i, node)| Field {
+            node,
+            place: place.then(Name::Item(i)),
+        }))
     }
 
     fn wrong(&self, expected: impl Into<String>) -> MetadataError {
@@ -243,8 +221,13 @@ impl<'a> Field<'a> {
     }
 }
 
-/// More items than any array of references, flags or requirements has.
-const MAX_ITEMS: usize = 64;
+/// Returns the part of a text that is a string of C.
+pub(crate) fn c_text(text: &str) -> &str {
+    text.split('\0').next().unwrap_or_default()
+}
+
+/// The white space of C.
+const C_SPACE: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
 /// An object and its location.
 #[derive(Clone, Debug)]
@@ -283,15 +266,32 @@ impl<'a> Object<'a> {
             });
         }
         let mut members = BTreeMap::new();
-        for (key, node) in self.entries {
-            let number = parse_object_number(key).ok_or_else(|| MetadataError::Key {
-                place: self.place.to_string(),
-                found: Node::Text(key.clone()).brief(),
-            })?;
-            let place = FieldPath::of_object(kind, number);
-            members.insert(number, Field::new(node, place).object()?);
+        for (key, object) in self.members(kind) {
+            let Some(number) = object_number(&self.place, key)? else {
+                return Err(MetadataError::Unsupported {
+                    place: self.place.to_string(),
+                    what: format!("the key {} is not the usual form of a number", brief(key)),
+                });
+            };
+            members.insert(number, object?);
         }
         Ok(members)
+    }
+
+    /// Returns all members with their keys, each of which should be an object. `kind` is the name of one of
+    /// them in error messages.
+    pub(crate) fn members(
+        &self,
+        kind: &'static str,
+    ) -> impl Iterator<Item = (&'a str, Result<Object<'a>, MetadataError>)> {
+        let place = self.place;
+        self.entries.iter().map(move |(key, node)| {
+            let place = match parse_object_number(key) {
+                Some(number) => FieldPath::of_object(kind, number),
+                None => place.then(Name::Member(key)),
+            };
+            (key.as_str(), Field::new(node, place).object())
+        })
     }
 }
 
@@ -300,6 +300,21 @@ fn parse_decimal(text: &str) -> Option<u64> {
         return None;
     }
     text.parse().ok()
+}
+
+/// Returns the number that the key of an object at `place` stands for. Returns none for other digits,
+/// such as `01` or none at all: cryptsetup accepts such a key, but finds no object by it.
+pub(crate) fn object_number(
+    place: &FieldPath<'_>,
+    key: &str,
+) -> Result<Option<u32>, MetadataError> {
+    if !key.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(MetadataError::Key {
+            place: place.to_string(),
+            found: brief(key),
+        });
+    }
+    Ok(parse_object_number(key))
 }
 
 /// Accepts one spelling for each object number, so that two different keys cannot mean the same

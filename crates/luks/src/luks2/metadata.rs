@@ -9,10 +9,10 @@ use luxor_volume::brief;
 use super::{
     config::Config,
     digest::Digest,
-    field::{Field, FieldPath, Object},
+    field::{Field, FieldPath, Object, object_number},
     foreign::Foreign,
     json::Node,
-    json_c,
+    json_c::{self, JsonError},
     keyslot::Keyslot,
     metadata_error::MetadataError,
     reencrypt_keyslot::ReencryptKeyslot,
@@ -21,7 +21,7 @@ use super::{
     token::{FileEnd, Token, mark_several_ends},
 };
 
-/// The greatest number of keyslots, of segments, and of tokens.
+/// The greatest number of keyslots, and of segments.
 const MAX_OBJECTS: usize = 32;
 /// The greatest number of digests.
 pub(crate) const MAX_DIGESTS: u32 = 8;
@@ -38,6 +38,9 @@ pub(crate) struct Metadata {
     /// The areas of all keyslots of any type.
     pub areas: BTreeMap<u32, AreaRange>,
     pub tokens: BTreeMap<u32, Token>,
+    /// The keys of tokens without a number, such as `01`. cryptsetup keeps such a token, and has no
+    /// command that finds it.
+    pub unnumbered_tokens: Vec<String>,
     pub segments: Segments,
     /// The digests of type `pbkdf2`.
     pub digests: BTreeMap<u32, Digest>,
@@ -62,8 +65,8 @@ pub(crate) struct DigestBinding {
     pub segments: Vec<u32>,
 }
 
-/// Returns the text in a JSON area, as [`json_c`] decodes it. It ends at the first zero byte, after which only zeros may
-/// follow.
+/// Returns the text in a JSON area, as [`json_c`] decodes it. It ends at the first zero byte, after which
+/// only zeros may follow.
 pub(crate) fn area_text(area: &[u8]) -> Result<String, MetadataError> {
     match area.first() {
         Some(b'{') => {}
@@ -80,10 +83,23 @@ pub(crate) fn area_text(area: &[u8]) -> Result<String, MetadataError> {
     if let Some(at) = area[end..].iter().position(|&b| b != 0) {
         return Err(MetadataError::Trailing { position: end + at });
     }
-    if area[end - 1] != b'}' {
-        return Err(MetadataError::Trailing { position: end - 1 });
+    let text = json_c::decode(&area[..end]).map_err(|error| match error {
+        JsonError::TooDeep => MetadataError::Unsupported {
+            place: "the JSON area".into(),
+            what: error.to_string(),
+        },
+        JsonError::Syntax { .. } => MetadataError::Syntax {
+            message: error.to_string(),
+        },
+    })?;
+    // Control characters become escapes, which are longer.
+    if json_c::encode(&text).len() >= area.len() {
+        return Err(MetadataError::Unsupported {
+            place: "the JSON area".into(),
+            what: "its text would have no room if it was written again".into(),
+        });
     }
-    Ok(json_c::decode(&area[..end]))
+    Ok(text)
 }
 
 impl Metadata {
@@ -132,7 +148,7 @@ impl Metadata {
             root.required(name)?.object()?.numbered(kind, max)
         };
         let keyslots = objects("keyslots", "keyslot", MAX_OBJECTS)?;
-        let tokens = objects("tokens", "token", MAX_OBJECTS)?;
+        let tokens = root.required("tokens")?.object()?;
         let digests = objects("digests", "digest", MAX_DIGESTS as usize)?;
         let segments = objects("segments", "segment", MAX_OBJECTS)?;
 
@@ -141,13 +157,22 @@ impl Metadata {
             reencrypt: None,
             foreign_keyslots: BTreeMap::new(),
             areas: parse_each(&keyslots, |_, object| AreaRange::parse(object))?,
-            tokens: parse_each(&tokens, |_, object| Token::parse(object))?,
+            tokens: BTreeMap::new(),
+            unnumbered_tokens: Vec::new(),
             segments: Segments::new(parse_each(&segments, SegmentEntry::parse)?)?,
             digests: BTreeMap::new(),
             foreign_digests: BTreeMap::new(),
             bindings: parse_each(&digests, |_, object| DigestBinding::parse(object))?,
             config,
         };
+        for (key, object) in tokens.members("token") {
+            let number = object_number(&tokens.place, key)?;
+            let token = metadata.parse_token(&object?)?;
+            match number {
+                Some(number) => drop(metadata.tokens.insert(number, token)),
+                None => metadata.unnumbered_tokens.push(key.into()),
+            }
+        }
         mark_several_ends(&mut metadata.tokens);
         for (&number, object) in &keyslots {
             metadata.parse_keyslot(number, object)?;
@@ -218,6 +243,19 @@ impl Metadata {
             all.find_map(|(&number, foreign)| (foreign.kind == "reencrypt").then_some(number))
         };
         known.or_else(foreign)
+    }
+
+    fn parse_token(&self, object: &Object<'_>) -> Result<Token, MetadataError> {
+        let token = Token::parse(object)?;
+        let mut keyslots = token.keyslots.iter();
+        if let Some(&number) = keyslots.find(|number| !self.areas.contains_key(number)) {
+            return Err(MetadataError::Reference {
+                place: object.place.to_string(),
+                what: "keyslot",
+                number,
+            });
+        }
+        Ok(token)
     }
 
     fn parse_keyslot(&mut self, number: u32, object: &Object<'_>) -> Result<(), MetadataError> {
@@ -321,10 +359,6 @@ impl Metadata {
             };
         let is_keyslot = |number| self.areas.contains_key(&number);
         let is_segment = |number| self.segments.all().contains_key(&number);
-        for (number, token) in &self.tokens {
-            let from = format!("token {number}");
-            check(from, "keyslot", &token.keyslots, &is_keyslot)?;
-        }
         for (number, binding) in &self.bindings {
             let from = format!("digest {number}");
             check(from.clone(), "keyslot", &binding.keyslots, &is_keyslot)?;

@@ -247,14 +247,6 @@ pub enum MetadataError {
         /// The number of the missing object.
         number: u32,
     },
-    /// An array holds the same reference twice.
-    #[error("{place} refers to {number} twice")]
-    DoubleReference {
-        /// The reference.
-        place: String,
-        /// The number.
-        number: u32,
-    },
     /// A keyslot does not belong to exactly one digest.
     #[error("keyslot {keyslot} belongs to {found} digests, and must belong to exactly one")]
     KeyslotDigests {
@@ -328,7 +320,10 @@ impl MetadataError {
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            Self::Unsupported { .. } | Self::Requirements { .. } | Self::CipherNull { .. }
+            Self::Unsupported { .. }
+                | Self::Requirements { .. }
+                | Self::CipherNull { .. }
+                | Self::TooMany { .. }
         )
     }
 }

@@ -14,6 +14,9 @@ use super::{field::Object, foreign::Foreign, json_c, metadata_error::MetadataErr
 /// The type of the token that records a file's length.
 pub(crate) const LUXOR_FILE: &str = "luxor-file";
 
+/// The type of the token that cryptsetup makes and uses for the kernel's keyring.
+pub(crate) const KEYRING: &str = "luks2-keyring";
+
 /// The padding of a file that ends with a trailer.
 pub(crate) const TRAILER: &str = "trailer-v1";
 
@@ -60,7 +63,7 @@ impl fmt::Display for FileEnd {
 impl Token {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = object.required("type")?.name()?;
-        let keyslots = object.required("keyslots")?.repeated_references()?;
+        let keyslots = object.required("keyslots")?.references()?;
         let end = || {
             FileEnd::parse(object).unwrap_or_else(|error| {
                 FileEnd::Unsupported(Foreign::of_any(kind, &object.place, error))
@@ -156,19 +159,29 @@ pub(crate) fn token_keyslots(
 pub fn keyring_token(description: &str, keyslots: &[u32]) -> String {
     let keyslots: Vec<_> = keyslots.iter().map(u32::to_string).collect();
     json!({
-        "type": "luks2-keyring",
+        "type": KEYRING,
         "keyslots": keyslots,
         "key_description": description,
     })
     .to_string()
 }
 
+/// Returns metadata or a token, as JSON of json-c, with each number spelled as other parsers read it, too: `1.`
+/// becomes `1.0`. `NaN` and the infinities stay, and so do bytes that are not UTF-8. Returns `None` if
+/// json-c cannot read it either.
+#[must_use]
+pub fn usual_numbers(json: &[u8]) -> Option<Vec<u8>> {
+    let text = json_c::decode_first(json).ok()?;
+    Some(json_c::encode_usual(&text).into_owned())
+}
+
 /// Returns a token as JSON that every program reads, for a look at its members. Tokens may have what
 /// JSON does not have, and json-c, and so cryptsetup, reads: bytes that are not UTF-8, which become
-/// private characters, and numbers such as `NaN`, which become strings that begin with one.
+/// private characters, and numbers such as `NaN`, which become strings that begin with one. Returns `None` if
+/// json-c cannot read it either.
 #[must_use]
-pub fn readable_token(json: &[u8]) -> String {
-    json_c::decode(json)
+pub fn readable_token(json: &[u8]) -> Option<String> {
+    json_c::decode_first(json).ok()
 }
 
 /// Checks that a payload of `payload` bytes contains a file of `length` bytes, padded with zeros to a

@@ -6,7 +6,7 @@ mod copies;
 mod costs;
 mod key_lengths;
 mod rules;
-mod support;
+pub(crate) mod support;
 
 use luxor_luks::PbkdfKind;
 use serde_json::Value;

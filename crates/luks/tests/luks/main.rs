@@ -5,6 +5,7 @@
 mod backup;
 mod changes;
 mod cryptsetup;
+mod dialect;
 mod failures;
 mod hostile;
 mod luks1;

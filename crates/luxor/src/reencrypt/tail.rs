@@ -41,7 +41,7 @@ fn recorded(volume: &Volume) -> Vec<(u32, Option<u64>)> {
         return Vec::new();
     };
     let end = |number| {
-        let tail: Tail = serde_json::from_str(&readable_token(&luks2.token_json(number)?)).ok()?;
+        let tail: Tail = serde_json::from_str(&readable_token(&luks2.token_json(number)?)?).ok()?;
         Some(tail.end)
     };
     let tokens = luks2.describe().tokens.iter();

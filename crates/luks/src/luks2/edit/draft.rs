@@ -11,7 +11,7 @@ use super::{
 };
 use crate::luks2::{
     binary_header::{BinaryHeader, CopyKind, json_size},
-    copy::{CopyStatus, HeaderCopy},
+    copy::{CopyError, CopyStatus, HeaderCopy},
     header::Luks2Header,
     json_c,
     metadata::Metadata,
@@ -220,8 +220,11 @@ pub(crate) fn new_copy(
     text: &str,
 ) -> Result<Vec<u8>, ChangeError> {
     let bytes = binary.copy(kind, text)?;
-    let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), None)
-        .map_err(|_| ChangeError::NotReadBack)?;
+    let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), None);
+    let read = read.map_err(|error| match error {
+        CopyError::Metadata(error) | CopyError::Unsupported { error, .. } => error.into(),
+        _ => ChangeError::NotReadBack,
+    })?;
     // These fields are new.
     let BinaryHeader { salt, offset, .. } = read.binary;
     let meant = BinaryHeader {

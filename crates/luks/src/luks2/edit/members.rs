@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A JSON object as the texts of its members. Everything that is not edited keeps its bytes:
+//! A JSON object as the texts of its members. Everything that is not edited keeps its text:
 //! unknown objects, the order of keys, the spelling of numbers.
 
 use std::fmt;
@@ -9,6 +9,8 @@ use serde::{
     ser::{Serialize, Serializer},
 };
 use serde_json::value::{RawValue, to_raw_value};
+
+use crate::luks2::field::c_text;
 
 /// The members of a JSON object, in order.
 #[derive(Clone, Debug, Default)]
@@ -53,11 +55,15 @@ impl JsonMembers {
         self.set(first, &object);
     }
 
-    /// Returns the texts in an array, such as references. Empty if there is no such array.
+    /// Returns the texts in an array, such as references, each as a string of C. Empty if there is no such
+    /// array.
     pub(in crate::luks2) fn references(&self, name: &str) -> Vec<String> {
-        let parse =
-            |text| serde_json::from_str(text).expect("parsing the metadata checked these strings");
-        self.raw(name).map(parse).unwrap_or_default()
+        let Some(text) = self.raw(name) else {
+            return Vec::new();
+        };
+        let texts: Vec<String> =
+            serde_json::from_str(text).expect("parsing the metadata checked these strings");
+        texts.iter().map(|text| c_text(text).to_owned()).collect()
     }
 
     /// Edits every member, each of which must be an object. Members for which `edit` returns false

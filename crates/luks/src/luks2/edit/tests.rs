@@ -348,7 +348,7 @@ fn tokens_of_other_programs_survive_every_change() {
         edited(&storage, &mut header, |draft| {
             // The character is the byte 0xfe.
             let token = r#"{"type":"t","keyslots":[],"x":[1e400,-1.,NaN]}"#;
-            let mut token = JsonMembers::parse(&json_c::decode(token.as_bytes()));
+            let mut token = JsonMembers::parse(&json_c::decode(token.as_bytes()).unwrap());
             token.set("y", &"\u{10fffe}");
             draft
                 .root
@@ -654,11 +654,6 @@ fn tokens_keep_their_spelling() {
         ("", "not valid JSON"),
         ("{", "not valid JSON"),
         ("[]", "not valid JSON"),
-        (r#"{"type":"t","keyslots":[],"a":1,"a":2}"#, "occurs twice"),
-        (
-            r#"{"type":"t","keyslots":[],"a\u0000":1}"#,
-            "zero character",
-        ),
         (r#"{"type":"","keyslots":[]}"#, "token 0: type"),
         (
             &format!(

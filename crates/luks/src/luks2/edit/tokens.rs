@@ -11,7 +11,7 @@ use super::{
 use crate::luks2::{
     field::{Field, FieldPath},
     header::Luks2Header,
-    json::{Node, plain},
+    json::Node,
     json_c,
     metadata::Metadata,
     metadata_error::MetadataError,
@@ -19,21 +19,21 @@ use crate::luks2::{
 };
 
 impl Luks2Header {
-    /// Returns token `number` as JSON on one line, with the bytes of its strings and the digits of its
-    /// numbers as they are in the metadata; `None` if there is no such token. What the program that made
-    /// it wrote need not be UTF-8, nor JSON: [`readable_token`](crate::readable_token) makes it both.
+    /// Returns token `number` as JSON on one line, as `cryptsetup token export` does, but with all digits of
+    /// its numbers; `None` if there is no such token. What the program that made it wrote need not be
+    /// UTF-8, nor JSON: [`readable_token`](crate::readable_token) makes it both.
     #[must_use]
     pub fn token_json(&self, number: u32) -> Option<Vec<u8>> {
         self.metadata().tokens.get(&number)?;
         let root = JsonMembers::parse(self.text());
         let tokens = JsonMembers::parse(root.raw("tokens")?);
-        let json = plain(tokens.raw(&number.to_string())?);
-        Some(json_c::encode(&json).into_owned())
+        let json = tokens.raw(&number.to_string())?;
+        Some(json_c::encode(json).into_owned())
     }
 
     /// Adds a token as token `number`, or as the first free one, and returns its number. `json`
-    /// must be an object with `type` and `keyslots`. The rest of it may be whatever json-c reads, and is
-    /// kept.
+    /// must begin with an object that has `type` and `keyslots`, as json-c reads it. What follows the object
+    /// is ignored, as `cryptsetup token import` does.
     ///
     /// # Errors
     /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit, or is a token of Luxor
@@ -123,7 +123,7 @@ pub fn token_with_keyslot(json: &[u8], keyslot: u32) -> Result<Vec<u8>, ChangeEr
     let object = Field::new(&node, FieldPath::default()).object()?;
     if !object
         .required("keyslots")?
-        .repeated_references()?
+        .references()?
         .contains(&keyslot)
     {
         let mut keyslots = token.references("keyslots");
@@ -135,11 +135,11 @@ pub fn token_with_keyslot(json: &[u8], keyslot: u32) -> Result<Vec<u8>, ChangeEr
 
 /// Parses a token by the rules of the metadata. An error has a position in `json`.
 fn parse(json: &[u8]) -> Result<(Node, JsonMembers), ChangeError> {
-    let syntax = |error: serde_json::Error| ChangeError::TokenSyntax {
-        message: error.to_string(),
-    };
-    let json = json_c::decode(json);
-    let node = Node::parse(&json).map_err(syntax)?;
-    let members = serde_json::from_str(&plain(&json)).map_err(syntax)?;
-    Ok((node, members))
+    let syntax = |message| ChangeError::TokenSyntax { message };
+    let json = json_c::decode_first(json).map_err(|error| syntax(error.to_string()))?;
+    let node = Node::parse(&json).map_err(|error| syntax(error.to_string()))?;
+    if !matches!(node, Node::Object(_)) {
+        return Err(syntax("it is no object".into()));
+    }
+    Ok((node, JsonMembers::parse(&json)))
 }

@@ -34,14 +34,16 @@ fn big_and_deep_json_is_read_or_refused_fast() {
     attempt(with_json(&volume, json.as_bytes())).unwrap();
     let json = token(" ", &format!("[{}0]", "0,".repeat(1 << 20)));
     attempt(with_json(&volume, json.as_bytes())).unwrap();
-    for (inner, close) in [
-        ("[", ""),
-        ("{\"a\":", ""),
-        ("[", "]"),
-        ("\"\\u0041\",", "1"),
+    let twice = format!("{{{}\"x\":1}}", "\"x\":0,".repeat(500_000));
+    attempt(with_json(&volume, token(" ", &twice).as_bytes())).unwrap();
+    for (inner, close, words) in [
+        ("[", "", "deeper than 32 levels"),
+        ("{\"a\":", "", "deeper than 32 levels"),
+        ("[", "]", "deeper than 32 levels"),
+        ("\"\\u0041\",", "1", "not valid JSON"),
     ] {
         let error = attempt(with_json(&volume, token(inner, close).as_bytes())).unwrap_err();
-        assert!(error.contains("not valid JSON"), "{error}");
+        assert!(error.contains(words), "{error}");
     }
 }
 

@@ -46,7 +46,8 @@ fn a_change_keeps_keys_with_any_character() {
             bytes[at..at + HEADER].copy_from_slice(&binary.serialise(kind, &text));
         }
         let name: String =
-            serde_json::from_str(&json_c::decode(&json_c::encode(&format!("\"{key}\"")))).unwrap();
+            serde_json::from_str(&json_c::decode(&json_c::encode(&format!("\"{key}\""))).unwrap())
+                .unwrap();
         for (change_name, change) in &changes {
             let storage = luxor_sector::MemoryStorage::new(bytes.clone());
             let mut changed = Luks2Header::read(&storage).unwrap();

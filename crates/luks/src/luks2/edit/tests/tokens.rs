@@ -2,12 +2,13 @@
 //! Tokens of other programs, whose texts Luxor keeps, and Luxor's own.
 
 use luxor_sector::MemoryStorage;
+use serde_json::json;
 
-use super::{changeable, edited, volume};
+use super::{changeable, edited, json_of, volume};
 use crate::{ChangeError, luks2::edit::JsonMembers, token_with_keyslot};
 
 /// As json-c reads it, and with the digits that it would drop.
-const ODD_TOKEN: &[u8] = b"{\"type\":\"t\",\"keyslots\":[],\"a\":[1.50,-0,1e400,1.,NaN],\
+const ODD_TOKEN: &[u8] = b"{\"type\":\"t\",\"keyslots\":[],\"a\":[1.50,1e400,1.,NaN],\
     \"b\":123456789012345678901234567890,\"\xfec\":\"\xff\xf4\x8f\xbc\x80\",\"padding\":\"p\"}";
 
 #[test]
@@ -30,9 +31,39 @@ fn tokens_keep_what_json_has_not() {
         "[]",
         r#"{"type":"t"}"#,
         r#"{"type":"t","keyslots":[0]}"#,
-        r#"{"type":"t","keyslots":[],"a":1,"a":2}"#,
+        r#"{"type":"t","keyslots":[],"a":1 "b":2}"#,
     ] {
         assert!(with_keyslot(json.as_bytes()).is_err(), "{json}");
+    }
+}
+
+/// cryptsetup removes one reference of several, and then refuses its own metadata.
+#[test]
+fn a_keyslot_is_removed_from_every_token_however_it_is_named_there() {
+    let (storage, header, changes) = changeable();
+    let bytes = storage.into_bytes();
+    for (name, change) in changes {
+        let storage = MemoryStorage::new(bytes.clone());
+        let mut header = header.clone();
+        edited(&storage, &mut header, |draft| {
+            let token = r#"{"type":"t","keyslots":["1","0","1","1\u0000x"]}"#;
+            let token = JsonMembers::parse(token);
+            draft.root.edit(&["tokens"], |tokens| {
+                for key in ["9", "09", ""] {
+                    tokens.set(key, &token);
+                }
+            });
+        });
+        change(&mut header, &storage).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let json = &json_of(&header)["tokens"];
+        let expected = match name {
+            "remove_keyslot" => json!(["0"]),
+            "erase" => json!([]),
+            _ => json!(["1", "0", "1", "1\0x"]),
+        };
+        for key in ["9", "09", ""] {
+            assert_eq!(json[key]["keyslots"], expected, "{name}, {key}");
+        }
     }
 }
 
