@@ -330,10 +330,20 @@ fn tokens_are_read_as_cryptsetup_reads_them() {
     assert_eq!(exported(4), expected);
     assert_eq!(exported(5), expected.replace("[]", "[\"0\"]"));
 
-    for (token, words) in [(
-        "{\"type\":\"t\"",
-        "not valid JSON: the text ends too early at line 1",
-    )] {
+    for (token, words) in [
+        (
+            "{\"type\":\"t\"",
+            "not valid JSON: the text ends too early at line 1",
+        ),
+        (
+            "{\"type\":\"luks2-x\",\"keyslots\":[]}",
+            "of the type \"luks2-x\": types that begin with luks2- are reserved",
+        ),
+        (
+            "{\"type\":\"luks2-keyring\",\"keyslots\":[]}",
+            "of the type \"luks2-keyring\": it must have the members type, keyslots and key_description",
+        ),
+    ] {
         folder.write("wrong", token);
         let line = "token add --json-file wrong volume";
         let add = luxor(line).current_dir(folder.path());

@@ -237,6 +237,11 @@ pub(crate) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
+    /// The number of its members.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(crate) fn required(&self, name: &str) -> Result<Field<'a>, MetadataError> {
         self.optional(name).ok_or_else(|| MetadataError::Missing {
             place: self.place.then(Name::Member(name)).to_string(),

@@ -183,6 +183,7 @@ fn a_header_in_the_dialect_of_json_c_is_the_same_to_cryptsetup_and_after_a_chang
 fn tokens_are_imported_as_cryptsetup_imports_them() {
     let scratch = Scratch::new();
     let clean = volume(PbkdfKind::Pbkdf2);
+    let keyring = |more: &str| format!(r#"{{"type":"luks2-keyring","keyslots":["0"]{more}}}"#);
     let token = |more: &str| format!(r#"{{"type":"t","keyslots":["0"]{more}}}"#);
     for (json, is_token) in [
         (token(""), true),
@@ -203,8 +204,21 @@ fn tokens_are_imported_as_cryptsetup_imports_them() {
         (token("").replace("[\"0\"]", "[\"7\"]"), false),
         (token("").replace("[\"0\"]", "[0]"), false),
         (token(",\"a\":+1"), false),
+        (r#"{"type":"luks2-foo","keyslots":[]}"#.into(), false),
+        (r#"{"type":"luks2-","keyslots":[]}"#.into(), false),
         (r#"{"type":"luks2","keyslots":[]}"#.into(), true),
         (r#"{"type":"LUKS2-foo","keyslots":[]}"#.into(), true),
+        (keyring(r#","key_description":"d""#), true),
+        (
+            keyring(r#","key_description":"d","key_description":"e""#),
+            true,
+        ),
+        (keyring(r#","key_description":"d","x":1"#), false),
+        (keyring(r#","key_description":"""#), false),
+        (keyring(r#","key_description":"\u0000x""#), false),
+        (keyring(r#","key_description":1"#), false),
+        (keyring(r#","x":"d""#), false),
+        (keyring(""), false),
         ("[]".into(), false),
         ("null".into(), false),
         (String::new(), false),

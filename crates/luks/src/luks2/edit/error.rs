@@ -3,7 +3,7 @@
 
 use std::io;
 
-use luxor_volume::brief_list;
+use luxor_volume::{brief, brief_list};
 
 use crate::{
     luks1_error::Luks1Error,
@@ -154,6 +154,14 @@ pub enum ChangeError {
     TokenSyntax {
         /// The error and its position.
         message: String,
+    },
+    /// The token's type is one of cryptsetup's own, and cryptsetup would refuse the token.
+    #[error("the token is of the type {}: {what}", brief(kind))]
+    TokenOfCryptsetup {
+        /// The type.
+        kind: String,
+        /// What is wrong with it, in words.
+        what: &'static str,
     },
     /// The place of the primary header has the signature of another format, which may be wanted.
     #[error(

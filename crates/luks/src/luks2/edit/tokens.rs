@@ -9,13 +9,13 @@ use super::{
     numbers::{MAX_NUMBERS, free_number},
 };
 use crate::luks2::{
-    field::{Field, FieldPath},
+    field::{Field, FieldPath, Object},
     header::Luks2Header,
     json::Node,
     json_c,
     metadata::Metadata,
     metadata_error::MetadataError,
-    token::FileEnd,
+    token::{FileEnd, KEYRING},
 };
 
 impl Luks2Header {
@@ -36,8 +36,8 @@ impl Luks2Header {
     /// is ignored, as `cryptsetup token import` does.
     ///
     /// # Errors
-    /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit, or is a token of Luxor
-    /// that this version does not support; or the metadata on `storage` are not those that this header
+    /// [`ChangeError`]: `number` is taken, `json` is not a token or does not fit, or is a token of cryptsetup
+    /// that cryptsetup would refuse, or one of Luxor that this version does not support; or the metadata on `storage` are not those that this header
     /// was read from, or cannot be written.
     pub fn add_token(
         &mut self,
@@ -100,7 +100,9 @@ impl Luks2Header {
         number: u32,
     ) -> Result<(), ChangeError> {
         let mut draft = self.begin(storage)?;
-        let (_, token) = parse(json)?;
+        let (node, token) = parse(json)?;
+        let place = FieldPath::of_object("token", number);
+        check_of_cryptsetup(&Field::new(&node, place).object()?)?;
         draft.root.edit(&["tokens"], |tokens| {
             tokens.set(&number.to_string(), &token);
         });
@@ -131,6 +133,33 @@ pub fn token_with_keyslot(json: &[u8], keyslot: u32) -> Result<Vec<u8>, ChangeEr
         token.set("keyslots", &keyslots);
     }
     Ok(json_c::encode(&token.text()).into_owned())
+}
+
+/// The prefix of the types that are reserved for cryptsetup.
+const RESERVED: &str = "luks2-";
+
+/// Checks what `cryptsetup token import` checks of a token whose type is cryptsetup's own.
+fn check_of_cryptsetup(token: &Object<'_>) -> Result<(), ChangeError> {
+    let kind = token.required("type")?.name()?;
+    if !kind.starts_with(RESERVED) {
+        return Ok(());
+    }
+    let refused = |what| {
+        let kind = kind.into();
+        Err(ChangeError::TokenOfCryptsetup { kind, what })
+    };
+    if kind != KEYRING {
+        return refused("types that begin with luks2- are reserved for cryptsetup");
+    }
+    if token.len() != 3 {
+        return refused(
+            "it must have the members type, keyslots and key_description, and no others",
+        );
+    }
+    match token.required("key_description")?.name() {
+        Ok(_) => Ok(()),
+        Err(_) => refused("its key_description must be a text, and not empty"),
+    }
 }
 
 /// Parses a token by the rules of the metadata. An error has a position in `json`.
