@@ -4,7 +4,7 @@
 use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
 use luxor_engine::Mode;
 use luxor_files::{Input, Role, VolumePart, VolumePlace};
-use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader};
+use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader, usual_numbers};
 use luxor_secret::SecretBytes;
 use pyo3::{prelude::*, types::PyDict};
 
@@ -121,7 +121,7 @@ impl Volume {
                     .write_metadata_json(&mut json)
                     .expect("writing to memory does not fail"),
             }
-            json
+            usual_numbers(&json).unwrap_or(json)
         })
     }
 
@@ -184,6 +184,7 @@ impl Volume {
         let number: u32 = argument(args, "number")?;
         self.with(py, Role::Metadata, move |volume, _| {
             let token = volume.header.token_json(number);
+            let token = token.map(|json| usual_numbers(&json).unwrap_or(json));
             token.ok_or_else(|| {
                 let name = volume.name();
                 luxor::Error::failure(format!("{name}: there is no token {number}"))

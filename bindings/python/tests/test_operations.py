@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import lzma
+import math
 import os
 import signal
 import stat
@@ -664,6 +665,19 @@ def test_tokens_keep_bytes_that_are_not_utf_8(volume: Path) -> None:
     assert b'"note\xfe":"\xff\xed\xa0\x80\xc3\xa9"' in volume.read_bytes()
     assert keys.token(0) == odd
     assert keys.dump()["tokens"]["0"] == odd
+
+
+def test_tokens_that_cryptsetup_makes_are_parsed(
+    volume: Path, tmp_path: Path, cryptsetup: Callable[..., str]
+) -> None:
+    numbers = "[1.,-.5,01.5,1e400,-infinity,007]"
+    token = tmp_path / "token"
+    token.write_text(f"{{'type':'example','keyslots':[],'numbers':{numbers}}}")
+    cryptsetup("token", "import", "--json-file", token, volume)
+    keys = luxor.Volume(volume)
+    expected = [1.0, -0.5, 1.5, math.inf, -math.inf, 7]
+    assert keys.token(0)["numbers"] == expected
+    assert keys.dump()["tokens"]["0"]["numbers"] == expected
 
 
 def test_a_token_that_ends_a_file_is_removed_only_by_force(tmp_path: Path) -> None:
