@@ -156,7 +156,9 @@ impl Change {
                 let number = added("keyslots", &json, &new);
                 json["keyslots"][&number] = new["keyslots"][&number].clone();
                 let references = json["digests"]["0"]["keyslots"].as_array_mut();
-                references.expect("it is the key's").push(number.into());
+                let references = references.expect("it is the key's");
+                *references = references.iter().map(c_text).collect();
+                references.push(number.into());
             }
             Self::ReplaceKeyslot(number) => {
                 let number = number.to_string();
@@ -194,14 +196,20 @@ impl Change {
                 let mut names: Vec<Value> = Vec::new();
                 names.extend(flags(set).into_iter().map(|flag| flag.name().into()));
                 let old = json["config"]["flags"].as_array().into_iter().flatten();
-                let is_unknown = |name: &&Value| !known.iter().any(|known| *name == known);
-                names.extend(old.filter(is_unknown).cloned());
+                let is_unknown = |name: &Value| !known.iter().any(|known| name == known);
+                names.extend(old.map(c_text).filter(is_unknown));
                 json["config"]["flags"] = names.into();
             }
             Self::Name(_) | Self::Repair(_) => {}
         }
         json
     }
+}
+
+/// The part of a text that is a string of C: an array is written again with these.
+fn c_text(text: &Value) -> Value {
+    let text = text.as_str().expect("a text");
+    text.split('\0').next().expect("a part").into()
 }
 
 fn flags(set: u8) -> Vec<ActivationFlag> {
@@ -224,7 +232,11 @@ fn added(name: &str, old: &Value, new: &Value) -> String {
 fn forget(json: &mut Value, gone: impl Fn(&str) -> bool) {
     let keep = |object: &mut Value| {
         let references = object["keyslots"].as_array_mut().expect("references");
-        references.retain(|reference| !reference.as_str().is_some_and(&gone));
+        let mut kept: Vec<Value> = references.iter().map(c_text).collect();
+        kept.retain(|reference| !reference.as_str().is_some_and(&gone));
+        if kept.len() < references.len() {
+            *references = kept;
+        }
         !references.is_empty()
     };
     members(&mut json["tokens"]).values_mut().for_each(|token| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! LUKS2 headers of any JSON text, and what holds of those that are accepted.
 
-use luxor_luks::{Luks2Header, UnlockOptions};
-use luxor_sector::Storage;
+use luxor_luks::{ChangeError, Luks2Header, UnlockOptions, readable_token, usual_numbers};
+use luxor_sector::{MemoryStorage, Storage};
 use sha2::{Digest, Sha256};
 
 use crate::{CHEAP_ITERATIONS, backend};
@@ -81,8 +81,7 @@ pub fn check(header: &Luks2Header, storage: &dyn Storage) {
         );
         let _ = header.plaintext_len(len);
     }
-    let json = header.metadata_json();
-    serde_json::from_str::<serde_json::Value>(&json).expect("what is shown is JSON");
+    check_text(header, storage);
 
     // Costs that a fuzzer can wait for; a digest's have no lower limit.
     if description
@@ -99,4 +98,41 @@ pub fn check(header: &Luks2Header, storage: &dyn Storage) {
             assert!(!error.to_string().is_empty());
         }
     }
+}
+
+/// What is read is shown as JSON that reads the same, and written so that it reads the same.
+fn check_text(header: &Luks2Header, storage: &dyn Storage) {
+    let shown = shown(header);
+    let readable = readable_token(&shown).expect("json-c reads what it writes");
+    serde_json::from_str::<serde_json::Value>(&readable).expect("it is JSON");
+    let usual = usual_numbers(&shown).expect("json-c reads what it writes");
+    assert!(usual_numbers(&usual).as_ref() == Some(&usual));
+
+    let mut bytes =
+        vec![0; usize::try_from(storage.len().expect("memory has a length")).expect("small")];
+    storage
+        .read_exact_at(&mut bytes, 0)
+        .expect("memory is read");
+    let storage = MemoryStorage::new(bytes);
+    match header
+        .clone()
+        .set_label(&storage, &"label".parse().expect("short"))
+    {
+        Ok(()) => {
+            let now = Luks2Header::read(&storage).expect("what was written can be read");
+            assert!(now.warnings().is_empty() && self::shown(&now) == shown);
+        }
+        Err(error) => assert!(
+            !matches!(error, ChangeError::NotReadBack | ChangeError::Invalid(_)),
+            "{error}"
+        ),
+    }
+}
+
+fn shown(header: &Luks2Header) -> Vec<u8> {
+    let mut shown = Vec::new();
+    header
+        .write_metadata_json(&mut shown)
+        .expect("memory is written");
+    shown
 }
