@@ -230,8 +230,12 @@ impl Luks1Header {
     }
 
     /// Overwrites the areas of empty keyslots that have a salt, and empties these keyslots. The
-    /// salt marks the source or the destination of an interrupted move of a key.
+    /// salt marks the source or the destination of an interrupted move of a key. That key is also in
+    /// a used keyslot: if there is none, a damaged keyslot only looks empty.
     pub(super) fn sweep(&mut self, storage: &dyn Storage) -> Result<(), ChangeError> {
+        if self.keyslots.is_empty() {
+            return Ok(());
+        }
         for slot in 0..KEYSLOTS {
             let keyslot = self.raw(slot);
             let empty = RawKeyslot::empty(keyslot.key_material_offset);

@@ -138,7 +138,15 @@ impl Luks2Header {
             what.push(match &token.file_end {
                 Some(FileEnd::Length(length)) if is_same(length) => continue,
                 Some(end) => format!("token {number} ({kind}: the file in it has {end})"),
-                None => format!("token {number} ({kind})"),
+                None if token.keyslots.is_empty() => format!("token {number} ({kind})"),
+                // Nobody may know this secret, such as one that Clevis made.
+                None => {
+                    let keyslots = token.keyslots.iter().map(u32::to_string);
+                    let keyslots = keyslots.collect::<Vec<_>>().join(", ");
+                    format!(
+                        "token {number} ({kind}: it may keep the only secret of keyslots {keyslots})"
+                    )
+                }
             });
         }
         for key in &metadata.unnumbered_tokens {

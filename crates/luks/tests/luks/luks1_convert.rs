@@ -669,7 +669,7 @@ fn losses_are_named_and_need_permission() {
         what,
         [
             r#"token 0 ("luxor-file": the file in it has 700 bytes)"#,
-            r#"token 5 ("mine")"#,
+            r#"token 5 ("mine": it may keep the only secret of keyslots 0)"#,
             r#"the label "name""#,
             r#"the subsystem "second""#,
             r#"the flag "allow-discards""#,

@@ -4,7 +4,9 @@
 use std::ops::Range;
 
 use luxor_engine::{Mode, Registry};
-use luxor_luks::{Luks1Restored, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions, VolumeHeader};
+use luxor_luks::{
+    Luks1Restored, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions, Uuid, VolumeHeader,
+};
 use luxor_sector::MemoryStorage;
 
 use super::{ITERATIONS, OFFSET, ONES, STRIPES, Scratch, USED, keyslot, repair};
@@ -165,4 +167,21 @@ fn a_damaged_keyslot_counts_as_used_and_does_not_close_the_volume() {
         assert!(header.damaged_keyslots().is_empty());
         scratch.check_keys(storage.to_bytes().as_slice(), &[0, 7]);
     }
+}
+
+/// A keyslot that only looks empty is not overwritten by the next change, which may be the last chance
+/// to find it.
+#[test]
+fn no_change_overwrites_the_area_of_the_only_keyslot() {
+    let scratch = Scratch::new("--key-size 256");
+    let good = with_one_keyslot(&scratch);
+    let mut damaged = good.clone();
+    damaged[keyslot(0)..][STATE].copy_from_slice(&0xdead_u32.to_be_bytes());
+    let storage = MemoryStorage::new(damaged);
+    let mut header = VolumeHeader::read(&storage).unwrap();
+    header.set_uuid(&storage, Uuid::from_u128(3)).unwrap();
+    let mut bytes = storage.into_bytes();
+    bytes[keyslot(0)..][STATE].copy_from_slice(&good[keyslot(0)..][STATE]);
+    assert!(bytes[keyslot(0)..] == good[keyslot(0)..]);
+    scratch.check_keys(&bytes, &[0]);
 }
