@@ -242,7 +242,7 @@ impl Luks2Header {
     /// [`Luks2Header::write_metadata_json`] keeps it.
     #[must_use]
     pub fn metadata_json(&self) -> String {
-        String::from_utf8_lossy(&json_c::encode(&json::pretty(&self.text))).into_owned()
+        String::from_utf8_lossy(&json_c::encode_shown(&json::pretty(&self.text))).into_owned()
     }
 
     /// Writes the JSON metadata, byte for byte as `cryptsetup luksDump --dump-json-metadata` prints
@@ -253,7 +253,7 @@ impl Luks2Header {
     /// An I/O error of `out`.
     pub fn write_metadata_json(&self, out: &mut dyn io::Write) -> io::Result<()> {
         json::write_pretty(&self.text, &mut |piece| {
-            out.write_all(&json_c::encode(piece))
+            out.write_all(&json_c::encode_shown(piece))
         })
     }
 

@@ -85,7 +85,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
     fn visit_str<E: Error>(self, value: &str) -> Result<Node, E> {
         if let Some(number) = value.strip_prefix(json_c::MARK) {
-            return Ok(Node::Number(number.parse().unwrap_or(f64::NAN)));
+            let number = json_c::shown_number(number).parse();
+            return Ok(Node::Number(number.unwrap_or(f64::NAN)));
         }
         Ok(Node::Text(value.replace(json_c::is_stand_in, "\u{fffd}")))
     }

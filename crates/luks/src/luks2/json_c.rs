@@ -21,8 +21,8 @@
 //!
 //! The text of this crate differs from json-c's in these:
 //!
-//! - Whole numbers keep all digits, which json-c clamps to 64 bits. `64e` is one, which json-c writes as `64`,
-//!   but does not take for a whole number before.
+//! - Whole numbers keep all digits, which json-c clamps to 64 bits.
+//! - `64e` keeps its letter: json-c writes `64`, but does not take it for a whole number before.
 //! - A byte that is not UTF-8 is a character from U+10FF80 to U+10FFFF, 0x10FF00 more than the byte. No
 //!   ASCII character has such a stand-in, so that none can end a string.
 //! - A number that is not JSON is a string: [`MARK`], which is U+10FF00, and the number.
@@ -81,10 +81,21 @@ pub(crate) fn encode(text: &str) -> Cow<'_, [u8]> {
     encode_with(text, |number| number.into())
 }
 
-/// As [`encode`], but spells numbers such as `1.` and `-.5` as other parsers read them, too: `1.0`, `-0.5`.
+/// As [`encode`], but spells numbers such as `64e` as json-c prints them.
+pub(crate) fn encode_shown(text: &str) -> Cow<'_, [u8]> {
+    encode_with(text, |number| shown_number(number).into())
+}
+
+/// Returns a number of json-c, which follows [`MARK`], as json-c prints it.
+pub(crate) fn shown_number(number: &str) -> &str {
+    number.strip_suffix('e').unwrap_or(number)
+}
+
+/// As [`encode_shown`], but spells numbers such as `1.` and `-.5` as other parsers read them, too: `1.0`, `-0.5`.
 /// `NaN` and the infinities have no other spelling.
 pub(crate) fn encode_usual(text: &str) -> Cow<'_, [u8]> {
     encode_with(text, |number| {
+        let number = shown_number(number);
         let digits = number.trim_start_matches('-');
         if digits.starts_with(|c: char| c.is_ascii_alphabetic()) {
             return number.into();
@@ -276,6 +287,10 @@ impl<'a> Reader<'a> {
         let digits = literal.strip_prefix('-').unwrap_or(literal);
         if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
             let is_negative = digits.len() < literal.len();
+            if is_double {
+                push_number(&mut self.out, &format!("{literal}e"));
+                return Ok(());
+            }
             match digits.trim_start_matches('0') {
                 "" => self.out.push('0'),
                 digits => {

@@ -64,7 +64,7 @@ impl Scratch {
 
 /// Token 3 of a program with each freedom that json-c permits.
 const HOSTILE: &[u8] = b"{\"3\":{\"type\":\"lost\",\"keyslots\":[]},'3':{/*c*/'type':\"f\\u006fo\\u0000x\",\
-    \"keyslots\":[\"0\",\"0\\u0000y\",],\"a\":1,\"a\":[01,-0,64e,1.5e,1.,-.5,1e400,NAN,-infinity,TRUE,\
+    \"keyslots\":[\"0\",\"0\\u0000y\",],\"a\":1,\"a\":[01,-0,64e,00e,1.5e,1.,-.5,1e400,NAN,-infinity,TRUE,\
     99999999999999999999],\"\\ud83d\":\"\\ud83d\xff\t\n\x01\xf4\x8f\xbf\xbe\\ud83d\\ude00\",\"k\\u0000z\":{\"\":\
     'q\"'},\"s\":\"\\/\",},//\n\"07\":{\"type\":\"x\",\"keyslots\":[\"0\"]},\"\":{\"type\":\"x\",\"keyslots\":[]}}";
 
@@ -160,6 +160,7 @@ fn a_header_in_the_dialect_of_json_c_is_the_same_to_cryptsetup_and_after_a_chang
             edited("\"keyslots\":{\"0\"", "\"keyslots\":{\"00\""),
             Some("not the usual form of a number"),
         ),
+        (edited("\"key_size\":64", "\"key_size\":64e"), None),
         (token("\"a\":+1"), None),
         (token("\"a\":1 \"b\":2"), None),
         ([&plain[..], b"x"].concat(), None),
@@ -195,7 +196,7 @@ fn tokens_are_imported_as_cryptsetup_imports_them() {
         ("/*x*/{'type':'t',//\n'keyslots':['0',],}".into(), true),
         (token(",\"a\":\"x\ty\n\""), true),
         (token(r#","a":"\ud83d","\u0000":"\u0000""#), true),
-        (token(",\"a\":[01,-0,64e,1.5e,1e400,NAN]"), true),
+        (token(",\"a\":[01,-0,64e,00e,1.5e,1e400,NAN]"), true),
         (token("") + " {", true),
         (token("") + "\0x", true),
         (token("") + "/*", true),

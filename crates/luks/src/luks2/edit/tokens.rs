@@ -28,7 +28,7 @@ impl Luks2Header {
         let root = JsonMembers::parse(self.text());
         let tokens = JsonMembers::parse(root.raw("tokens")?);
         let json = tokens.raw(&number.to_string())?;
-        Some(json_c::encode(json).into_owned())
+        Some(json_c::encode_shown(json).into_owned())
     }
 
     /// Adds a token as token `number`, or as the first free one, and returns its number. `json`
@@ -165,7 +165,10 @@ fn check_of_cryptsetup(token: &Object<'_>) -> Result<(), ChangeError> {
 /// Parses a token by the rules of the metadata. An error has a position in `json`.
 fn parse(json: &[u8]) -> Result<(Node, JsonMembers), ChangeError> {
     let syntax = |message| ChangeError::TokenSyntax { message };
-    let json = json_c::decode_first(json).map_err(|error| syntax(error.to_string()))?;
+    // As cryptsetup stores it: `64e` is written as `64`.
+    let json = json_c::decode_first(json)
+        .and_then(|json| json_c::decode(&json_c::encode_shown(&json)))
+        .map_err(|error| syntax(error.to_string()))?;
     let node = Node::parse(&json).map_err(|error| syntax(error.to_string()))?;
     if !matches!(node, Node::Object(_)) {
         return Err(syntax("it is no object".into()));

@@ -75,7 +75,8 @@ fn the_dialect_of_json_c_is_read() {
         ),
         (b"[01.5,1e5,1E+5,1e-5,1e400]", b"[01.5,1e5,1E+5,1e-5,1e400]"),
         (b"[1/**/,2 ,3\n]", b"[1,2,3]"),
-        (b"[1e,64E+,-5e-]", b"[1,64,-5]"),
+        // json-c writes these without the letter.
+        (b"[1e,64E+,-5e-,00e]", b"[1e,64e,-5e,00e]"),
         // json-c clamps it.
         (b"[99999999999999999999]", b"[99999999999999999999]"),
     ];
@@ -97,10 +98,20 @@ fn the_dialect_of_json_c_is_read() {
 
 #[test]
 fn numbers_have_a_spelling_that_other_parsers_read() {
-    let text =
-        decode(b"[1.,-1.,-.5,01.5,-007.e5,1.e-5,00.0,1.50,1e400,NaN,-Infinity,\"1.\"]").unwrap();
-    let expected = "[1.0,-1.0,-0.5,1.5,-7.0e5,1.0e-5,0.0,1.50,1.0e400,NaN,-Infinity,\"1.\"]";
+    let text = decode(b"[1.,-1.,-.5,01.5,-007.e5,1.e-5,00.0,64e,1.50,1e400,NaN,-Infinity,\"1.\"]")
+        .unwrap();
+    let expected = "[1.0,-1.0,-0.5,1.5,-7.0e5,1.0e-5,0.0,64.0,1.50,1.0e400,NaN,-Infinity,\"1.\"]";
     assert_eq!(String::from_utf8_lossy(&encode_usual(&text)), expected);
+}
+
+#[test]
+fn a_number_with_an_empty_exponent_is_shown_without_it_and_is_not_whole() {
+    let text = decode(b"[64e,064,64e0,00E]").unwrap();
+    assert_eq!(&*encode_shown(&text), b"[64,64,64e0,00]");
+    let numbers = [64.0, 64.0, 0.0].map(Node::Number);
+    let [first, third, fourth] = numbers;
+    let expected = [first, Node::Unsigned(64), third, fourth];
+    assert_eq!(Node::parse(&text).unwrap(), Node::Array(expected.into()));
 }
 
 #[test]
