@@ -21,7 +21,11 @@ use luxor_sector::{
     faulty::{Cut, Faults, FaultyStorage, ImageHasher, PowerCuts},
 };
 
-use crate::{backend, cheap, is_long};
+use crate::{
+    backend, cheap,
+    hostile::support::{json_text, with_json},
+    is_long,
+};
 
 fn secret(number: u32) -> String {
     format!("of keyslot {number}")
@@ -676,6 +680,18 @@ fn losses_are_named_and_need_permission() {
             "the priority of keyslot 0",
         ]
     );
+    // cryptsetup has no command that finds such a token, but keeps it.
+    let bytes = storage.to_bytes();
+    let unnumbered = r#""tokens":{"07":{"type":"x","keyslots":[]},"#;
+    let json = json_text(&bytes).replace("\"tokens\":{", unnumbered);
+    let ConvertError::Loses { what } =
+        refused(&MemoryStorage::new(with_json(&bytes, json.as_bytes())))
+    else {
+        panic!("it would be lost")
+    };
+    let expected = r#"the token with the key "07""#;
+    assert!(what.iter().any(|what| what == expected), "{what:?}");
+
     let header = Luks2Header::read(&storage).unwrap();
     let header = header.convert_to_luks1(&storage, true).unwrap();
     let options = UnlockOptions::default();
