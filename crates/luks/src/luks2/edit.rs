@@ -8,7 +8,7 @@
 //! read the metadata again           refuse if they are not what the caller has seen, or if
 //!                                   something else in the place of a copy must not be lost
 //! sync                              a program that was killed may not have done it
-//! edit                              everything that is not edited keeps its bytes
+//! edit                              everything that is not edited keeps its text, as json-c would write it
 //! parse and validate the result     by the rules for reading
 //! write one copy, sync              the damaged or older one, otherwise the secondary
 //! write the other copy, sync

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! binary_header   the first 4096 bytes of each of the two copies
-//! json_c          what json-c writes and JSON does not have
+//! json_c          JSON as json-c reads it, turned into one form
 //! json, field     the text of the JSON area; a value in it together with its location
 //! config, digest, kdf, keyslot, reencrypt_keyslot, segment, token     the objects
 //! segments        all segments and the rules between them
