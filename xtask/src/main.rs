@@ -85,7 +85,7 @@ const AREAS: [(&str, &str); 4] = [
         "luxor-engine luxor-conformance luxor-reference luxor-engine-gpu luxor-engine-cuda \
          luxor-engine-opencl luxor-engine-fpga luxor-ptx",
     ),
-    ("luks", "luxor-volume luxor-luks"),
+    ("luks", "luxor-volume luxor-luks luxor-plain"),
     (
         "serve",
         "luxor-sector luxor-uring luxor-tls-psk luxor-serve",

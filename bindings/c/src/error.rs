@@ -9,8 +9,10 @@ use std::{
     ptr,
 };
 
-use luxor::ErrorClass;
-use luxor_engine::{BackendError, CryptError, CryptErrorKind, KeyError, RunError};
+use luxor::{
+    ErrorClass,
+    engine::{BackendError, CryptError, CryptErrorKind, KeyError, RunError},
+};
 
 use crate::handle::{self, Handle};
 

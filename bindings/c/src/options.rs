@@ -12,9 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use luxor::{Context, Events};
-use luxor_files::VolumePart;
-use luxor_luks::UnlockOptions;
+use luxor::{Context, Events, OpenOptions, files::VolumePart, volume::UnlockOptions};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
@@ -37,6 +35,20 @@ pub(crate) struct Options {
     pub(crate) header: Option<PathBuf>,
     pub(crate) part: VolumePart,
     pub(crate) unlock: UnlockOptions,
+}
+
+impl Options {
+    /// Returns the options of a volume.
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        let options = OpenOptions::new()
+            .part(self.part)
+            .unlock_options(self.unlock.clone())
+            .context(&self.context);
+        match &self.header {
+            Some(header) => options.header(header),
+            None => options,
+        }
+    }
 }
 
 /// Receives a warning: one line in English about something that the user should know, although the

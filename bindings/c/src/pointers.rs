@@ -6,8 +6,10 @@ use std::{
     slice,
 };
 
-use luxor_engine::{CryptErrorKind, InOut};
-use luxor_files::OfProcess;
+use luxor::{
+    engine::{CryptErrorKind, InOut},
+    files::OfProcess,
+};
 
 use crate::{
     error::{Error, luxor_code},

@@ -3,7 +3,7 @@
 
 use std::ffi::c_char;
 
-use luxor_secret::harden_process;
+use luxor::secret::harden_process;
 
 use crate::error::{Error, call, luxor_code, luxor_error};
 

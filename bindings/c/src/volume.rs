@@ -8,15 +8,12 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use luxor::{Engine, Export, ExportOptions, Secrets, Volume, VolumeKeySecret};
-use luxor_engine::Mode;
-use luxor_files::{DataFile, Input, OfProcess, Role, VolumePlace};
-use luxor_secret::SecretBytes;
+use luxor::{SecretBytes, Secrets, Volume, VolumeDisk, VolumeKeySecret, files::OfProcess};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
     handle::{self, Handle},
-    options::{Options, luxor_options, options, path},
+    options::{luxor_options, options, path},
     pointers,
 };
 
@@ -35,63 +32,40 @@ impl Handle for luxor_volume {
 /// What is behind a [`luxor_volume`].
 pub(crate) struct State {
     /// The volume until it is unlocked. `None` also after an error that leaves nothing to unlock.
-    locked: Mutex<Option<Locked>>,
+    locked: Mutex<Option<Volume>>,
     /// The volume since it was unlocked.
-    export: OnceLock<Export>,
-}
-
-struct Locked {
-    volume: Volume,
-    data: DataFile,
-    options: Options,
-    export: ExportOptions,
+    disk: OnceLock<VolumeDisk>,
 }
 
 impl State {
     /// Returns the descriptors that it holds.
     fn descriptors(&self) -> Vec<RawFd> {
-        let of_locked = |locked: &Locked| {
-            let (volume, data) = (locked.volume.descriptors(), locked.data.descriptors());
-            [volume, data].concat()
-        };
         // A thread of the process of which this one is a fork may hold the lock for ever.
         let locked = self.locked.try_lock().ok();
-        let locked = locked.and_then(|locked| locked.as_ref().map(of_locked));
-        let unlocked = self.export.get().map(Export::descriptors);
+        let locked = locked.and_then(|locked| locked.as_ref().map(Volume::descriptors));
+        let unlocked = self.disk.get().map(VolumeDisk::descriptors);
         locked.into_iter().chain(unlocked).flatten().collect()
     }
 
-    fn export(&self) -> Result<&Export, Error> {
-        self.export.get().ok_or_else(|| {
+    fn disk(&self) -> Result<&VolumeDisk, Error> {
+        self.disk.get().ok_or_else(|| {
             Error::invalid("the volume is not unlocked: call luxor_volume_unlock first")
         })
     }
 
     fn unlock(&self, secret: &dyn Secrets) -> Result<(), Error> {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(to_unlock) = &*locked else {
-            return Err(Error::invalid(match self.export.get() {
+        let Some(volume) = &*locked else {
+            return Err(Error::invalid(match self.disk.get() {
                 Some(_) => "the volume is already unlocked",
                 None => "the volume could not be unlocked before: close it and open it again",
             }));
         };
-        let Locked {
-            volume, options, ..
-        } = to_unlock;
-        let context = &options.context;
-        let engine = Engine::select(context, Mode::Xts)?;
-        let keys = volume.unlock_data(secret, &*engine.backend, &options.unlock, context)?;
-        if let Some(Locked {
-            volume,
-            data,
-            options,
-            export,
-        }) = mem::take(&mut *locked)
-        {
-            let context = &options.context;
-            let export = Export::of_unlocked(volume, data, keys, &engine, &export, context)?;
+        let (engine, keys) = volume.keys(secret)?;
+        if let Some(volume) = mem::take(&mut *locked) {
+            let disk = volume.with_keys(engine, keys).disk()?;
             // The lock is held, so no other call has set it.
-            let _ = self.export.set(export);
+            let _ = self.disk.set(disk);
         }
         Ok(())
     }
@@ -115,38 +89,18 @@ pub unsafe extern "C" fn luxor_volume_open(
     let body = || {
         // SAFETY: `path` and `options` keep the caller's contract.
         let (path, options) = unsafe { (self::path(path, "path")?, self::options(options)) };
-        let read_only = match access {
-            LUXOR_READ_ONLY => true,
-            LUXOR_READ_WRITE => false,
+        let write = match access {
+            LUXOR_READ_ONLY => false,
+            LUXOR_READ_WRITE => true,
             _ => {
                 return Err(Error::invalid(format!(
                     "access cannot be {access}: use LUXOR_READ_ONLY or LUXOR_READ_WRITE"
                 )));
             }
         };
-        let export = ExportOptions {
-            read_only,
-            ..ExportOptions::default()
-        };
-        let context = &options.context;
-        let part = options.part;
-        let place = VolumePlace { path, part };
-        let data = DataFile::open(place, export.access()).map_err(luxor::Error::from)?;
-        let input = data.input().map_err(luxor::Error::from)?;
-        let header = options.header.as_ref();
-        let header = header.map(|path| Input::open(path, Role::Metadata));
-        let header = header.transpose().map_err(luxor::Error::from)?;
-        let volume = Volume::open_with_header(input, header, context)?;
-        Export::check(&volume, &data, &export)?;
-        let locked = Locked {
-            volume,
-            data,
-            options,
-            export,
-        };
         let state = State {
-            locked: Mutex::new(Some(locked)),
-            export: OnceLock::new(),
+            locked: Mutex::new(Some(options.open_options().write(write).open(path)?)),
+            disk: OnceLock::new(),
         };
         Ok(OfProcess::holding(state, State::descriptors))
     };
@@ -207,7 +161,7 @@ pub unsafe extern "C" fn luxor_volume_size(
     error: *mut *mut luxor_error,
 ) -> luxor_code {
     // SAFETY: all pointers keep the caller's contract.
-    unsafe { tell(volume, size, "size", error, |export| export.disk.len()) }
+    unsafe { tell(volume, size, "size", error, VolumeDisk::len) }
 }
 
 /// Sets `*sector_size` to the sector size in bytes. Reads and writes of whole sectors are fastest:
@@ -218,7 +172,7 @@ pub unsafe extern "C" fn luxor_volume_sector_size(
     sector_size: *mut usize,
     error: *mut *mut luxor_error,
 ) -> luxor_code {
-    let found = |export: &Export| export.disk.sector_size();
+    let found = |disk: &VolumeDisk| disk.shared().sector_size();
     // SAFETY: all pointers keep the caller's contract.
     unsafe { tell(volume, sector_size, "sector_size", error, found) }
 }
@@ -232,16 +186,16 @@ unsafe fn tell<T: Copy>(
     place: *mut T,
     name: &str,
     error: *mut *mut luxor_error,
-    ask: impl FnOnce(&Export) -> T,
+    ask: impl FnOnce(&VolumeDisk) -> T,
 ) -> luxor_code {
     // SAFETY: guaranteed by the caller, and `place` is checked before the write.
     unsafe {
         call(error, || {
-            let export = pointers::here(volume, "volume")?.export()?;
+            let disk = pointers::here(volume, "volume")?.disk()?;
             if place.is_null() {
                 return Err(Error::is_null(name));
             }
-            place.write(ask(export));
+            place.write(ask(disk));
             Ok(())
         })
     }
@@ -260,11 +214,11 @@ pub unsafe extern "C" fn luxor_volume_read_at(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::here(volume, "volume")?.export()?;
+            let disk = pointers::here(volume, "volume")?.disk()?;
             let buffer = pointers::bytes_mut(buffer, len, "buffer")?;
-            check_range(export, len, offset)?;
-            let read = export.disk.read(buffer, offset);
-            read.map_err(|error| failed(export, "read", len, offset, &error))
+            check_range(disk, len, offset)?;
+            let read = disk.read_at(buffer, offset);
+            read.map_err(|error| failed(disk, "read", len, offset, &error))
         })
     }
 }
@@ -283,17 +237,17 @@ pub unsafe extern "C" fn luxor_volume_write_at(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::here(volume, "volume")?.export()?;
+            let disk = pointers::here(volume, "volume")?.disk()?;
             let buffer = pointers::bytes(buffer, len, "buffer")?;
-            check_range(export, len, offset)?;
-            if export.disk.is_read_only() {
+            check_range(disk, len, offset)?;
+            if disk.shared().is_read_only() {
                 return Err(Error::invalid(format!(
                     "{} is open for reading only: open it with LUXOR_READ_WRITE to write",
-                    export.name
+                    disk.name()
                 )));
             }
-            let written = export.disk.write(buffer, offset);
-            written.map_err(|error| failed(export, "write", len, offset, &error))
+            let written = disk.write_at(buffer, offset);
+            written.map_err(|error| failed(disk, "write", len, offset, &error))
         })
     }
 }
@@ -308,10 +262,10 @@ pub unsafe extern "C" fn luxor_volume_flush(
     // SAFETY: all pointers keep the caller's contract.
     unsafe {
         call(error, || {
-            let export = pointers::here(volume, "volume")?.export()?;
-            let flushed = export.disk.flush();
+            let disk = pointers::here(volume, "volume")?.disk()?;
+            let flushed = disk.sync();
             flushed.map_err(|error| {
-                let what = format!("{}: cannot make the writes durable", export.name);
+                let what = format!("{}: cannot make the writes durable", disk.name());
                 luxor::Error::io(what, &error).into()
             })
         })
@@ -326,19 +280,19 @@ pub unsafe extern "C" fn luxor_volume_close(volume: *mut luxor_volume) {
     unsafe { handle::free(volume) };
 }
 
-fn check_range(export: &Export, len: usize, offset: u64) -> Result<(), Error> {
-    let size = export.disk.len();
+fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> {
+    let size = disk.len();
     match offset.checked_add(len as u64) {
         Some(end) if end <= size => Ok(()),
         _ => Err(Error::invalid(format!(
             "{}: a length of {len} at byte {offset} ends beyond the volume, which has {size} bytes",
-            export.name
+            disk.name()
         ))),
     }
 }
 
-fn failed(export: &Export, what: &str, len: usize, offset: u64, error: &io::Error) -> Error {
-    let name = &export.name;
+fn failed(disk: &VolumeDisk, what: &str, len: usize, offset: u64, error: &io::Error) -> Error {
+    let name = disk.name();
     let what = format!("{name}: cannot {what} {len} bytes at byte {offset}");
     luxor::Error::io(what, error).into()
 }

@@ -3,9 +3,11 @@
 
 use std::ffi::c_void;
 
-use luxor::Xts;
-use luxor_engine::{DataUnitNumber, Direction, InOut};
-use luxor_files::OfProcess;
+use luxor::{
+    Xts,
+    engine::{DataUnitNumber, Direction, InOut},
+    files::OfProcess,
+};
 
 use crate::{
     error::{call, luxor_code, luxor_error, make},

@@ -4,11 +4,12 @@
 
 use std::time::Duration;
 
-use luxor::{Context, Secrets, VolumeKeySecret};
-use luxor_engine::DataUnitNumber;
-use luxor_files::{VolumePart, bounded};
-use luxor_luks::{PbkdfKind, PbkdfOptions, UnlockOptions};
-use luxor_secret::SecretBytes;
+use luxor::{
+    Context, SecretBytes, Secrets, VolumeKeySecret,
+    engine::DataUnitNumber,
+    files::{VolumePart, bounded},
+    volume::{PbkdfKind, PbkdfOptions, UnlockOptions},
+};
 use pyo3::{
     exceptions::{PyOverflowError, PyTypeError, PyValueError},
     prelude::*,
@@ -20,7 +21,6 @@ use crate::{
     key_cache::KeyCache,
     path::PathArg,
     secret::key_bytes,
-    storage::FileArg,
 };
 
 /// Returns the argument `name`. A missing one is None. An exception names the argument.
@@ -143,7 +143,6 @@ arguments! {
         passphrase: Option<Py<PyAny>>,
         key_file: Option<PathArg>,
         volume_key: Option<Py<PyAny>>,
-        header: Option<Py<PyAny>>,
         key_slot: Option<u32>,
         key_cache: Option<Py<KeyCache>>,
     }
@@ -172,14 +171,6 @@ impl UnlockArgs {
             return Err(PyTypeError::new_err(message));
         }
         Ok(Box::new(VolumeKeySecret(key_bytes(key.bind(py))?)))
-    }
-
-    /// Returns the detached header, if there is one.
-    pub(crate) fn header(&self, py: Python<'_>) -> PyResult<Option<FileArg>> {
-        let header = self.header.as_ref();
-        header
-            .map(|header| FileArg::of(header.bind(py)))
-            .transpose()
     }
 
     pub(crate) fn options(&self) -> UnlockOptions {

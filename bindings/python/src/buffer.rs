@@ -7,7 +7,7 @@ use std::{
     ptr, slice,
 };
 
-use luxor_engine::InOut;
+use luxor::engine::InOut;
 use pyo3::{
     buffer::PyUntypedBuffer,
     exceptions::{PyBufferError, PyTypeError, PyValueError},

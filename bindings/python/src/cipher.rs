@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.VolumeCipher`: the keys of a volume without its storage.
 
-use std::{io, iter};
+use std::io;
 
-use luxor::{Volume, VolumeCipher};
-use luxor_engine::{Direction, InOut};
-use luxor_files::{OfProcess, Role};
+use luxor::{
+    VolumeCipher,
+    engine::{Direction, InOut},
+    files::{OfProcess, Role},
+    sector::StoredRange,
+};
 use pyo3::{
     exceptions::PyValueError,
     prelude::*,
@@ -18,6 +21,7 @@ use crate::{
     context::operate,
     error::{disk_exception, key_lost_in_fork},
     storage::{FileArg, objects},
+    volume_arg::VolumeArg,
 };
 
 /// Long calls look for signals after about this many bytes.
@@ -35,14 +39,11 @@ impl Cipher {
         let py = file.py();
         let unlock: UnlockArgs = args.extract()?;
         let context = args.extract::<EngineArgs>()?.context()?;
-        let secrets = unlock.secrets(py)?;
-        let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
-        let unlock = unlock.options();
-        let objects = objects(iter::once(&file).chain(&header));
+        let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
+        let volume = VolumeArg::new(FileArg::of(file)?, args)?;
+        let objects = objects(volume.files());
         let opened = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-            let input = file.input(Role::Data)?;
-            let header = header.map(|header| header.input(Role::Metadata));
-            let volume = Volume::open_with_header(input, header.transpose()?, context)?;
+            let volume = volume.metadata(Role::Data, context)?;
             VolumeCipher::open(volume, &*secrets, &unlock, context)
         })?;
         Ok(Self(OfProcess::new(opened)))
@@ -66,7 +67,7 @@ impl Cipher {
         let end = offset.saturating_add(size as u64).min(cipher.len());
         let stored = cipher.stored(offset.min(end)..end);
         let stored = stored.map_err(|error| exception(py, &error))?;
-        let place = |stored: luxor_sector::StoredRange| {
+        let place = |stored: StoredRange| {
             let plaintext = stored.plaintext;
             (
                 plaintext.start,

@@ -12,9 +12,7 @@ use std::{
     },
 };
 
-use luxor::{Context, Events, KeyFile, Progress};
-use luxor_files::io_words;
-use luxor_secret::SecretBytes;
+use luxor::{Context, Events, KeyFile, Progress, SecretBytes, files::io_words};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,

@@ -2,15 +2,14 @@
 //! The plaintext of a volume at any byte, on which `luxor.VolumeFile` is built.
 
 use std::{
-    io, iter,
+    io,
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-use luxor::{Export, ExportOptions, Volume, VolumeWriter};
-use luxor_files::{OfProcess, Role};
+use luxor::{DiskUse, VolumeDisk, VolumeWriter, files::OfProcess};
 use nix::errno::Errno;
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
@@ -20,11 +19,12 @@ use pyo3::{
 };
 
 use crate::{
-    args::{EngineArgs, Offset, PartArgs, Size, UnlockArgs},
+    args::{EngineArgs, Offset, Size, UnlockArgs},
     buffer::{Bytes, new_bytes},
     context::{context, operate},
     error::{disk_exception, key_lost_in_fork, outcome},
     storage::{FileArg, Object, Stop, objects},
+    volume_arg::VolumeArg,
 };
 
 /// Long transfers look for signals after this many bytes, and new zeros after these.
@@ -118,42 +118,42 @@ impl Opened {
 
 /// The plaintext of a volume.
 enum Plain {
-    Existing(OfProcess<Export>),
+    Existing(OfProcess<VolumeDisk>),
     New(Box<OfProcess<VolumeWriter>>),
 }
 
 impl Plain {
     fn is_here(&self) -> bool {
         match self {
-            Self::Existing(export) => export.here().is_some(),
+            Self::Existing(disk) => disk.here().is_some(),
             Self::New(writer) => writer.here().is_some(),
         }
     }
 
     fn give_up(&self) {
         match self {
-            Self::Existing(export) => export.give_up(),
+            Self::Existing(disk) => disk.give_up(),
             Self::New(writer) => writer.give_up(),
         }
     }
 
     fn len(&self) -> u64 {
         match self {
-            Self::Existing(export) => export.disk.len(),
+            Self::Existing(disk) => disk.len(),
             Self::New(writer) => writer.len(),
         }
     }
 
     fn read(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
-            Self::Existing(export) => export.disk.read(buf, offset),
+            Self::Existing(disk) => disk.read_at(buf, offset),
             Self::New(writer) => writer.read(buf, offset),
         }
     }
 
     fn write(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         match self {
-            Self::Existing(export) => export.disk.write(buf, offset),
+            Self::Existing(disk) => disk.write_at(buf, offset),
             Self::New(writer) => writer.write(buf, offset),
         }
     }
@@ -161,7 +161,7 @@ impl Plain {
     /// Makes what was written durable. A new volume is nowhere before it is finished.
     fn flush(&self) -> io::Result<()> {
         match self {
-            Self::Existing(export) => export.disk.flush(),
+            Self::Existing(disk) => disk.sync(),
             Self::New(_) => Ok(()),
         }
     }
@@ -190,37 +190,36 @@ pub(crate) fn open(
 ) -> PyResult<Disk> {
     let py = file.py();
     let unlock: UnlockArgs = args.extract()?;
-    let part = args.extract::<PartArgs>()?.part()?;
     let context = args.extract::<EngineArgs>()?.context()?;
-    let secrets = unlock.secrets(py)?;
-    let (file, header) = (FileArg::of(file)?, unlock.header(py)?);
-    let objects = objects(iter::once(&file).chain(&header));
-    let options = ExportOptions {
-        read_only: !writable,
-        ..ExportOptions::default()
-    };
-    let unlock = unlock.options();
-    let export = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-        let data = file.data_file(part, &options)?;
-        let input = data.input()?;
-        let header = header.map(|header| header.input(Role::Metadata));
-        let volume = Volume::open_with_header(input, header.transpose()?, context)?;
-        Export::open(volume, data, &*secrets, &unlock, &options, context)
+    let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
+    let volume = VolumeArg::new(FileArg::of(file)?, args)?;
+    let objects = objects(volume.files());
+    let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
+        let disk_use = DiskUse {
+            read_only: !writable,
+            ..DiskUse::default()
+        };
+        let unlocked = volume.unlock(&*secrets, &unlock, disk_use, context)?;
+        unlocked.disk(context)
     })?;
-    let disk = &export.disk;
-    Ok(Disk {
-        sector_size: disk.sector_size(),
-        writable: !disk.is_read_only(),
-        name: export.name.clone(),
-        position: AtomicU64::new(0),
-        opened: RwLock::new(Some(Arc::new(Opened {
-            plain: Plain::Existing(export.of_process()),
-            objects,
-        }))),
-    })
+    Ok(Disk::of_existing(disk, objects))
 }
 
 impl Disk {
+    /// An existing volume, which the objects hold.
+    pub(crate) fn of_existing(disk: VolumeDisk, objects: Vec<Object>) -> Self {
+        Self {
+            sector_size: disk.shared().sector_size(),
+            writable: !disk.shared().is_read_only(),
+            name: disk.name().to_owned(),
+            position: AtomicU64::new(0),
+            opened: RwLock::new(Some(Arc::new(Opened {
+                plain: Plain::Existing(disk.of_process()),
+                objects,
+            }))),
+        }
+    }
+
     /// A new volume, which the objects hold.
     pub(crate) fn of_new(writer: VolumeWriter, objects: Vec<Object>) -> Self {
         Self {

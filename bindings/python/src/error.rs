@@ -4,9 +4,13 @@
 
 use std::{error, fmt, io, iter, path::Path};
 
-use luxor::{ErrorClass, VolumeError, raw_os_error};
-use luxor_engine::{CryptError, CryptErrorKind, KeyError, RunError};
-use luxor_files::io_words;
+use luxor::{
+    ErrorClass, VolumeError,
+    engine::{CryptError, CryptErrorKind, KeyError, RunError},
+    files::io_words,
+    raw_os_error,
+    volume::HeaderErrorKind,
+};
 use nix::libc;
 use pyo3::{
     PyErrArguments,
@@ -58,11 +62,15 @@ fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
         return KeyLostInFork::new_err(args);
     }
     match (error.class(), source.and_then(|e| e.downcast_ref())) {
-        (_, Some(VolumeError::Unreadable { source, .. })) if source.is_not_luks() => {
+        (_, Some(VolumeError::Unreadable { source, .. }))
+            if source.kind == HeaderErrorKind::OtherFormat =>
+        {
             NotAVolume::new_err(args)
         }
         (_, Some(VolumeError::NotAVolume { .. })) => NotAVolume::new_err(args),
-        (_, Some(VolumeError::Unreadable { source, .. })) if source.is_damage() => {
+        (_, Some(VolumeError::Unreadable { source, .. }))
+            if source.kind == HeaderErrorKind::Damaged =>
+        {
             DamagedError::new_err(args)
         }
         (ErrorClass::NoKey, _) => WrongPassphrase::new_err(args),

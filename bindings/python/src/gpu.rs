@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use luxor_engine::{DataUnitLen, Direction, KeySpec, RunError};
+use luxor::engine::{DataUnitLen, Direction, KeySpec, RunError};
 use luxor_engine_cuda::{Cuda, Library, keeping_context};
 use luxor_engine_gpu::{CallersStream, DeviceRange, GpuBackend, GpuKey, ResidentRun};
 use pyo3::{

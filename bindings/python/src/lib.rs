@@ -22,6 +22,7 @@ mod secret;
 mod storage;
 mod tensor;
 mod volume;
+mod volume_arg;
 mod xts;
 
 #[pyo3::pymodule(gil_used = false)]

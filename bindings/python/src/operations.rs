@@ -9,12 +9,14 @@ use std::{
     },
 };
 
-use luxor::{Context, Engine, Events, NewFiles, Progress, Volume, VolumeWriter};
-use luxor_engine::{KeySize, Mode};
-use luxor_files::{Role, bounded};
-use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfOptions, UnlockOptions};
-use luxor_secret::SecretBytes;
-use luxor_sector::SectorSize;
+use luxor::{
+    Context, Engine, Events, LuksMetadata, NewFiles, Progress, SecretBytes, VolumeWriter,
+    engine::{KeySize, Mode},
+    files::{Role, bounded},
+    luks::{LuksVersion, NewVolumeOptions},
+    sector::SectorSize,
+    volume::{PbkdfOptions, UnlockOptions},
+};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -28,6 +30,7 @@ use crate::{
     key_cache::KeyCache,
     path::PathArg,
     storage::{FileArg, Object, objects},
+    volume_arg::VolumeArg,
 };
 
 /// The value of `total` while the length is unknown.
@@ -213,7 +216,7 @@ pub(crate) fn encrypt(
         match &target {
             FileArg::Path(path) => {
                 let files = new_files(path.path(), &files);
-                luxor::encrypt(&mut input, &files, &options, secret, context)
+                luxor::encrypt_files(&mut input, &files, &options, secret, context)
             }
             FileArg::Object(_) => {
                 let output = target.output(false, &input, false, context)?;
@@ -296,18 +299,16 @@ pub(crate) fn decrypt(
     let py = source.py();
     let unlock: UnlockArgs = args.extract()?;
     let context = args.extract::<EngineArgs>()?.context()?;
-    let part = args.extract::<PartArgs>()?.part()?;
-    let args: DecryptArgs = args.extract()?;
-    let (secrets, header) = (unlock.secrets(py)?, unlock.header(py)?);
-    let unlock = unlock.options();
+    let DecryptArgs { force, sparse } = args.extract()?;
+    let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
     let [source, target] = source_and_target(source, target)?;
-    let objects = objects([&source, &target].into_iter().chain(&header));
+    let volume = VolumeArg::new(source, args)?;
+    let objects = objects(volume.files().chain([&target]));
     copy(py, context, &objects, progress, move |context| {
-        let input = source.input_of(part, Role::Data)?;
-        let output = target.output(args.force, &input, args.sparse, context)?;
-        let header = header.map(|header| header.input(Role::Metadata));
-        let volume = Volume::open_with_header(input, header.transpose()?, context)?;
-        luxor::decrypt(volume, &*secrets, &unlock, output, context).map(|_| ())
+        let input = volume.input(Role::Data)?;
+        let output = target.output(force, &input, sparse, context)?;
+        let volume = volume.metadata_of(input, context)?;
+        luxor::decrypt_to(volume, &*secrets, &unlock, output, context).map(|_| ())
     })
 }
 
@@ -325,7 +326,7 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
     } = NewVolume::of(args)?;
     operate(py, context, &[], &mut |_| Ok(()), move |context| {
         let files = new_files(path.path(), &files);
-        luxor::format(&files, size, &options, || Ok(secret), context)
+        luxor::format_files(&files, size, &options, || Ok(secret), context)
     })
 }
 
@@ -346,7 +347,7 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
     let objects = objects(&like);
     let made = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         if let Some(like) = like {
-            let like = Volume::open(like.input(Role::Metadata)?, context)?;
+            let like = LuksMetadata::open_input(like.input(Role::Metadata)?, None, context)?;
             let engine = Engine::select(context, Mode::Xts)?;
             let unlock = UnlockOptions {
                 cache: options.pbkdf.cache.clone(),

@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit, Mac};
-use luxor_luks::{Argon2Kind, Kdf};
-use luxor_secret::SecretBytes;
+use luxor::{
+    SecretBytes,
+    volume::{Argon2Kind, Kdf},
+};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,

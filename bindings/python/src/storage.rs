@@ -9,12 +9,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use luxor::{Context, ExportOptions, create_output};
-use luxor_files::{
-    DataFile, FileIdentity, Input, InputError, Output, OutputOptions, Role, VolumePart,
-    VolumePartError, VolumePlace, open_to_read, path_name,
+use luxor::{
+    Context, DiskUse, create_output,
+    files::{
+        DataFile, FileIdentity, Input, InputError, Output, OutputOptions, Role, VolumePart,
+        VolumePartError, VolumePlace, open_to_read, path_name,
+    },
+    sector::Storage,
 };
-use luxor_sector::Storage;
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
@@ -138,11 +140,7 @@ impl FileArg {
     }
 
     /// Opens a part of it as the storage of a disk.
-    pub(crate) fn data_file(
-        &self,
-        part: VolumePart,
-        options: &ExportOptions,
-    ) -> luxor::Result<DataFile> {
+    pub(crate) fn data_file(&self, part: VolumePart, options: &DiskUse) -> luxor::Result<DataFile> {
         match self {
             Self::Path(path) => {
                 let path = path.existing()?;

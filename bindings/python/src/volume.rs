@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor.Volume`: the metadata and keys of a volume.
 
-use luxor::{Context, Engine, HeaderRestore, KeyOptions, back_up_header};
-use luxor_engine::Mode;
-use luxor_files::{Input, Role, VolumePart, VolumePlace};
-use luxor_luks::{LuksVersion, UnlockOptions, VolumeHeader, usual_numbers};
-use luxor_secret::SecretBytes;
+use luxor::{
+    Context, Engine, HeaderRestore, KeyOptions, LuksMetadata, LuksVolume, SecretBytes,
+    VolumeMetadata, back_up_header,
+    engine::Mode,
+    files::{Input, Role, VolumePlace},
+    luks::{LuksVersion, VolumeHeader, usual_numbers},
+    volume::UnlockOptions,
+};
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
@@ -13,27 +16,55 @@ use crate::{
     context::{context, operate},
     path::PathArg,
     storage::{FileArg, objects},
+    volume_arg::VolumeArg,
 };
 
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other
 /// programs are seen.
 #[pyclass(frozen, module = "luxor._luxor")]
-pub(crate) struct Volume(FileArg, VolumePart);
+pub(crate) struct Volume(VolumeArg);
 
 impl Volume {
-    /// Opens the volume for `role` and calls `work` with it on another thread.
+    /// Calls `work` on another thread.
+    fn operate<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&VolumeArg, &Context) -> luxor::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        let volume = self.0.clone();
+        let (context, objects) = (context(None, None)?, objects(volume.files()));
+        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
+            work(&volume, context)
+        })
+    }
+
+    /// Calls `work` with the metadata.
     fn with<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        role: Role,
-        work: impl FnOnce(luxor::Volume, &Context) -> luxor::Result<T> + Send + 'static,
+        work: impl FnOnce(VolumeMetadata) -> luxor::Result<T> + Send + 'static,
     ) -> PyResult<T> {
-        let (file, part) = (self.0.clone(), self.1);
-        let (context, objects) = (context(None, None)?, objects([&self.0]));
-        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-            let volume = luxor::Volume::open(file.input_of(part, role)?, context)?;
-            work(volume, context)
+        self.operate(py, |volume, context| {
+            work(volume.metadata(Role::Metadata, context)?)
         })
+    }
+
+    /// Calls `work` with the metadata of a LUKS volume.
+    fn with_luks<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(LuksMetadata, &Context) -> luxor::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        self.operate(py, |volume, context| work(volume.luks(context)?, context))
+    }
+
+    /// Calls `work` with a LUKS volume that is open for changes.
+    fn change<T: Send + 'static>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(LuksVolume, &Context) -> luxor::Result<T> + Send + 'static,
+    ) -> PyResult<T> {
+        self.operate(py, |volume, context| work(volume.change(context)?, context))
     }
 
     /// Returns the secret that opens the volume, that of the new keyslot, and its costs.
@@ -57,13 +88,13 @@ impl Volume {
         Ok((secret, new, options))
     }
 
-    /// Returns what `get` finds in the metadata.
+    /// Returns what `get` finds in the metadata of a LUKS volume.
     fn read<T: Send + 'static>(
         &self,
         py: Python<'_>,
         get: impl FnOnce(&VolumeHeader) -> T + Send + 'static,
     ) -> PyResult<T> {
-        self.with(py, Role::Metadata, |volume, _| Ok(get(&volume.header)))
+        self.with_luks(py, |volume, _| Ok(get(&volume.header)))
     }
 }
 
@@ -71,9 +102,8 @@ impl Volume {
 impl Volume {
     #[new]
     fn new(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let part = args.extract::<PartArgs>()?.part()?;
-        let volume = Self(FileArg::of(file)?, part);
-        volume.read(file.py(), |_| ())?;
+        let volume = Self(VolumeArg::new(FileArg::of(file)?, args)?);
+        volume.with(file.py(), |_| Ok(()))?;
         Ok(volume)
     }
 
@@ -103,7 +133,7 @@ impl Volume {
 
     #[getter]
     fn size(&self, py: Python<'_>) -> PyResult<u64> {
-        self.with(py, Role::Metadata, |volume, _| {
+        self.with(py, |volume| {
             volume.plaintext_len()?.ok_or_else(|| {
                 let name = volume.name();
                 luxor::Error::failure(format!("{name} has no known length"))
@@ -127,7 +157,7 @@ impl Volume {
 
     /// Returns what is intact, and what is damaged.
     fn check(&self, py: Python<'_>) -> PyResult<(Vec<String>, Vec<String>)> {
-        self.with(py, Role::Metadata, |volume, _| {
+        self.with(py, |volume| {
             let found = volume.check();
             Ok((found.good, found.damage))
         })
@@ -137,7 +167,7 @@ impl Volume {
     fn test_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let args: UnlockArgs = args.extract()?;
         let (secret, unlock) = (args.secret(py)?, args.options());
-        self.with(py, Role::Metadata, move |volume, context| {
+        self.with_luks(py, move |volume, context| {
             let engine = Engine::select(context, Mode::Xts)?;
             let (unlocked, _) = volume.test(&secret, &*engine.backend, &unlock, context)?;
             Ok(unlocked.keyslot)
@@ -148,7 +178,7 @@ impl Volume {
     fn add_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let number: Option<u32> = argument(args, "number")?;
         let (secret, new, options) = self.for_new_keyslot(args)?;
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.add_key(number, &secret, || Ok(new), &options, context)
         })
     }
@@ -156,7 +186,7 @@ impl Volume {
     /// Replaces the secret of the keyslot that opens. Returns its number.
     fn change_key(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let (secret, new, options) = self.for_new_keyslot(args)?;
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.change_key(&secret, |_| Ok(new), &options, context)
         })
     }
@@ -166,7 +196,7 @@ impl Volume {
         let last: bool = argument(args, "last")?;
         let args: UnlockArgs = args.extract()?;
         let (secret, unlock) = (args.secret(py)?, args.options());
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.remove_key(&secret, last, &unlock, context)
         })
     }
@@ -174,7 +204,7 @@ impl Volume {
     /// Removes the keyslot with this number, without a secret.
     fn remove_keyslot(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
         let (number, last) = (argument(args, "number")?, argument(args, "last")?);
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.remove_keyslot(number, None, last, &UnlockOptions::default(), context)
         })
     }
@@ -182,7 +212,7 @@ impl Volume {
     /// Returns a token as JSON, whose strings need not be UTF-8.
     fn token_json(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<Vec<u8>> {
         let number: u32 = argument(args, "number")?;
-        self.with(py, Role::Metadata, move |volume, _| {
+        self.with_luks(py, move |volume, _| {
             let token = volume.header.token_json(number);
             let token = token.map(|json| usual_numbers(&json).unwrap_or(json));
             token.ok_or_else(|| {
@@ -195,14 +225,14 @@ impl Volume {
     /// Adds a token. Returns its number.
     fn add_token(&self, py: Python<'_>, json: Vec<u8>, args: &Bound<'_, PyDict>) -> PyResult<u32> {
         let number: Option<u32> = argument(args, "number")?;
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.add_token(&json, number, false, false, context)
         })
     }
 
     fn remove_token(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<()> {
         let (number, force): (u32, bool) = (argument(args, "number")?, argument(args, "force")?);
-        self.with(py, Role::Change, move |mut volume, context| {
+        self.change(py, move |mut volume, context| {
             volume.remove_token(number, force, context)
         })
     }
@@ -210,16 +240,9 @@ impl Volume {
     /// Copies the header into a new file. Returns its length in bytes.
     fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
-        let (volume, part) = (self.0.clone(), self.1);
-        let (context, objects) = (context(None, None)?, objects([&self.0]));
-        operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-            back_up_header(
-                &volume.input_of(part, Role::Metadata)?,
-                file.path(),
-                force,
-                &[],
-                context,
-            )
+        self.operate(py, move |volume, context| {
+            let input = volume.metadata_input(Role::Metadata)?;
+            back_up_header(&input, file.path(), force, &[], context)
         })
     }
 }

@@ -6,9 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor::engines::{EngineReport, SelfTest, registry};
-use luxor_engine::{Direction, InOut, KeySpec, XtsKey};
-use luxor_files::OfProcess;
+use luxor::{
+    engine::{Direction, InOut, KeySpec, XtsKey},
+    engines::{EngineReport, SelfTest, registry},
+    files::OfProcess,
+};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyDict, PyList},

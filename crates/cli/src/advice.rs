@@ -9,8 +9,10 @@ use std::{
 
 use luxor::{Contents, ContentsClass};
 
-use luxor_files::{shell_quoted, shell_word};
-use luxor_luks::{RepairOutlook, VolumeReadError};
+use luxor::{
+    files::{shell_quoted, shell_word},
+    volume::{HeaderError, HeaderErrorKind, RepairOutlook},
+};
 
 use crate::subject;
 
@@ -34,18 +36,15 @@ pub(crate) fn for_defect(repair: RepairOutlook, wants_backup: bool) -> Option<St
 }
 
 /// Returns advice for metadata that cannot be read.
-pub(crate) fn for_damage(error: &VolumeReadError, repair: RepairOutlook) -> Option<String> {
+pub(crate) fn for_damage(error: &HeaderError, repair: RepairOutlook) -> Option<String> {
     if repair != RepairOutlook::Impossible {
         return by_repair(repair);
     }
-    if !error.is_damage() {
-        return None;
+    match error.kind {
+        HeaderErrorKind::CutOff => Some(INCOMPLETE.to_owned()),
+        HeaderErrorKind::Damaged => Some(BACKUP_HELPS.to_owned()),
+        _ => None,
     }
-    Some(if error.is_cut_off() {
-        INCOMPLETE.to_owned()
-    } else {
-        BACKUP_HELPS.to_owned()
-    })
 }
 
 /// Returns advice to repair the header, if that helps.

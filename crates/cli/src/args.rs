@@ -3,6 +3,7 @@
 //! definition.
 
 mod export;
+mod format;
 mod header;
 mod keys;
 mod metadata;
@@ -29,7 +30,8 @@ use clap::{
 };
 
 pub(crate) use self::{
-    export::{ExportArgs, ExportType, PlainArgs, ReencryptWhen},
+    export::{ExportArgs, ReencryptWhen},
+    format::TypeArgs,
     header::{
         ConvertArgs, EraseArgs, HeaderAction, HeaderArgs, HeaderBackupArgs, HeaderDigestArgs,
         HeaderRepairArgs, HeaderRestoreArgs, PolicyArgs,
@@ -371,7 +373,7 @@ fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::
         // options that do not exist are no values.
         error.remove(ContextKind::Suggested);
     }
-    if !is_unknown || !is_long || word.len() < 3 || error.get(ContextKind::SuggestedArg).is_some() {
+    if !is_unknown || !is_long || word.len() < 3 {
         return error;
     }
     let is_meant = |option: &&str| {

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use anstream::AutoStream;
 use clap::builder::styling::{AnsiColor, Style};
-use luxor_files::standard_streams;
+use luxor::files::standard_streams;
 
 use crate::{
     args::GlobalArgs,

@@ -3,8 +3,10 @@
 
 use std::{any::Any, num::NonZeroUsize, path::Path, sync::Arc};
 
-use luxor::{Events, Progress};
-use luxor_files::{VolumePart, VolumePlace};
+use luxor::{
+    Events, Progress,
+    files::{VolumePart, VolumePlace},
+};
 
 use crate::{args::GlobalArgs, console::Console, process, progress::ProgressStyleArgs};
 

@@ -16,8 +16,7 @@ use std::{
 };
 
 use clap::{Arg, ArgAction, ValueHint};
-use luxor_files::quoted;
-use luxor_luks::Encryption;
+use luxor::{files::quoted, luks::Encryption};
 
 use crate::{
     args,

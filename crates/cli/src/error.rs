@@ -4,14 +4,16 @@
 
 use std::{error::Error as _, io, path::Path};
 
-use luxor::VolumeError;
-use luxor_engine::SelectError;
-use luxor_files::{
-    DataFile, DataFileError, InputError, NotLocked, OutputError, VolumePartError,
-    locks::{Access, LockError},
-    path_name,
+use luxor::{
+    PlainError, VolumeError,
+    engine::SelectError,
+    files::{
+        DataFile, DataFileError, InputError, NotLocked, OutputError, VolumePartError,
+        locks::{Access, LockError},
+        path_name,
+    },
+    luks::{ChangeError, ConvertError, HeaderRepairError, UnlockError},
 };
-use luxor_luks::{ChangeError, ConvertError, HeaderRepairError, UnlockError};
 
 use crate::{advice, subject};
 
@@ -129,6 +131,9 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::NotAVolume { name, contents } => advice::for_contents(name, contents),
             // No command changes what came through a pipe.
             VolumeError::Unreadable { .. } if subject::is_stream() => None,
+            VolumeError::Unreadable { source, .. } if source.source.is::<PlainError>() => {
+                plain_hint(source.source.downcast_ref()?)
+            }
             VolumeError::Unreadable { source, repair, .. } => advice::for_damage(source, *repair),
             VolumeError::EndOfFile { .. } => {
                 Some("To lose the end of the file nevertheless, add --force.".to_owned())
@@ -174,6 +179,9 @@ fn hint(error: &Error) -> Option<String> {
             ),
             _ => None,
         };
+    }
+    if let Some(error) = source.downcast_ref() {
+        return plain_hint(error);
     }
     if let Some(error) = source.downcast_ref::<UnlockError>() {
         let number = *error.ignored().first()?;
@@ -223,6 +231,21 @@ fn hint(error: &Error) -> Option<String> {
             ) =>
         {
             Some("--read-only needs no permission to write.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Returns what the user can do about the values of a plain volume.
+fn plain_hint(error: &PlainError) -> Option<String> {
+    match error {
+        PlainError::PartSector { sector_size, .. } => Some(format!(
+            "The unit is 512 bytes: give a multiple of {}.",
+            sector_size.units()
+        )),
+        PlainError::Rest { .. } => {
+            let size = error.whole_units()?;
+            Some(format!("To leave the rest out, add --size {size}."))
         }
         _ => None,
     }

@@ -5,10 +5,12 @@
 use std::{cell::RefCell, collections::VecDeque, path::Path};
 
 use linux_keyutils::{KeyError, KeyRing, KeyRingIdentifier};
-use luxor::{Secrets, Volume};
-use luxor_files::Escaped;
-use luxor_luks::{Luks2Header, readable_token};
-use luxor_secret::SecretBytes;
+use luxor::{
+    LuksMetadata, Secrets,
+    files::Escaped,
+    luks::{Luks2Header, readable_token},
+    secret::SecretBytes,
+};
 use serde_json::Value;
 
 use crate::error::{Error, Result};
@@ -29,7 +31,7 @@ impl TokenPassphrases {
     ///
     /// # Errors
     /// Fails when there is no such token, and when the keyring has none of the keys.
-    pub(crate) fn of(volume: &Volume, token_id: Option<u32>) -> Result<Self> {
+    pub(crate) fn of(volume: &LuksMetadata, token_id: Option<u32>) -> Result<Self> {
         let name = volume.name();
         let header = volume.header.luks2().map(Luks2Header::describe);
         let tokens = header.iter().flat_map(|header| header.tokens);

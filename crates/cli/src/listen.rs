@@ -38,7 +38,7 @@ use nix::{
 };
 
 pub(crate) use self::inherited::inherited;
-use luxor_files::{open_at, open_to_read, path_name, temporary::Temporary};
+use luxor::files::{open_at, open_to_read, path_name, temporary::Temporary};
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -276,7 +276,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     use super::*;
-    use luxor_files::testing::alone;
+    use luxor::files::testing::alone;
 
     #[test]
     fn a_socket_is_private_and_is_removed() {

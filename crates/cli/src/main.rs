@@ -35,8 +35,10 @@ use std::{
 };
 
 use clap::error::ErrorKind;
-use luxor_files::{bounded, standard_streams};
-use luxor_secret::SecretBytes;
+use luxor::{
+    files::{bounded, standard_streams},
+    secret::SecretBytes,
+};
 
 use crate::{
     args::{Cli, Command},

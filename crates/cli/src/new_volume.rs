@@ -3,11 +3,13 @@
 
 use std::path::Path;
 
-use luxor::{KeyFile, NewFiles};
-use luxor_engine::KeySize;
-use luxor_files::{Needed, path_name, quoted};
-use luxor_luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey};
-use luxor_sector::SectorSize;
+use luxor::{
+    KeyFile, NewFiles,
+    engine::KeySize,
+    files::{Needed, path_name, quoted},
+    luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey},
+    sector::SectorSize,
+};
 
 use crate::{
     args::NewVolumeArgs,

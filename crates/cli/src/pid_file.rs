@@ -12,7 +12,7 @@ use std::{
     process,
 };
 
-use luxor_files::{open, path_name, temporary::Temporary};
+use luxor::files::{open, path_name, temporary::Temporary};
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, fcntl},
@@ -202,7 +202,7 @@ fn unwritable(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use luxor_files::testing::alone;
+    use luxor::files::testing::alone;
 
     #[test]
     fn a_pid_file_has_the_number_and_is_removed() {

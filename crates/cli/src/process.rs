@@ -21,8 +21,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor_files::{open, temporary};
-use luxor_secret::harden_process;
+use luxor::{
+    files::{open, temporary},
+    secret::harden_process,
+};
 use nix::{
     libc::{
         SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX,
@@ -63,7 +65,7 @@ pub(crate) static SIGUSR1_ASKS: AtomicBool = AtomicBool::new(false);
 ///
 /// The thread ends the program whatever the other threads are doing: Argon2 cannot be interrupted,
 /// and a read from a pipe may block for ever. Outputs without a name vanish with the process. Those
-/// with a name are removed by [`Temporary`](luxor_files::temporary::Temporary).
+/// with a name are removed by [`Temporary`](luxor::files::temporary::Temporary).
 ///
 /// A signal that was ignored when the program started stays ignored (`nohup`, background jobs of a
 /// script). SIGTSTP (Ctrl-Z) at a prompt gives the terminal back to the shell with its echo, and

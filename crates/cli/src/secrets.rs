@@ -11,12 +11,15 @@ use std::{
     path::Path,
 };
 
-use luxor::{KeyFile, KeyFileError, read_secret};
-use luxor_files::{
-    path_name, shell_word,
-    standard_streams::{self, STDIN},
+use luxor::{
+    KeyFile, KeyFileError, SecretBytes,
+    files::{
+        path_name, shell_word,
+        standard_streams::{self, STDIN},
+    },
+    read_secret,
+    volume::{Format, SecretKind},
 };
-use luxor_secret::SecretBytes;
 
 use crate::{
     args::{SecretArgNames, SecretArgs},
@@ -78,6 +81,21 @@ impl SecretSource {
         }
     }
 
+    /// As [`SecretSource::new`], for a format whose volumes this opens.
+    ///
+    /// # Errors
+    /// Those of [`SecretSource::new`].
+    pub(crate) fn for_format(
+        context: &Context,
+        format: &dyn Format,
+        inputs: &[(&str, &Path)],
+    ) -> Result<Self> {
+        match format.secret_kind() {
+            SecretKind::Passphrase => Self::new(context, inputs),
+            SecretKind::Key { len } => Self::of_key(context, format, len, inputs),
+        }
+    }
+
     /// As [`SecretSource::new`], where `--volume-key-file` means something else.
     ///
     /// # Errors
@@ -112,21 +130,27 @@ impl SecretSource {
     ///
     /// # Errors
     /// Those of [`SecretSource::new`]. Also fails without `--key-file`, and with `--keyfile-size`.
-    pub(crate) fn of_key(context: &Context, len: usize, inputs: &[(&str, &Path)]) -> Result<Self> {
+    fn of_key(
+        context: &Context,
+        format: &dyn Format,
+        len: usize,
+        inputs: &[(&str, &Path)],
+    ) -> Result<Self> {
+        let kind = format.name();
         if context.options.key_file.is_none() {
-            return Err(Error::failure(
-                "--type plain needs --key-file: the key itself, not a passphrase",
-            ));
+            return Err(Error::failure(format!(
+                "--type {kind} needs --key-file: the key itself, not a passphrase"
+            )));
         }
         if context.options.volume_key_file.is_some() {
-            return Err(Error::failure(
-                "--volume-key-file cannot be used with --type plain: --key-file is the key itself",
-            ));
+            return Err(Error::failure(format!(
+                "--volume-key-file cannot be used with --type {kind}: --key-file is the key itself"
+            )));
         }
         if context.options.keyfile_size.is_some() {
-            return Err(Error::failure(
-                "--keyfile-size cannot be used with --type plain: --key-size sets how much is read",
-            ));
+            return Err(Error::failure(format!(
+                "--keyfile-size cannot be used with --type {kind}: --key-size sets how much is read"
+            )));
         }
         let secret = context.options.secret();
         let options = SecretArgs {

@@ -8,7 +8,7 @@ use std::{
     thread,
 };
 
-use luxor_sector::Disk;
+use luxor::sector::Disk;
 use luxor_serve::{
     metrics::{Metrics, MetricsError},
     stats::Stats,

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, fs, os::unix::fs::FileTypeExt, path::PathBuf, sync::OnceLock};
 
 use clap::{ArgMatches, parser::ValueSource};
-use luxor_files::shell_word;
+use luxor::files::shell_word;
 
 /// Stands for the volume, and for its header if that is detached.
 const VOLUME: &str = "VOLUME";
@@ -122,7 +122,7 @@ pub(crate) fn complete(text: &str) -> Cow<'_, str> {
 }
 
 /// Puts `volume` into the commands, and `file` into those of `truncate`, which does not have the options of a
-/// volume. Names in messages have no backticks ([`luxor_files::path_name`]).
+/// volume. Names in messages have no backticks ([`luxor::files::path_name`]).
 fn completed(text: &str, volume: &str, file: &str) -> String {
     let spans = text.split('`').enumerate().map(|(index, span)| {
         let is_command = index % 2 == 1;

@@ -3,14 +3,15 @@
 
 use std::{cell::Cell, error::Error as _, path::Path};
 
-use luxor::{Secrets, Volume};
-use luxor_engine::Backend;
-use luxor_files::{Escaped, Input, Role, VolumePlace, path_name, shell_word};
-use luxor_luks::{UnlockOptions, Unlocked};
-use luxor_secret::SecretBytes;
+use luxor::{
+    Engine, LuksMetadata, LuksVolume, SecretBytes, Secrets, VolumeMetadata,
+    files::{Escaped, Input, Role, VolumePlace, path_name, shell_word},
+    luks::VolumeHeader,
+    volume::{Format, UnlockOptions, Unlocked},
+};
 
 use crate::{
-    args::{LimitArgs, UnlockArgs},
+    args::{LimitArgs, TypeArgs, UnlockArgs},
     console::complain,
     context::Context,
     error::{Error, Result},
@@ -27,54 +28,107 @@ pub(crate) fn metadata_place<'a>(volume: &'a Path, context: &'a Context) -> Volu
     }
 }
 
-/// Opens the volume or detached header at [`metadata_place`].
+/// Reads the LUKS volume or detached header at [`metadata_place`].
 ///
 /// # Errors
-/// Those of [`Volume::open_metadata`].
-pub(crate) fn open_metadata(volume: &Path, role: Role, context: &Context) -> Result<Volume> {
-    Volume::open_metadata(metadata_place(volume, context), role, &context.library)
+/// Those of [`LuksMetadata::open_path`].
+pub(crate) fn open_metadata(volume: &Path, context: &Context) -> Result<LuksMetadata> {
+    LuksMetadata::open_path(metadata_place(volume, context), &context.library)
 }
 
-/// Opens the volume with its data in `input`. The metadata are there too, or in the detached header
-/// that the options name.
+/// Opens the LUKS volume or detached header at [`metadata_place`] for changes.
 ///
 /// # Errors
-/// Those of [`Volume::open`].
-pub(crate) fn open(input: Input, context: &Context) -> Result<Volume> {
-    Volume::open_with_header(input, header(context)?, &context.library)
+/// Those of [`LuksVolume::open`].
+pub(crate) fn open_to_change(volume: &Path, context: &Context) -> Result<LuksVolume> {
+    LuksVolume::open(metadata_place(volume, context), &context.library)
 }
 
-/// As [`open`], without the warnings.
+/// Opens the volume or detached header at [`metadata_place`], whose format is that of `args`.
 ///
 /// # Errors
-/// Those of [`open`].
-pub(crate) fn read(input: Input, context: &Context) -> Result<Volume> {
-    Volume::read_with_header(input, header(context)?, &context.library)
+/// Those of [`VolumeMetadata::open`] and [`check_no_header`].
+pub(crate) fn open_metadata_of(
+    volume: &Path,
+    args: &TypeArgs,
+    unlock: &UnlockArgs,
+    context: &Context,
+) -> Result<VolumeMetadata> {
+    let format = args.format()?;
+    check_no_header(&*format, unlock, context)?;
+    let input = Input::open(metadata_place(volume, context), Role::Metadata)?;
+    VolumeMetadata::open(input, None, format, &context.library)
 }
 
 /// Opens the detached header, if the options name one.
-fn header(context: &Context) -> Result<Option<Input>> {
+///
+/// # Errors
+/// Fails when it cannot be opened.
+pub(crate) fn header(context: &Context) -> Result<Option<Input>> {
     let header = context.options.header.as_deref();
     let header = header.map(|path| Input::open(path, Role::Metadata));
     Ok(header.transpose()?)
 }
 
-/// Opens a keyslot, also if this version cannot read the data. A prompt is repeated when the
-/// passphrase is wrong.
+/// Refuses options about headers and keyslots for a format that has neither.
 ///
 /// # Errors
-/// Those of [`Volume::test`].
-pub(crate) fn test_unlock(
-    volume: &Volume,
+/// Fails when such an option is given.
+pub(crate) fn check_no_header(
+    format: &dyn Format,
+    unlock: &UnlockArgs,
+    context: &Context,
+) -> Result<()> {
+    if format.has_signature() {
+        return Ok(());
+    }
+    let (options, limits) = (&context.options, &unlock.limits);
+    let given = [
+        ("--header", options.header.is_some()),
+        ("--require-type", options.policy.require_type.is_some()),
+        (
+            "--require-cipher",
+            !options.policy.require_cipher.is_empty(),
+        ),
+        ("--require-pbkdf", !options.policy.require_pbkdf.is_empty()),
+        ("--header-digest", options.policy.header_digest.is_some()),
+        ("--key-slot", unlock.key_slot.is_some()),
+        ("--pbkdf-memory-limit", limits.pbkdf_memory_limit.is_some()),
+        (
+            "--pbkdf-iterations-limit",
+            limits.pbkdf_iterations_limit.is_some(),
+        ),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((option, _)) => Err(no_header(option, format)),
+    }
+}
+
+/// The error for an option that a format without a header does not have.
+pub(crate) fn no_header(option: &str, format: &dyn Format) -> Error {
+    let name = format.name();
+    Error::failure(format!(
+        "{option} cannot be used with --type {name}: there is no header"
+    ))
+}
+
+/// Tests a secret, also if this version cannot read the data. A prompt is repeated when the passphrase
+/// is wrong.
+///
+/// # Errors
+/// Those of [`VolumeMetadata::test_keys`].
+pub(crate) fn test_keys(
+    volume: &VolumeMetadata,
     secrets: &SecretSource,
-    backend: &dyn Backend,
     args: &UnlockArgs,
     context: &Context,
 ) -> Result<Unlocked> {
+    let engine = Engine::select(&context.library, volume.describe().mode)?;
     let options = unlock_options(args);
-    let secrets = Asking::new(secrets, &args.limits).beside_tokens(volume, args.key_slot);
-    let (unlocked, _) = volume.test(&secrets, backend, &options, &context.library)?;
-    Ok(unlocked)
+    let secrets = Asking::new(secrets, &args.limits);
+    let secrets = secrets.beside_tokens(volume.path(), volume.luks(), args.key_slot);
+    volume.test_keys(&secrets, &*engine.backend, &options, &context.library)
 }
 
 /// The keyslot and the limits from the command line.
@@ -122,12 +176,17 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Names the tokens of `volume` before it asks for a secret, if no keyslot has a secret that a
-    /// user would know. Only `key_slot` counts if it is given.
+    /// Names the tokens of the LUKS volume at `path` before it asks for a secret, if no keyslot has a
+    /// secret that a user would know. Only `key_slot` counts if it is given.
     #[must_use]
-    pub(crate) fn beside_tokens(self, volume: &Volume, key_slot: Option<u32>) -> Self {
-        if self.source.is_prompt() {
-            self.tokens.set(token_commands(volume, key_slot));
+    pub(crate) fn beside_tokens(
+        self,
+        path: &Path,
+        luks: Option<&VolumeHeader>,
+        key_slot: Option<u32>,
+    ) -> Self {
+        if let (true, Some(header)) = (self.source.is_prompt(), luks) {
+            self.tokens.set(token_commands(path, header, key_slot));
         }
         self
     }
@@ -179,10 +238,10 @@ impl Secrets for Asking<'_> {
 }
 
 /// Returns how to get the secret of each keyslot, a line each, if a token has the secrets of all.
-fn token_commands(volume: &Volume, key_slot: Option<u32>) -> Option<String> {
+fn token_commands(path: &Path, header: &VolumeHeader, key_slot: Option<u32>) -> Option<String> {
     let numbers: Vec<u32> = key_slot.into_iter().collect();
-    let device = shell_word(volume.path());
-    let lines = volume.header.token_keyslots(&numbers).into_iter();
+    let device = shell_word(path);
+    let lines = header.token_keyslots(&numbers).into_iter();
     let lines = lines.map(|found| {
         let (keyslot, token) = (found.keyslot, found.token);
         let how = match found.kind {

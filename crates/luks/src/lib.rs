@@ -13,6 +13,7 @@
 //! | write it to an output that cannot seek | [`NewVolume::write_stream`] |
 //! | create a volume of one version | [`NewLuks2Volume::create`], [`NewLuks1Volume::create`] |
 //! | read the metadata of a volume of either version | [`VolumeHeader::read`] |
+//! | do that behind the seam of all formats | [`Luks`] |
 //! | read the metadata of one version | [`Luks2Header::read`], [`Luks1Header::read`] |
 //! | get the metadata as typed values | [`Luks2Header::describe`], [`Luks1Header::describe`] |
 //! | print the metadata as cryptsetup does | [`Luks2Header::metadata_json`] |
@@ -115,17 +116,16 @@ pub use luks2::token::{
     FileEnd, FileLengthError, Token, TokenKeyslot, check_file_length, keyring_token,
     readable_token, usual_numbers,
 };
-pub use luks2::trailer::TrailerKey;
-pub use luks2::unlock::{
-    ConfirmedKey, KeyslotError, OpenedKey, Skipped, UnlockError, UnlockOptions, Unlocked,
-};
+pub use luks2::unlock::{ConfirmedKey, KeyslotError, OpenedKey, Skipped, UnlockError, Unlocked};
 pub use luxor_volume::{
     Argon2Kind, CostError, DEFAULT_ARGON2_WORK_KIB, DEFAULT_ITERATIONS_LIMIT,
     DEFAULT_MEMORY_LIMIT_KIB, DeriveError, Encryption, Extent, ExtentCipher, HashAlgorithm, Kdf,
-    KeyCache, MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, Uuid, VolumeKey,
+    KeyCache, MemoryBound, PbkdfKind, PbkdfOptions, PbkdfOptionsError, TrailerKey, UnlockOptions,
+    Uuid, VolumeKey,
 };
 pub use policy::{HeaderPolicy, PolicyError};
 pub use version::LuksVersion;
 pub use volume::create::{NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
-pub use volume::repair::{HeaderRepair, HeaderRepairError, RepairOutlook, Repaired};
+pub use volume::format::{Luks, OtherVersion};
+pub use volume::repair::{HeaderRepair, HeaderRepairError, Repaired};
 pub use volume::{VolumeHeader, VolumeReadError};

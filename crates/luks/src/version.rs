@@ -18,14 +18,20 @@ pub enum LuksVersion {
 impl fmt::Display for LuksVersion {
     /// Prints `LUKS1` or `LUKS2`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Luks1 => "LUKS1",
-            Self::Luks2 => "LUKS2",
-        })
+        f.write_str(self.name())
     }
 }
 
 impl LuksVersion {
+    /// Its name for messages: `LUKS1` or `LUKS2`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Luks1 => "LUKS1",
+            Self::Luks2 => "LUKS2",
+        }
+    }
+
     /// The greatest number of keyslots.
     #[must_use]
     pub fn max_keyslots(self) -> u32 {

@@ -2,7 +2,9 @@
 //! A volume of either version. This is the only module that looks at the version.
 
 mod change;
+mod check;
 pub(crate) mod create;
+pub(crate) mod format;
 pub(crate) mod repair;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -10,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use luxor_engine::Backend;
 use luxor_secret::{SecretBytes, with_key_stack};
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{Encryption, Extent, VolumeKey};
+use luxor_volume::{Encryption, Extent, UnlockOptions, VolumeKey};
 
 use crate::{
     header_digest::HeaderDigest,
@@ -25,7 +27,7 @@ use crate::{
         metadata::Metadata,
         segment::{Segment, SegmentError, SegmentSize},
         token::{FileEnd, TokenKeyslot, token_keyslots},
-        unlock::{UnlockError, UnlockOptions, Unlocked},
+        unlock::{UnlockError, Unlocked},
     },
     version::LuksVersion,
 };

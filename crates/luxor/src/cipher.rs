@@ -4,13 +4,13 @@
 
 use std::{io, ops::Range};
 
-use luxor_engine::{Direction, Executor, InOut, Mode};
-use luxor_luks::UnlockOptions;
+use luxor_engine::{Direction, Executor, InOut};
 use luxor_sector::{Layout, StoredRange};
+use luxor_volume::{Header, UnlockOptions, Unlocked};
 
 use crate::{
-    Context, Engine, Error, Result, Secrets, Volume,
-    export::{parts, warn_of_linear},
+    Context, Engine, Error, Result, Secrets, VolumeMetadata,
+    volume_disk::{parts, warn_of_linear},
 };
 
 /// An unlocked volume without its storage. It says where the bytes of the plaintext are stored, and
@@ -19,14 +19,15 @@ use crate::{
 /// Nothing is locked: the caller must know that no other program changes the volume.
 ///
 /// ```
-/// use luxor::{Context, Volume, VolumeCipher};
-/// use luxor_engine::Direction;
-/// use luxor_secret::SecretBytes;
-/// use luxor_files::{Input, Role};
-/// use luxor_luks::UnlockOptions;
-/// use luxor_sector::MemoryStorage;
+/// use luxor::{
+///     Context, LuksMetadata, SecretBytes, VolumeCipher,
+///     engine::Direction,
+///     files::Input,
+///     sector::MemoryStorage,
+///     volume::UnlockOptions,
+/// };
 ///
-/// # use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
+/// # use luxor::luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
 /// # let pbkdf = PbkdfOptions {
 /// #     kind: PbkdfKind::Pbkdf2,
 /// #     force_iterations: Some(1000),
@@ -42,7 +43,7 @@ use crate::{
 /// volume.resize(usize::try_from(new.volume_len)?, 0);
 /// let storage = std::sync::Arc::new(MemoryStorage::new(volume));
 /// let input = Input::of_storage(storage, "volume".as_ref())?;
-/// let volume = Volume::open(input, &context)?;
+/// let volume = LuksMetadata::open_input(input, None, &context)?;
 /// let cipher = VolumeCipher::open(volume, &secret, &UnlockOptions::default(), &context)?;
 /// assert_eq!(cipher.len(), 10_000);
 ///
@@ -63,29 +64,41 @@ impl VolumeCipher {
     /// Unlocks `volume`.
     ///
     /// # Errors
-    /// Those of [`Volume::payload_len`] and [`Volume::unlock`]. Also fails when the length of the
-    /// data is unknown, and when the engine or the system reports an error.
-    pub fn open(
-        volume: Volume,
+    /// Those of [`VolumeMetadata::unlock_data`] and [`VolumeCipher::of_unlocked`].
+    pub fn open<H: Header + ?Sized>(
+        volume: VolumeMetadata<H>,
         secrets: &dyn Secrets,
         unlock: &UnlockOptions,
         context: &Context,
     ) -> Result<Self> {
+        check_len(&volume)?;
+        let engine = Engine::select(context, volume.describe().mode)?;
+        let unlocked = volume.unlock_data(secrets, &*engine.backend, unlock, context)?;
+        Self::of_unlocked(volume, unlocked, &engine, context)
+    }
+
+    /// Takes the keys of `volume` from [`VolumeMetadata::unlock_data`].
+    ///
+    /// # Errors
+    /// Those of [`VolumeMetadata::payload_len`]. Also fails when the length of the data is unknown,
+    /// and when the engine or the system reports an error.
+    pub fn of_unlocked<H: Header + ?Sized>(
+        volume: VolumeMetadata<H>,
+        unlocked: Unlocked,
+        engine: &Engine,
+        context: &Context,
+    ) -> Result<Self> {
         let name = volume.data_name();
-        if volume.payload_len()?.is_none() {
-            return Err(Error::failure(format!("{name} has no known length")));
-        }
-        let engine = Engine::select(context, Mode::Xts)?;
-        let keys = volume.unlock_data(secrets, &*engine.backend, unlock, context)?;
+        check_len(&volume)?;
         let payload = volume.into_payload()?;
-        let mut plaintext = payload.plaintext(keys);
-        if !payload.find_end(&mut plaintext, &engine)? {
+        let mut plaintext = payload.plaintext(unlocked.keys);
+        if !payload.find_end(&mut plaintext, engine)? {
             let message = format!("{name}: the trailer that ends the file is not the last sector");
             let hint = "`luxor decrypt VOLUME NEW-FILE` looks for it in all sectors.";
             return Err(Error::failure(message).hint(hint));
         }
         warn_of_linear(&name, &plaintext, context);
-        let layout = Layout::new(parts(&plaintext, &engine)?, 1);
+        let layout = Layout::new(parts(&plaintext, engine)?, 1);
         let layout =
             layout.map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
         Ok(Self {
@@ -127,4 +140,12 @@ impl VolumeCipher {
     pub fn crypt(&self, direction: Direction, data: InOut<'_>, offset: u64) -> io::Result<()> {
         self.layout.crypt(&self.executor, direction, data, offset)
     }
+}
+
+fn check_len<H: Header + ?Sized>(volume: &VolumeMetadata<H>) -> Result<()> {
+    if volume.payload_len()?.is_none() {
+        let name = volume.data_name();
+        return Err(Error::failure(format!("{name} has no known length")));
+    }
+    Ok(())
 }

@@ -30,10 +30,10 @@ pub struct Context {
     /// Whether to change metadata, or overwrite a block device, even if their locks cannot be
     /// acquired. The locks on the data are always required.
     pub disable_locks: bool,
-    /// When a thread sets this flag, [`encrypt`](crate::encrypt), [`decrypt`](fn@crate::decrypt)
-    /// and [`decrypt_plaintext`](crate::decrypt_plaintext) soon end with an error of the class
+    /// When a thread sets this flag, [`encrypt`](fn@crate::encrypt) and
+    /// [`decrypt`](fn@crate::decrypt) soon end with an error of the class
     /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear.
-    /// [`format`](fn@crate::format) and the changes of metadata look at it after they have derived a
+    /// [`format_files`](crate::format_files) and the changes of metadata look at it after they have derived a
     /// key, while they wait for a lock and when they have it; they then change nothing. The library
     /// never clears the flag. [`crypt_raw`](crate::crypt_raw) does not read it.
     pub cancel: Arc<AtomicBool>,

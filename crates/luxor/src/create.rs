@@ -12,15 +12,13 @@ use luxor_files::{
     Input, Needed, Output, OutputOptions, check_not_needed, open_to_read, path_name,
     suitable_sector_size,
 };
-use luxor_luks::{
-    LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1, TrailerKey,
-};
+use luxor_luks::{LuksVersion, NewVolume, NewVolumeError, NewVolumeOptions, NotInLuks1};
 use luxor_secret::SecretBytes;
 use luxor_sector::{
     Storage,
     pipeline::{self, Job, Source},
 };
-use luxor_volume::VolumeKey;
+use luxor_volume::{TrailerKey, VolumeKey};
 
 use crate::{
     Context, Engine, Error, Result, VolumeError,
@@ -54,7 +52,7 @@ pub struct NewFiles<'a> {
 /// is not known when the header is written. Also fails when the options contradict each other, when
 /// a file cannot be read or written, and with the error of `secret`. No output file appears then,
 /// but a block device may be partly overwritten, and a pipe may have received a part.
-pub fn encrypt(
+pub fn encrypt_files(
     input: &mut Input,
     files: &NewFiles<'_>,
     options: &NewVolumeOptions,
@@ -70,10 +68,10 @@ pub fn encrypt(
     encrypt_into(input, output, header, &options, secret, &engine, context)
 }
 
-/// As [`encrypt`], into an output that is already open.
+/// As [`encrypt_files`], into an output that is already open.
 ///
 /// # Errors
-/// Those of [`encrypt`].
+/// Those of [`encrypt_files`].
 pub fn encrypt_to(
     input: &mut Input,
     output: Output,
@@ -199,13 +197,13 @@ fn encrypt_into(
 
 /// Makes an empty volume for `size` bytes of plaintext. The data area is not written: it decrypts
 /// to noise. Without a size the volume fills the existing file or device. With a detached header
-/// and no size, the data file is not changed. The rest is as in [`encrypt`].
+/// and no size, the data file is not changed. The rest is as in [`encrypt_files`].
 ///
 /// # Errors
-/// Those of [`encrypt`]. Also fails when the size is 0, too large or not a multiple of the sector
+/// Those of [`encrypt_files`]. Also fails when the size is 0, too large or not a multiple of the sector
 /// size, and with [`VolumeError::UnknownSize`] when there is neither a size nor a file. A new file
 /// does not appear then.
-pub fn format(
+pub fn format_files(
     files: &NewFiles<'_>,
     size: Option<u64>,
     options: &NewVolumeOptions,

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decrypts a volume into a file or a stream.
 
-use std::io::Write;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
-use luxor_engine::{Direction, Mode};
-use luxor_files::{Input, Output, path_name};
-use luxor_luks::{TrailerKey, UnlockOptions};
+use luxor_engine::Direction;
+use luxor_files::{Input, Output, OutputOptions, Role, VolumePart, VolumePlace, path_name};
 use luxor_sector::{
     copy::Copied,
     pipeline::{self, Job, PipelineError},
 };
-use luxor_volume::Plaintext;
+use luxor_volume::{Format, Header, Plaintext, TrailerKey, UnlockOptions};
 
 use crate::{
-    Context, Engine, Error, Result, Secrets, Volume,
-    export::warn_of_linear,
-    output::{begin, copy_error, no_storage, warn_of_growth, write_error},
+    Context, Engine, Error, Result, Secrets, VolumeMetadata, create_output,
+    formats::any_format,
+    metadata::{DataSource, SAVES, cut_off},
+    output::{begin, copy_error, warn_of_growth, write_error},
     trailer::{RESTORE_UUID, UntilTrailer},
-    volume::{DataSource, SAVES, cut_off},
+    volume_disk::warn_of_linear,
 };
 
 /// What was decrypted.
@@ -25,7 +29,7 @@ use crate::{
 pub struct Decrypted {
     /// The number of bytes of plaintext.
     pub len: u64,
-    /// What is missing, which only [`Volume::accept_cut_off`] permits.
+    /// What is missing, which only [`VolumeMetadata::accept_cut_off`] permits.
     pub missing: Option<Missing>,
 }
 
@@ -40,31 +44,159 @@ pub enum Missing {
     Trailer,
 }
 
+/// Decrypts the volume at one path into a new file at another. [`DecryptOptions`] has more choices.
+///
+/// # Errors
+/// Those of [`DecryptOptions::decrypt`].
+pub fn decrypt(
+    from: impl AsRef<Path>,
+    to: impl AsRef<Path>,
+    secrets: &dyn Secrets,
+) -> Result<Decrypted> {
+    DecryptOptions::new().decrypt(from, to, secrets)
+}
+
+/// How a volume is decrypted into a file. The default takes a volume of any format that has a
+/// signature, and replaces no file.
+#[derive(Clone, Debug)]
+pub struct DecryptOptions {
+    format: Arc<dyn Format>,
+    header: Option<PathBuf>,
+    part: VolumePart,
+    force: bool,
+    may_be_cut_off: bool,
+    unlock: UnlockOptions,
+    context: Context,
+}
+
+impl Default for DecryptOptions {
+    fn default() -> Self {
+        Self {
+            format: any_format(),
+            header: None,
+            part: VolumePart::Whole,
+            force: false,
+            may_be_cut_off: false,
+            unlock: UnlockOptions::default(),
+            context: Context::default(),
+        }
+    }
+}
+
+impl DecryptOptions {
+    /// The default.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a volume of this format only.
+    #[must_use]
+    pub fn format(mut self, format: Arc<dyn Format>) -> Self {
+        self.format = format;
+        self
+    }
+
+    /// Takes the metadata from this file.
+    #[must_use]
+    pub fn header(mut self, header: impl Into<PathBuf>) -> Self {
+        self.header = Some(header.into());
+        self
+    }
+
+    /// Takes the volume in this part of the file or device.
+    #[must_use]
+    pub fn part(mut self, part: VolumePart) -> Self {
+        self.part = part;
+        self
+    }
+
+    /// Whether to replace an existing file or overwrite a block device.
+    #[must_use]
+    pub fn force(mut self, force: bool) -> Self {
+        self.force = force;
+        self
+    }
+
+    /// Accepts data whose end was cut off: [`Decrypted::missing`] tells.
+    #[must_use]
+    pub fn accept_cut_off(mut self, accept: bool) -> Self {
+        self.may_be_cut_off = accept;
+        self
+    }
+
+    /// Which keyslots are tried, and what they may cost.
+    #[must_use]
+    pub fn unlock_options(mut self, unlock: UnlockOptions) -> Self {
+        self.unlock = unlock;
+        self
+    }
+
+    /// The engine, the policy and the receiver of events.
+    #[must_use]
+    pub fn context(mut self, context: &Context) -> Self {
+        self.context = context.clone();
+        self
+    }
+
+    /// Decrypts the volume at one path into a new file at another, which appears whole or not at all.
+    /// `-` is standard input or output.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be opened, and with the errors of [`decrypt_to`].
+    pub fn decrypt(
+        &self,
+        from: impl AsRef<Path>,
+        to: impl AsRef<Path>,
+        secrets: &dyn Secrets,
+    ) -> Result<Decrypted> {
+        let place = VolumePlace {
+            path: from.as_ref(),
+            part: self.part,
+        };
+        let input = Input::open(place, Role::Data)?;
+        let header = self.header.as_deref();
+        let opened = header.map(|header| Input::open(header, Role::Metadata));
+        let (format, context) = (Arc::clone(&self.format), &self.context);
+        let mut volume = VolumeMetadata::open(input, opened.transpose()?, format, context)?;
+        if self.may_be_cut_off {
+            volume.accept_cut_off();
+        }
+        let options = OutputOptions {
+            force: self.force,
+            needed: &[("the volume", Some(from.as_ref())), ("the header", header)],
+            ..OutputOptions::default()
+        };
+        let output = create_output(to.as_ref(), &options, context)?;
+        decrypt_to(volume, secrets, &self.unlock, output, context)
+    }
+}
+
 /// Decrypts `volume` into `output`, and finishes the output. Asks `secrets` only after the engine
 /// and the length of the data have been checked. XTS does not authenticate: changed ciphertext is
 /// not detected.
 ///
 /// # Errors
-/// Those of [`Volume::payload_len`] and [`Volume::unlock`]. Also fails when the output cannot be
-/// written, and when the volume changes meanwhile. No output file appears then, but a device or
+/// Those of [`VolumeMetadata::payload_len`] and [`VolumeMetadata::unlock_data`]. Also fails when the
+/// output cannot be written, and when the volume changes meanwhile. No output file appears then, but a device or
 /// pipe may have received a part.
-pub fn decrypt(
-    volume: Volume,
+pub fn decrypt_to<H: Header + ?Sized>(
+    volume: VolumeMetadata<H>,
     secrets: &dyn Secrets,
     options: &UnlockOptions,
     mut output: Output,
     context: &Context,
 ) -> Result<Decrypted> {
-    let engine = Engine::select(context, Mode::Xts)?;
+    let engine = Engine::select(context, volume.describe().mode)?;
     let plaintext_len = volume.plaintext_len()?;
     let ends_in_sector = volume.ends_in_sector();
     let (recorded_len, may_be_cut_off) = (volume.recorded_len(), volume.may_be_cut_off);
-    let keys = volume.unlock_data(secrets, &*engine.backend, options, context)?;
+    let unlocked = volume.unlock_data(secrets, &*engine.backend, options, context)?;
     let _lock = volume.lock_reencryption()?;
     let name = volume.data_name();
     let path = path_name(volume.data_path());
     let mut payload = volume.into_payload()?;
-    let plaintext = payload.plaintext(keys);
+    let plaintext = payload.plaintext(unlocked.keys);
     // The volume may have changed while the user typed the passphrase.
     payload.check_unchanged(context)?;
     let copy = DataCopy {
@@ -98,41 +230,6 @@ pub fn decrypt(
         len: copied.len,
         missing,
     })
-}
-
-/// Decrypts an unlocked volume of any format into `output`, and finishes the output. `input`
-/// contains the data at the offsets of the extents of `plaintext`. `engine` supports their modes.
-///
-/// # Errors
-/// Fails when `input` is neither a file nor a block device or does not contain all of the data, and
-/// when the engine or the output cannot be used. No output file appears then, but a device or pipe
-/// may have received a part.
-pub fn decrypt_plaintext(
-    input: Input,
-    plaintext: &Plaintext,
-    engine: &Engine,
-    mut output: Output,
-    context: &Context,
-) -> Result<()> {
-    if input.as_storage().is_none() {
-        return Err(no_storage(&input));
-    }
-    let (name, path) = (input.name(), path_name(input.path()));
-    let parts = plaintext.parts().into_iter();
-    let len = parts.map(|(_, len)| len).try_fold(0, u64::checked_add);
-    let len = len.ok_or_else(|| Error::failure(format!("{name}: the data are too long")))?;
-    let copy = DataCopy {
-        context,
-        engine,
-        plaintext,
-        name: &name,
-        may_be_cut_off: false,
-        trailer: None,
-    };
-    copy.run(&mut DataSource::At(input), &mut output, path, Some(len))?;
-    output.finish()?;
-    warn_of_linear(&name, plaintext, context);
-    Ok(())
 }
 
 /// What was copied.

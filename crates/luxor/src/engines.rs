@@ -12,7 +12,7 @@ use luxor_engine::{
     Unavailable,
 };
 use luxor_secret::with_key_stack;
-use luxor_volume::{Encryption, ExtentCipher, Plaintext, VolumeKey};
+use luxor_volume::{DataKey, Encryption, ExtentCipher, Plaintext, VolumeKey};
 
 use self::calibration::Cpu;
 pub use self::{
@@ -208,11 +208,24 @@ impl Engine {
         &self,
         plaintext: &Plaintext,
         cipher: ExtentCipher,
-    ) -> Result<Box<dyn LoadedKey>> {
+    ) -> Result<Arc<dyn LoadedKey>> {
         // Unlocking yields the key of every extent.
-        let key = plaintext.keys.get(&cipher.key);
-        let key = key.ok_or_else(|| Error::failure("a part of the volume has no key"))?;
-        self.load_volume_key(key, cipher.encryption)
+        match plaintext.keys.get(&cipher.key) {
+            Some(DataKey::Loaded(key)) => Ok(Arc::clone(key)),
+            Some(DataKey::Engine(key)) => self.load_key_of(key, cipher),
+            None => Err(Error::failure("a part of the volume has no key")),
+        }
+    }
+
+    /// Loads `key` for an extent with this encryption, which is one of the engine's.
+    pub(crate) fn load_key_of(
+        &self,
+        key: &VolumeKey,
+        cipher: ExtentCipher,
+    ) -> Result<Arc<dyn LoadedKey>> {
+        let other = || Error::failure("the cipher of a part of the volume is not the engine's");
+        let encryption = cipher.encryption.ok_or_else(other)?;
+        Ok(Arc::from(self.load_volume_key(key, encryption)?))
     }
 }
 

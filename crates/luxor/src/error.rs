@@ -111,6 +111,14 @@ impl Error {
         }
     }
 
+    /// Adds the underlying typed error of a format.
+    pub(crate) fn caused_by_boxed(self, source: Box<dyn error::Error + Send + Sync>) -> Self {
+        Self {
+            source: Some(source),
+            ..self
+        }
+    }
+
     /// Adds a hint: a sentence that says what the user can do. [`Error::hint_text`] returns it;
     /// `Display` does not print it.
     #[must_use]

@@ -18,8 +18,9 @@ use luxor_sector::Storage;
 
 use crate::{
     Context, Error, ErrorClass, Result, VolumeError, create_output,
+    luks_volume::{begin_change, exclusive},
+    metadata::unreadable,
     output::no_storage,
-    volume::{begin_change, exclusive, unreadable},
 };
 
 /// Copies the metadata and all keyslots of `volume`, or of a detached header, into a new file with
@@ -90,7 +91,7 @@ pub fn repair_header<'a>(
     let change = begin_change(&input, context)?;
     let plan = HeaderRepair::plan(change.storage(), overwrite).map_err(|error| match error {
         HeaderRepairError::Unreadable(source) if source.is_not_luks() => {
-            unreadable(source, change.storage(), &input.name())
+            unreadable(source.into(), change.storage(), &input.name())
         }
         error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })?;
@@ -219,7 +220,7 @@ fn read(
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     let name = input.name();
     read(storage).map_err(|error| match error {
-        BackupError::Header(source) => unreadable(source, storage, &name),
+        BackupError::Header(source) => unreadable(source.into(), storage, &name),
         error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })
 }

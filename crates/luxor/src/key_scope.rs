@@ -9,7 +9,9 @@ use std::{collections::BTreeMap, fmt};
 
 use luxor_engine::Mode;
 
-use crate::{Context, Result, Volume};
+use luxor_volume::Header;
+
+use crate::{Context, Result, VolumeMetadata};
 
 /// The length of a block of AES in bytes.
 const BLOCK_LEN: u64 = 16;
@@ -78,18 +80,19 @@ impl fmt::Display for Percent {
     }
 }
 
-impl Volume {
+impl<H: Header + ?Sized> VolumeMetadata<H> {
     /// Returns how much each key encrypts, by the number of its digest, which is 0 for LUKS1. Only
     /// keys of XTS are counted: the limits of other modes are different. Empty if the data come from
     /// a pipe and the metadata do not record their length.
     ///
     /// # Errors
-    /// Those of [`Volume::extents`].
+    /// Those of [`VolumeMetadata::extents`].
     pub fn key_scopes(&self) -> Result<BTreeMap<u32, KeyScope>> {
         let mut scopes = BTreeMap::new();
         for extent in self.extents()?.unwrap_or_default() {
             if let Some(cipher) = extent.cipher
-                && cipher.encryption.mode() == Mode::Xts
+                && let Some(encryption) = cipher.encryption
+                && encryption.mode() == Mode::Xts
             {
                 let scope = scopes.entry(cipher.key).or_insert(KeyScope { blocks: 0 });
                 scope.blocks += KeyScope::of_bytes(extent.len).blocks;

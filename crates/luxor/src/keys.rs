@@ -17,7 +17,8 @@ use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 
 use crate::{
-    Context, Engine, Error, Result, Secrets, Volume, VolumeError, volume::changed_meanwhile,
+    Context, Engine, Error, LuksVolume, Result, Secrets, VolumeError,
+    luks_volume::changed_meanwhile,
 };
 
 /// How to unlock the volume for a change of its keys, and how the new keyslot derives its key.
@@ -27,7 +28,7 @@ pub struct KeyOptions {
     pub unlock: UnlockOptions,
     /// The PBKDF and costs of the new keyslot. `None`: the defaults of the volume's version.
     pub pbkdf: Option<PbkdfOptions>,
-    /// Which keyslots [`Volume::change_key`] may replace in their own place.
+    /// Which keyslots [`LuksVolume::change_key`] may replace in their own place.
     pub in_place: InPlace,
 }
 
@@ -57,17 +58,15 @@ impl KeyOptions {
     }
 }
 
-/// Changes of keyslots. They need a volume that was opened with
-/// [`Role::Change`](luxor_files::Role::Change). With another role they fail when they write, and
-/// panic if the metadata came through a pipe.
-impl Volume {
+/// Changes of keyslots.
+impl LuksVolume {
     /// Unlocks the volume, also with a volume key, and adds a keyslot for another secret: keyslot
     /// `number`, or the first free one. Returns its number. Calls `new_secret` after the volume has
     /// been unlocked.
     ///
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
-    /// [`Volume::test`] and `new_secret`. Also fails when there is no free keyslot, and when the
+    /// [`LuksMetadata::test`](crate::LuksMetadata::test) and `new_secret`. Also fails when there is no free keyslot, and when the
     /// metadata have changed since they were read or cannot be locked or written.
     pub fn add_key(
         &mut self,
@@ -83,8 +82,10 @@ impl Volume {
         }
         let pbkdf = options.pbkdf(self.header.version())?;
         let engine = Engine::select(context, Mode::Xts)?;
-        let keys = self.unlock_keys(secrets, &*engine.backend, &options.unlock, context)?;
-        let Some((&digest, volume_key)) = keys.first_key_value() else {
+        let opened = self.test_keys(secrets, &*engine.backend, &options.unlock, context)?;
+        let first = opened.keys.first_key_value();
+        let first = first.and_then(|(digest, key)| Some((*digest, key.volume_key()?)));
+        let Some((digest, volume_key)) = first else {
             let message = format!("{}: the data have no key", self.name());
             return Err(Error::failure(message));
         };
@@ -141,7 +142,7 @@ impl Volume {
     /// secret or the new one opens the keyslot, except where `options.in_place` permits its loss.
     ///
     /// # Errors
-    /// The errors of [`Volume::test`] and `new_secret`. Also fails when the header has no room
+    /// The errors of [`LuksMetadata::test`](crate::LuksMetadata::test) and `new_secret`. Also fails when the header has no room
     /// for the old and the new keyslot at once, and when the metadata have changed since they were
     /// read or cannot be locked or written.
     pub fn change_key(
@@ -186,7 +187,7 @@ impl Volume {
     /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`Volume::test`]. Also
+    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`LuksMetadata::test`](crate::LuksMetadata::test). Also
     /// fails when the metadata have changed since they were read or cannot be locked or written.
     pub fn remove_key(
         &mut self,
@@ -212,7 +213,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`VolumeError::NoKeyslot`] if keyslot `number` is empty, and the errors of
-    /// [`Volume::remove_key`].
+    /// [`LuksVolume::remove_key`].
     pub fn remove_keyslot(
         &mut self,
         number: u32,
@@ -248,7 +249,7 @@ impl Volume {
     }
 
     /// Checks that `number` is below 8 for LUKS1 or 32 for LUKS2, and that this keyslot is empty.
-    /// [`Volume::add_key`] does this first.
+    /// [`LuksVolume::add_key`] does this first.
     ///
     /// # Errors
     /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`].
@@ -265,7 +266,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Checks that keyslot `number` can be removed: [`Volume::remove_keyslot`] does this first.
+    /// Checks that keyslot `number` can be removed: [`LuksVolume::remove_keyslot`] does this first.
     ///
     /// # Errors
     /// [`VolumeError::NoKeyslot`], and unless `last` allows it [`VolumeError::LastKeyslot`].

@@ -6,70 +6,49 @@
 //!
 //! | task | use |
 //! |---|---|
+//! | open a volume, unlock it, and use its plaintext as a disk | [`open`](fn@open), [`OpenOptions`], [`Volume`], [`VolumeDisk`] |
+//! | encrypt a file into a new volume, or make an empty one | [`encrypt`], [`EncryptOptions`] |
+//! | decrypt a volume into a file | [`decrypt`], [`DecryptOptions`] |
+//! | use a plain volume, which has no header | [`PlainVolume`] as the format of these options |
+//! | choose the format by name, list the formats | [`format_by_name`], [`FORMATS`] |
 //! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] |
-//! | encrypt a file or a stream into a new volume | [`encrypt`], [`encrypt_to`] |
-//! | decrypt a volume into a file or a stream | [`decrypt`] |
-//! | make an empty volume | [`format`](fn@format) |
-//! | change its size | [`resize`](fn@resize) |
-//! | change its volume key in place | [`reencrypt`](fn@reencrypt) |
-//! | read the metadata of a volume, unlock it, and find its data | [`Volume`], [`Secrets`], [`VolumeKeySecret`] |
-//! | use its plaintext as a disk | [`Export`] |
-//! | read, write and seek in that disk | [`DiskStream`](luxor_sector::DiskStream) on [`Export::disk`] |
-//! | do the same with a plain volume, which has no header | [`PlainVolume`], [`Export::open_plain`], [`decrypt_plaintext`] |
 //! | read a secret from a file or a stream | [`KeyFile`], [`read_secret`] |
-//! | add, change or remove a passphrase or key | [`Volume::add_key`], [`Volume::change_key`], [`Volume::remove_key`] |
+//! | use a volume key, or ask for a passphrase | [`VolumeKeySecret`], [`Secrets`] |
+//! | do the same with files and streams that are already open | [`OpenOptions::open_data`], [`encrypt_to`], [`decrypt_to`] |
+//! | read the metadata of a volume, check whether it is intact | [`VolumeMetadata`], [`LuksMetadata`] |
+//! | add, change or remove a passphrase or key | [`LuksVolume::add_key`], [`LuksVolume::change_key`], [`LuksVolume::remove_key`] |
+//! | convert between LUKS1 and LUKS2 | [`LuksVolume::convert`] |
+//! | change anything else in the metadata | [`LuksVolume::change`] |
+//! | change the size of a volume | [`resize`](fn@resize) |
+//! | change its volume key in place | [`reencrypt`](fn@reencrypt) |
 //! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] |
-//! | check whether a volume is intact | [`Volume::check`] |
-//! | convert between LUKS1 and LUKS2 | [`Volume::convert`] |
-//! | change anything else in its metadata | [`Volume::change`] |
 //! | name what a file is that is not a volume | [`Contents`] |
 //! | refuse volumes that do not meet your requirements | [`VolumePolicy`] |
+//! | encrypt the data of a volume in your own storage | [`VolumeCipher`] |
 //! | encrypt data units in memory with XTS | [`Xts`] |
 //! | encrypt a file or a stream with a bare mode | [`crypt_raw`] |
 //! | load keys into the best engine of this machine | [`Engine`] |
 //! | list the engines | [`engines::registry`] |
 //! | store or read how this machine's devices compare with its CPU | [`Calibration`] |
 //!
-//! LUKS is in `luxor-luks`, the parts that all formats share in `luxor-volume`, files and devices
-//! in `luxor-files`, data units in `luxor-sector`.
-//!
-//! Encrypts a file and decrypts it again:
+//! The types that these take are in [`luks`], [`volume`] (what all formats share), [`files`],
+//! [`sector`] and [`engine`].
 //!
 //! ```
-//! use luxor::{Context, NewFiles, Volume, create_output};
-//! use luxor_secret::SecretBytes;
-//! use luxor_files::{Input, OutputOptions, Role};
-//! use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
+//! use std::io::Read;
 //!
 //! # let folder = tempfile::tempdir()?;
-//! # let path = |name| folder.path().join(name);
-//! # std::fs::write(path("photos.tar"), b"some photos")?;
-//! let context = Context::default();
-//! let secret = SecretBytes::copy_of(b"correct horse");
-//! let (plain, volume, again) = (path("photos.tar"), path("photos.luks"), path("again.tar"));
+//! # std::env::set_current_dir(&folder)?;
+//! # std::fs::write("photos.tar", b"some photos")?;
+//! let secret = luxor::SecretBytes::copy_of(b"correct horse");
+//! luxor::encrypt("photos.tar", "photos.luks", &secret)?;
+//! luxor::decrypt("photos.luks", "again.tar", &secret)?;
 //!
-//! // 1000 iterations make a fast example and a weak keyslot; leave out `pbkdf`.
-//! let options = NewVolumeOptions {
-//!     pbkdf: PbkdfOptions {
-//!         kind: PbkdfKind::Pbkdf2,
-//!         force_iterations: Some(1000),
-//!         ..PbkdfOptions::default()
-//!     },
-//!     ..NewVolumeOptions::new(LuksVersion::Luks2)
-//! };
-//! let files = NewFiles {
-//!     volume: &volume,
-//!     header: None,
-//!     force: false,
-//!     needed: &[],
-//! };
-//! let mut input = Input::open(&plain, Role::Data)?;
-//! luxor::encrypt(&mut input, &files, &options, || Ok(secret.clone()), &context)?;
-//!
-//! let volume = Volume::open(Input::open(&volume, Role::Data)?, &context)?;
-//! let output = create_output(&again, &OutputOptions::default(), &context)?;
-//! luxor::decrypt(volume, &secret, &UnlockOptions::default(), output, &context)?;
-//! assert_eq!(std::fs::read(&again)?, b"some photos");
+//! let mut disk = luxor::open("photos.luks")?.unlock(&secret)?.disk()?;
+//! let mut first = [0; 4];
+//! disk.read_exact(&mut first)?;
+//! assert_eq!(&first, b"some");
+//! # assert_eq!(std::fs::read("again.tar")?, b"some photos");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -82,15 +61,18 @@ mod contents;
 mod context;
 mod create;
 mod decrypt;
+mod encrypt_options;
 pub mod engines;
 mod error;
-mod export;
+mod formats;
 mod header;
 mod key_file;
 mod key_scope;
 mod keys;
+mod luks_volume;
+mod metadata;
+mod open;
 mod output;
-mod plain;
 mod policy;
 mod raw;
 mod reencrypt;
@@ -98,26 +80,28 @@ mod resize;
 mod secrets;
 mod tokens;
 mod trailer;
-mod volume;
+mod volume_disk;
 mod volume_error;
 mod volume_writer;
 mod xts;
 
-pub use check::Findings;
 pub use cipher::VolumeCipher;
 pub use contents::{Contents, ContentsClass, PartitionContents};
 pub use context::{Context, Events, NoEvents, Progress};
-pub use create::{NewFiles, NewHeader, encrypt, encrypt_to, format, new_header};
-pub use decrypt::{Decrypted, Missing, decrypt, decrypt_plaintext};
+pub use create::{NewFiles, NewHeader, encrypt_files, encrypt_to, format_files, new_header};
+pub use decrypt::{DecryptOptions, Decrypted, Missing, decrypt, decrypt_to};
+pub use encrypt_options::{EncryptOptions, encrypt};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result, raw_os_error};
-pub use export::{Export, ExportOptions};
+pub use formats::{AUTO, FORMATS, any_format, format_by_name};
 pub use header::{HeaderRestore, back_up_header, repair_header};
 pub use key_file::{KeyFile, KeyFileError, read_secret};
 pub use key_scope::KeyScope;
 pub use keys::{InPlace, KeyOptions};
+pub use luks_volume::LuksVolume;
+pub use metadata::{LuksMetadata, VolumeMetadata};
+pub use open::{OpenOptions, UnlockedVolume, Volume, open};
 pub use output::create_output;
-pub use plain::PlainVolume;
 pub use policy::VolumePolicy;
 pub use raw::{RawOptions, crypt_raw};
 pub use reencrypt::{
@@ -127,7 +111,15 @@ pub use reencrypt::{
 };
 pub use resize::{Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
-pub use volume::Volume;
+pub use volume_disk::{DiskUse, VolumeDisk};
 pub use volume_error::VolumeError;
 pub use volume_writer::VolumeWriter;
 pub use xts::Xts;
+
+pub use luxor_engine as engine;
+pub use luxor_files as files;
+pub use luxor_luks as luks;
+pub use luxor_plain::{PlainError, PlainVolume};
+pub use luxor_secret::{self as secret, SecretBytes};
+pub use luxor_sector as sector;
+pub use luxor_volume as volume;

@@ -2,6 +2,7 @@
 //! Requirements on the header of a volume.
 
 use luxor_luks::{HeaderPolicy, LuksVersion, VolumeHeader};
+use luxor_volume::Header;
 
 use crate::{Error, Result};
 
@@ -21,19 +22,6 @@ impl VolumePolicy {
         self.version.is_none() && self.header.is_empty()
     }
 
-    /// Refuses a volume of a format that has no header, which messages call `volume`, if anything is
-    /// required.
-    ///
-    /// # Errors
-    /// Fails unless the policy is empty.
-    pub(crate) fn check_no_header(&self, volume: &str) -> Result<()> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        let message = format!("{volume} is refused: it has no header that could meet requirements");
-        Err(Error::failure(message))
-    }
-
     /// Checks the metadata of a volume, which messages call `volume`. The functions of this crate
     /// that open a volume or a backup call this with [`Context::policy`](crate::Context::policy). A
     /// caller that reads a header in another way calls it before using the metadata for anything
@@ -41,7 +29,16 @@ impl VolumePolicy {
     ///
     /// # Errors
     /// Fails when the metadata do not meet a requirement; the message names it.
-    pub fn check(&self, header: &VolumeHeader, volume: &str) -> Result<()> {
+    pub fn check(&self, header: &dyn Header, volume: &str) -> Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        // Only LUKS has a header that can meet requirements.
+        let header = header.downcast_ref::<VolumeHeader>().ok_or_else(|| {
+            Error::failure(format!(
+                "{volume} is refused: it has no header that could meet requirements"
+            ))
+        })?;
         let version = header.version();
         if self.version.is_some_and(|wanted| wanted != version) {
             return Err(Error::failure(format!(

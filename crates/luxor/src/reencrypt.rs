@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, io, ops::Range, path::Path};
 
 use luxor_engine::Mode;
 use luxor_files::{
-    DataFile, Role, VolumePlace, is_same_file,
+    DataFile, VolumePlace, is_same_file,
     locks::{Access, ReencryptionLock},
     path_name,
 };
@@ -41,7 +41,7 @@ use self::{
     decrypt::{begin_decryption, check_front, export_header, forget_header},
     zones::Reencryption,
 };
-use crate::{Context, Engine, Error, Result, Secrets, Volume, VolumeError};
+use crate::{Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, VolumeError};
 
 pub(crate) use self::tail::TAIL;
 
@@ -180,11 +180,7 @@ pub fn reencrypt<'a>(
     }
     let is_exported = unlocked.is_some();
     let open = || {
-        let opened = Volume::open_metadata(
-            header.map_or(volume, VolumePlace::from),
-            Role::Change,
-            context,
-        )?;
+        let opened = LuksVolume::open(header.map_or(volume, VolumePlace::from), context)?;
         Ok(match header {
             Some(_) => opened.with_data(data.input()?),
             None => opened,
@@ -199,13 +195,13 @@ pub fn reencrypt<'a>(
     done
 }
 
-/// As [`reencrypt`](fn@reencrypt), for a volume that is open: its metadata with [`Role::Change`], and
-/// its data for writing.
+/// As [`reencrypt`](fn@reencrypt), for a volume that is open, and its data, which are open
+/// for writing.
 ///
 /// # Errors
 /// Those of [`reencrypt`](fn@reencrypt).
 pub fn reencrypt_data(
-    volume: Volume,
+    volume: LuksVolume,
     data: &DataFile,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
@@ -216,7 +212,7 @@ pub fn reencrypt_data(
 
 /// As [`reencrypt_data`](fn@reencrypt_data). A keyslot may have been opened already.
 fn begin_or_continue(
-    volume: Volume,
+    volume: LuksVolume,
     data: &DataFile,
     unlocked: Option<Unlocked>,
     secrets: &dyn Secrets,
@@ -246,7 +242,7 @@ fn begin_or_continue(
     Ok(mode)
 }
 
-impl Volume {
+impl LuksMetadata {
     /// Returns the re-encryption that is under way.
     ///
     /// # Errors
@@ -285,7 +281,7 @@ enum Found {
 
 /// Begins a re-encryption, or finds the one that has begun.
 fn begin_or_find(
-    volume: Volume,
+    volume: LuksVolume,
     data: &DataFile,
     unlocked: Option<Unlocked>,
     secrets: &dyn Secrets,
@@ -303,21 +299,19 @@ fn begin_or_find(
     if encrypt::finish_header(&opened, data)? {
         opened.read_again(context)?;
     }
-    if opened.header.luks2().is_none() {
+    let Some(luks2) = opened.header.luks2() else {
         return Err(only_luks2(&name));
-    }
-    // The data will change as the metadata say, so these must be durable, also after a failed sync.
-    opened.change(context, |header, storage| {
-        let luks2 = header.luks2_mut().expect("it is LUKS2");
-        luks2.write_again(storage)
-    })?;
-    let luks2 = opened.header.luks2().expect("it is LUKS2");
+    };
     let has_begun = luks2.describe().config.reencrypt_version().is_some();
+    // The data will change as the metadata say, so these must be durable, also after a failed sync.
+    opened.change_luks2(context, Luks2Header::write_again)?;
     let is_decrypted = !has_begun && is_plain(&opened.header);
     if is_decrypted && tail::is_cut_off(&mut opened, data, context)? {
         return Ok(Found::End);
     }
-    let luks2 = opened.header.luks2().expect("it is LUKS2");
+    let Some(luks2) = opened.header.luks2() else {
+        return Err(only_luks2(&name));
+    };
     match options.part {
         ReencryptPart::Begin if has_begun => {
             return Err(Error::failure(format!(

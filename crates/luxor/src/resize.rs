@@ -11,12 +11,10 @@
 
 use std::path::Path;
 
-use luxor_files::{
-    DataFile, Role, VolumePart, VolumePlace, is_same_file, locks::Access, path_name,
-};
+use luxor_files::{DataFile, VolumePart, VolumePlace, is_same_file, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
 
-use crate::{Context, Error, Result, Volume, key_scope::warn_of_key_scope};
+use crate::{Context, Error, LuksVolume, Result, key_scope::warn_of_key_scope};
 
 /// The numbers of bytes of plaintext before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +50,7 @@ pub fn resize<'a>(
     let data = DataFile::open(volume, Access::Write)?;
     let header = header.filter(|header| !is_same_file(volume.path, header));
     let metadata = header.map_or(volume, VolumePlace::from);
-    let mut opened = Volume::open_metadata(metadata, Role::Change, context)?;
+    let mut opened = LuksVolume::open(metadata, context)?;
     if header.is_some() {
         opened = opened.with_data(data.input()?);
     }

@@ -70,7 +70,7 @@ impl Secrets for SecretBytes {
 }
 
 /// The result of a failed attempt to unlock a volume.
-pub(crate) struct NotUnlocked {
+pub(crate) struct Attempt {
     pub(crate) error: Error,
     /// Whether another secret may help.
     pub(crate) is_wrong_secret: bool,
@@ -86,7 +86,7 @@ pub(crate) fn try_secrets<T>(
     path: &Path,
     secrets: &dyn Secrets,
     context: &Context,
-    unlock: impl Fn(&SecretBytes) -> Result<T, NotUnlocked>,
+    unlock: impl Fn(&SecretBytes) -> Result<T, Attempt>,
 ) -> Result<(T, SecretBytes)> {
     loop {
         let secret = secrets.secret(path)?;
@@ -96,7 +96,7 @@ pub(crate) fn try_secrets<T>(
         context.check_cancelled()?;
         match result {
             Ok(unlocked) => return Ok((unlocked, secret)),
-            Err(NotUnlocked {
+            Err(Attempt {
                 error,
                 is_wrong_secret,
             }) => {

@@ -4,11 +4,13 @@
 use luxor_luks::{FileEnd, Uuid, VolumeHeader, readable_token};
 use serde_json::Value;
 
-use crate::{Context, Result, Volume, VolumeError, reencrypt::TAIL, volume::changed_meanwhile};
+use crate::{
+    Context, LuksVolume, Result, VolumeError, luks_volume::changed_meanwhile, reencrypt::TAIL,
+};
 
 /// Changes of tokens. They need a volume that was opened with
 /// [`Role::Change`](luxor_files::Role::Change), and of LUKS2.
-impl Volume {
+impl LuksVolume {
     /// Adds the token `json` as token `number`, or as the first free one, and returns its number. With
     /// `replaces`, token `number` is replaced if it exists. `json` is as
     /// [`Luks2Header::add_token`](luxor_luks::Luks2Header::add_token) takes it.

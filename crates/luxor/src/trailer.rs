@@ -4,10 +4,9 @@
 use std::io::{self, Read, Write};
 
 use luxor_engine::Direction;
-use luxor_luks::TrailerKey;
 use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
-use luxor_volume::Plaintext;
+use luxor_volume::{Plaintext, TrailerKey};
 
 use crate::{Engine, Error, Result};
 
@@ -18,7 +17,7 @@ pub(crate) const RESTORE_UUID: &str = "If its UUID was changed, this sets the ol
 /// Returns what recognises the trailer of the volume with this plaintext.
 pub(crate) fn trailer_key(plaintext: &Plaintext, uuid: &str) -> Option<TrailerKey> {
     let cipher = plaintext.extents.last()?.cipher?;
-    let key = plaintext.keys.get(&cipher.key)?;
+    let key = plaintext.keys.get(&cipher.key)?.volume_key()?;
     Some(TrailerKey::new(key, uuid, cipher.geometry.sector_size))
 }
 

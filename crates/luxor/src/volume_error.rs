@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors about volumes.
 
-use luxor_luks::{NotInLuks1, RepairOutlook, VolumeReadError};
+use luxor_luks::NotInLuks1;
+use luxor_volume::{HeaderError, RepairOutlook};
 
 use crate::Contents;
 
@@ -20,7 +21,7 @@ pub enum VolumeError {
         /// What would be destroyed, as a sentence without its full stop.
         loss: String,
     },
-    /// The file is a detached header. [`Volume::with_data`](crate::Volume::with_data) adds the file
+    /// The file is a detached header. [`VolumeMetadata::with_data`](crate::VolumeMetadata::with_data) adds the file
     /// with the data.
     #[error("{name} is a detached header: the data are in another file")]
     DetachedHeader {
@@ -135,7 +136,7 @@ pub enum VolumeError {
         /// The name of the file, for messages.
         name: String,
         /// What is wrong with the metadata.
-        source: VolumeReadError,
+        source: HeaderError,
         /// What [`repair_header`](crate::repair_header) would achieve.
         repair: RepairOutlook,
     },

@@ -157,7 +157,7 @@ impl VolumeWriter {
         Ok(options)
     }
 
-    /// Makes it one of this process, as [`Export::of_process`](crate::Export::of_process).
+    /// Makes it one of this process, as [`VolumeDisk::of_process`](crate::VolumeDisk::of_process).
     #[must_use]
     pub fn of_process(self) -> OfProcess<Self> {
         OfProcess::holding(self, Self::descriptors)

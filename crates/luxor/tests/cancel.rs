@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use luxor::{Context, ErrorClass, Events, NewFiles, Progress, Volume, create_output};
+use luxor::{Context, ErrorClass, Events, LuksMetadata, NewFiles, Progress, create_output};
 use luxor_files::{Input, OutputOptions, Role};
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions, UnlockOptions};
 use luxor_secret::SecretBytes;
@@ -57,12 +57,13 @@ fn a_cancelled_command_leaves_no_output() {
             needed: &[],
         };
         let mut input = Input::open(&path("plain"), Role::Data).unwrap();
-        luxor::encrypt(&mut input, &files, &options, || Ok(secret.clone()), context)
+        luxor::encrypt_files(&mut input, &files, &options, || Ok(secret.clone()), context)
     };
     let decrypt = |context: &Context| {
-        let volume = Volume::open(Input::open(&path("volume"), Role::Data)?, context)?;
+        let input = Input::open(&path("volume"), Role::Data)?;
+        let volume = LuksMetadata::open_input(input, None, context)?;
         let output = create_output(&path("again"), &OutputOptions::default(), context)?;
-        luxor::decrypt(volume, &secret, &UnlockOptions::default(), output, context)
+        luxor::decrypt_to(volume, &secret, &UnlockOptions::default(), output, context)
     };
     let impatient = || {
         let cancel = Arc::<AtomicBool>::default();

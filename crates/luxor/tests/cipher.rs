@@ -9,7 +9,7 @@ use std::{
 };
 
 use luxor::{
-    Context, Engine, Error, ErrorClass, NewHeader, Volume, VolumeCipher, VolumeKeySecret,
+    Context, Engine, Error, ErrorClass, LuksMetadata, NewHeader, VolumeCipher, VolumeKeySecret,
     encrypt_to, new_header,
 };
 use luxor_engine::{Direction, InOut, Mode};
@@ -20,6 +20,7 @@ use luxor_luks::{
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, SectorSize, Storage};
+use luxor_volume::Unlocked;
 
 const NAME: &str = "object";
 
@@ -51,9 +52,13 @@ fn storage(new: &NewHeader) -> Arc<MemoryStorage> {
     Arc::new(MemoryStorage::new(bytes))
 }
 
-fn volume(storage: &Arc<MemoryStorage>) -> Volume {
+fn volume_key(unlocked: Unlocked) -> Vec<u8> {
+    unlocked.keys[&0].volume_key().unwrap().expose().to_vec()
+}
+
+fn volume(storage: &Arc<MemoryStorage>) -> LuksMetadata {
     let input = Input::of_storage(storage.clone(), Path::new(NAME)).unwrap();
-    Volume::open(input, &Context::default()).unwrap()
+    LuksMetadata::open_input(input, None, &Context::default()).unwrap()
 }
 
 fn cipher(storage: &Arc<MemoryStorage>) -> VolumeCipher {
@@ -71,7 +76,7 @@ fn decrypted(storage: &Arc<MemoryStorage>) -> Vec<u8> {
     let target = Arc::new(MemoryStorage::default());
     let output = Output::of_storage(target.clone(), Path::new("plain"));
     let unlock = UnlockOptions::default();
-    luxor::decrypt(
+    luxor::decrypt_to(
         volume(storage),
         &secret("first"),
         &unlock,
@@ -304,10 +309,10 @@ fn a_volume_like_another_has_its_derivation() {
             let (context, secret) = (Context::default(), secret("first"));
             let engine = Engine::select(&context, Mode::Xts).unwrap();
             let opened = volume(one).unlock_data(&secret, &*engine.backend, &unlock, &context);
-            keys.push(opened.unwrap()[&0].expose().to_vec());
+            keys.push(volume_key(opened.unwrap()));
         }
         assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
-        let VolumeHeader::Luks2(header) = volume(&volumes[0]).header else {
+        let VolumeHeader::Luks2(header) = *volume(&volumes[0]).header else {
             panic!("it is LUKS2");
         };
         let json: serde_json::Value = serde_json::from_str(&header.metadata_json()).unwrap();
@@ -358,7 +363,8 @@ fn a_keyslot_of_luks1_cannot_be_like_another() {
 fn a_cipher_needs_the_key_and_the_length() {
     let context = Context::default();
     let unlock = UnlockOptions::default();
-    let open = |volume: Volume| VolumeCipher::open(volume, &secret("first"), &unlock, &context);
+    let open =
+        |volume: LuksMetadata| VolumeCipher::open(volume, &secret("first"), &unlock, &context);
     for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
         let new = made(8192, &options(version));
         let storage = storage(&new);
@@ -368,7 +374,7 @@ fn a_cipher_needs_the_key_and_the_length() {
         let engine = Engine::select(&context, Mode::Xts).unwrap();
         let keys =
             volume(&storage).unlock_data(&secret("first"), &*engine.backend, &unlock, &context);
-        let key = SecretBytes::copy_of(keys.unwrap()[&0].expose());
+        let key = SecretBytes::copy_of(&volume_key(keys.unwrap()));
         let opened = VolumeCipher::open(volume(&storage), &VolumeKeySecret(key), &unlock, &context);
         assert_eq!(opened.unwrap().len(), 8192);
 
@@ -396,6 +402,6 @@ fn a_cipher_needs_the_key_and_the_length() {
     // A stream of LUKS1 does not say how long it is.
     let bytes = storage(&made(8192, &options(LuksVersion::Luks1))).to_bytes();
     let input = Input::of_stream(std::io::Cursor::new(bytes), Path::new("stream"));
-    let error = open(Volume::open(input, &context).unwrap()).unwrap_err();
+    let error = open(LuksMetadata::open_input(input, None, &context).unwrap()).unwrap_err();
     assert_eq!(error.message(), "stream has no known length");
 }

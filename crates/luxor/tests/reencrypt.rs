@@ -19,8 +19,8 @@ use std::{
 };
 
 use luxor::{
-    Context, ErrorClass, Events, Export, ExportOptions, Progress, ReencryptOptions, ReencryptPart,
-    Result, Volume, ZoneProtection, reencrypt_data,
+    Context, DiskUse, Engine, ErrorClass, Events, LuksVolume, Progress, ReencryptOptions,
+    ReencryptPart, Result, VolumeDisk, ZoneProtection, reencrypt_data,
 };
 use luxor_engine::KeySize;
 use luxor_files::{DataFile, Input, Output};
@@ -78,9 +78,9 @@ fn volume() -> Vec<u8> {
     storage.to_bytes()
 }
 
-fn open(storage: Arc<dyn Storage>) -> (Volume, DataFile) {
+fn open(storage: Arc<dyn Storage>) -> (LuksVolume, DataFile) {
     let data = DataFile::of_storage(storage, Path::new("volume"));
-    let volume = Volume::open(data.input().unwrap(), &Context::default());
+    let volume = LuksVolume::of_input(data.input().unwrap(), &Context::default());
     (volume.unwrap(), data)
 }
 
@@ -112,19 +112,26 @@ fn decrypted_of(storage: Arc<dyn Storage>, len: usize) -> Vec<u8> {
     decrypted_volume(volume, data, len)
 }
 
-fn decrypted_volume(volume: Volume, data: DataFile, len: usize) -> Vec<u8> {
-    let (unlock, export) = (UnlockOptions::default(), ExportOptions::default());
-    let export = Export::open(
+fn decrypted_volume(volume: LuksVolume, data: DataFile, len: usize) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    let disk = disk(volume, data).unwrap();
+    disk.read_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn disk(volume: LuksVolume, data: DataFile) -> Result<VolumeDisk> {
+    let (volume, context) = (volume.into_metadata(), Context::default());
+    let engine = Engine::select(&context, volume.describe().mode)?;
+    let unlock = UnlockOptions::default();
+    let unlocked = volume.unlock_data(&secret(), &*engine.backend, &unlock, &context)?;
+    VolumeDisk::of_unlocked(
         volume,
         data,
-        &secret(),
-        &unlock,
-        &export,
-        &Context::default(),
-    );
-    let mut bytes = vec![0; len];
-    export.unwrap().disk.read(&mut bytes, 0).unwrap();
-    bytes
+        unlocked,
+        &engine,
+        &DiskUse::default(),
+        &context,
+    )
 }
 
 /// Continues, or begins again, and compares the plaintext.
@@ -218,15 +225,15 @@ fn an_interruption_takes_effect_between_two_zones() {
     }
 }
 
-fn decrypt(volume: Volume) -> Vec<u8> {
+fn decrypt(volume: LuksVolume) -> Vec<u8> {
     let (mut read, write) = io::pipe().unwrap();
     let output = Output::of_stream(write, Path::new("pipe"));
     let (unlock, context) = (UnlockOptions::default(), Context::default());
     let thread = std::thread::spawn(move || {
-        let mut volume = volume;
+        let mut volume = volume.into_metadata();
         // The trailer of the file is being re-encrypted.
         volume.accept_cut_off();
-        luxor::decrypt(volume, &secret(), &unlock, output, &context)
+        luxor::decrypt_to(volume, &secret(), &unlock, output, &context)
     });
     let mut bytes = Vec::new();
     read.read_to_end(&mut bytes).unwrap();

@@ -11,9 +11,10 @@ use std::{
 };
 
 use luxor::{
-    Context, Engine, Error, ErrorClass, Export, ExportOptions, HeaderRestore, KeyOptions, NewFiles,
-    PlainVolume, RawOptions, Secrets, Volume, VolumeKeySecret, VolumePolicy, VolumeWriter,
-    back_up_header, create_output, crypt_raw, decrypt_plaintext, repair_header,
+    Context, DecryptOptions, DiskUse, Engine, Error, ErrorClass, HeaderRestore, KeyOptions,
+    LuksMetadata, LuksVolume, NewFiles, OpenOptions, PlainVolume, RawOptions, Result, Secrets,
+    VolumeDisk, VolumeKeySecret, VolumePolicy, VolumeWriter, back_up_header, create_output,
+    crypt_raw, repair_header,
 };
 use luxor_engine::{AesKey, DataUnitLen, DataUnitNumber, Direction, KeySpec, Mode};
 use luxor_files::{DataFile, Input, Output, OutputOptions, Role};
@@ -52,14 +53,14 @@ fn volume(version: LuksVersion) -> (TempDir, PathBuf) {
         ..NewVolumeOptions::new(version)
     };
     let first = || Ok(secret("first"));
-    luxor::format(&files, Some(1 << 20), &options, first, &Context::default()).unwrap();
+    luxor::format_files(&files, Some(1 << 20), &options, first, &Context::default()).unwrap();
     (folder, path)
 }
 
 /// Returns the keyslot that a secret opens, or `None`.
 fn opens(path: &Path, text: &str) -> Option<u32> {
     let context = Context::default();
-    let volume = Volume::open_metadata(path, Role::Metadata, &context).unwrap();
+    let volume = LuksMetadata::open_path(path, &context).unwrap();
     let engine = Engine::select(&context, Mode::Xts).unwrap();
     let (backend, options) = (&*engine.backend, UnlockOptions::default());
     match volume.test(&secret(text), backend, &options, &context) {
@@ -81,7 +82,7 @@ fn keys_are_added_and_removed() {
     let unlock = UnlockOptions::default();
     for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
         let (_folder, path) = volume(version);
-        let open = || Volume::open_metadata(&path, Role::Change, &context).unwrap();
+        let open = || LuksVolume::open(&path, &context).unwrap();
         let second = || Ok(secret("second"));
         let added = open().add_key(Some(5), &secret("first"), second, &options, &context);
         assert_eq!(added.unwrap(), 5);
@@ -109,7 +110,7 @@ fn keys_are_added_and_removed() {
         assert!(last.unwrap_err().message().contains("is the last one"));
         let last = open().remove_key(&secret("third"), true, &unlock, &context);
         assert_eq!(last.unwrap(), 5);
-        let volume = Volume::open_metadata(&path, Role::Metadata, &context).unwrap();
+        let volume = LuksMetadata::open_path(&path, &context).unwrap();
         assert!(volume.header.keyslots().is_empty());
     }
 }
@@ -132,7 +133,7 @@ fn keyslots_are_checked_before_a_secret_is_asked_for() {
     let context = Context::default();
     let (options, unlock) = (KeyOptions::default(), UnlockOptions::default());
     let (_folder, path) = volume(LuksVersion::Luks1);
-    let mut volume = Volume::open_metadata(&path, Role::Change, &context).unwrap();
+    let mut volume = LuksVolume::open(&path, &context).unwrap();
     let new = || panic!("a new secret was asked for");
     for (number, words) in [(0, "is in use"), (8, "the last one is 7")] {
         let error = volume.add_key(Some(number), &Unasked, new, &options, &context);
@@ -193,7 +194,7 @@ fn a_header_is_backed_up_and_restored() {
     let len = back_up_header(&input, &backup, false, &[], &context).unwrap();
     assert_eq!(fs::metadata(&backup).unwrap().len(), len);
 
-    let mut volume = Volume::open_metadata(&path, Role::Change, &context).unwrap();
+    let mut volume = LuksVolume::open(&path, &context).unwrap();
     volume
         .change(&context, |header, storage| header.erase(storage))
         .unwrap();
@@ -220,26 +221,28 @@ fn plain_volumes_have_one_plaintext() {
     let key = SecretBytes::copy_of(&(0..32).collect::<Vec<u8>>());
     let bytes: Vec<u8> = (0..=250).cycle().take((1 << 20) - 4096).collect();
 
-    let options = ExportOptions::default();
-    let secret = || Ok(key.clone());
-    let export =
-        Export::open_plain(&path("volume"), &plain, secret, false, &options, &context).unwrap();
-    let mut stream = DiskStream::new(export.disk.clone());
-    stream.write_all(&bytes).unwrap();
-    stream.flush().unwrap();
-    drop((stream, export));
+    let (short, format) = (SecretBytes::copy_of(&[1; 16]), Arc::new(plain));
+    let open = |context: &Context| {
+        let options = OpenOptions::new().format(format.clone()).write(true);
+        options.context(context).open(path("volume"))
+    };
+    let mut disk = open(&context)
+        .unwrap()
+        .unlock(&key)
+        .unwrap()
+        .disk()
+        .unwrap();
+    disk.write_all(&bytes).unwrap();
+    disk.flush().unwrap();
+    drop(disk);
 
-    let input = Input::open(&path("volume"), Role::Data).unwrap();
-    let extent = plain.extent(input.len().unwrap(), "volume").unwrap();
-    let short = SecretBytes::copy_of(&[1; 16]);
-    assert!(plain.plaintext(extent.clone(), short, false).is_err());
-    let plaintext = plain.plaintext(extent, key, false).unwrap();
-    let output = create_output(&path("plain"), &OutputOptions::default(), &context).unwrap();
-    let engine = Engine::select(&context, Mode::Xts).unwrap();
-    decrypt_plaintext(input, &plaintext, &engine, output, &context).unwrap();
-    assert!(fs::read(path("plain")).unwrap() == bytes);
+    assert!(open(&context).unwrap().unlock(&short).is_err());
+    let decrypt = DecryptOptions::new().format(format.clone());
+    let plain = path("plain");
+    decrypt.decrypt(path("volume"), &plain, &key).unwrap();
+    assert!(fs::read(plain).unwrap() == bytes);
 
-    // A volume with no header meets no requirement, and no key is asked for.
+    // A volume with no header meets no requirement.
     let strict = Context {
         policy: VolumePolicy {
             version: Some(LuksVersion::Luks2),
@@ -247,9 +250,7 @@ fn plain_volumes_have_one_plaintext() {
         },
         ..context
     };
-    let secret = || panic!("a key was asked for");
-    let error = Export::open_plain(&path("volume"), &plain, secret, false, &options, &strict);
-    let error = error.map(|_| ()).unwrap_err();
+    let error = open(&strict).map(|_| ()).unwrap_err();
     assert!(error.message().contains("has no header"), "{error}");
 }
 
@@ -258,15 +259,18 @@ fn an_export_needs_the_data_of_its_volume() {
     let context = Context::default();
     let (_folder, path) = volume(LuksVersion::Luks2);
     let (_other_folder, other) = volume(LuksVersion::Luks2);
-    let (unlock, options) = (UnlockOptions::default(), ExportOptions::default());
+    let (unlock, options) = (UnlockOptions::default(), DiskUse::default());
     let open = |data: &Path, secrets: &dyn Secrets| {
-        let volume = Volume::open_metadata(&path, Role::Metadata, &context).unwrap();
+        let volume = LuksMetadata::open_path(&path, &context).unwrap();
         let data = DataFile::open(data, options.access()).unwrap();
-        Export::open(volume, data, secrets, &unlock, &options, &context)
+        VolumeDisk::check(&volume, &data, &options)?;
+        let engine = Engine::select(&context, Mode::Xts)?;
+        let unlocked = volume.unlock_data(secrets, &*engine.backend, &unlock, &context)?;
+        VolumeDisk::of_unlocked(volume, data, unlocked, &engine, &options, &context)
     };
     let error = open(&other, &Unasked).map(|_| ()).unwrap_err();
     assert!(error.message().contains("has the data"), "{error}");
-    assert_eq!(open(&path, &secret("first")).unwrap().disk.len(), 1 << 20);
+    assert_eq!(open(&path, &secret("first")).unwrap().len(), 1 << 20);
 }
 
 /// Encrypts from a stream into a storage that is no file, changes a byte of the plaintext and a
@@ -292,40 +296,45 @@ fn a_volume_can_be_in_any_storage() {
             ..KeyOptions::default()
         };
         let input = Input::of_storage(storage.clone(), name).unwrap();
-        let mut volume = Volume::open(input, &context).unwrap();
+        let mut volume = LuksVolume::of_input(input, &context).unwrap();
         let second = || Ok(secret("second"));
         volume
             .add_key(None, &secret("first"), second, &options, &context)
             .unwrap();
 
         let data = DataFile::of_storage(storage.clone(), name);
-        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
-        let (unlock, export) = (UnlockOptions::default(), ExportOptions::default());
-        let opened = Export::open(volume, data, &secret("second"), &unlock, &export, &context);
-        opened.unwrap().disk.write(b"changed", 50_000).unwrap();
+        let volume = OpenOptions::new()
+            .write(true)
+            .open_data(data, None)
+            .unwrap();
+        let disk = volume.unlock(&secret("second")).unwrap().disk().unwrap();
+        disk.write_at(b"changed", 50_000).unwrap();
         plain[50_000..50_007].copy_from_slice(b"changed");
 
         let input = Input::of_storage(storage.clone(), name).unwrap();
-        let volume = Volume::open(input, &context).unwrap();
+        let volume = LuksMetadata::open_input(input, None, &context).unwrap();
+        let unlock = UnlockOptions::default();
         let (mut read, write) = std::io::pipe().unwrap();
         let output = Output::of_stream(write, Path::new("pipe"));
         let decrypting = thread::spawn(move || {
             let context = Context::default();
-            luxor::decrypt(volume, &secret("first"), &unlock, output, &context)
+            luxor::decrypt_to(volume, &secret("first"), &unlock, output, &context)
         });
         let mut again = Vec::new();
         read.read_to_end(&mut again).unwrap();
         decrypting.join().unwrap().unwrap();
         assert!(again == plain);
 
-        let direct = ExportOptions {
+        let direct = DiskUse {
             direct: true,
-            ..ExportOptions::default()
+            ..DiskUse::default()
         };
         let data = DataFile::of_storage(storage, name);
-        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
-        let unlock = UnlockOptions::default();
-        let opened = Export::open(volume, data, &secret("first"), &unlock, &direct, &context);
+        let volume = OpenOptions::new()
+            .disk_use(direct)
+            .open_data(data, None)
+            .unwrap();
+        let opened = volume.unlock(&secret("first")).unwrap().disk();
         let error = opened.map(|_| ()).unwrap_err();
         assert!(error.message().contains("only a file"), "{error}");
     }
@@ -350,7 +359,7 @@ fn a_cancelled_encryption_has_its_own_class() {
     };
     let mut input = Input::open(&path("plain"), Role::Data).unwrap();
     let first = || Ok(secret("first"));
-    let error = luxor::encrypt(&mut input, &files, &options, first, &context).unwrap_err();
+    let error = luxor::encrypt_files(&mut input, &files, &options, first, &context).unwrap_err();
     assert_eq!(error.class(), ErrorClass::Cancelled, "{error}");
     assert!(!path("volume").exists());
 }
@@ -359,7 +368,7 @@ fn a_cancelled_encryption_has_its_own_class() {
 fn a_cancelled_change_changes_nothing() {
     let context = Context::default();
     let (folder, path) = volume(LuksVersion::Luks2);
-    let open = || Volume::open_metadata(&path, Role::Change, &context).unwrap();
+    let open = || LuksVolume::open(&path, &context).unwrap();
     let (mut changed, converted) = (open(), open());
     let mut remove = |context| {
         let unlock = UnlockOptions::default();
@@ -403,7 +412,7 @@ fn a_cancelled_change_changes_nothing() {
     // No lock protects a storage that is no file.
     let storage = Arc::new(MemoryStorage::new(before.clone()));
     let input = Input::of_storage(storage.clone(), Path::new("object")).unwrap();
-    let mut changed = Volume::open(input, &Context::default()).unwrap();
+    let mut changed = LuksVolume::of_input(input, &Context::default()).unwrap();
     cancelled(changed.change(&context, |header, storage| header.erase(storage)));
     assert!(storage.to_bytes() == before);
 }
@@ -413,20 +422,20 @@ fn a_volume_key_opens_the_data_but_no_keyslot() {
     let context = Context::default();
     for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
         let (_folder, path) = volume(version);
-        let open = |role| Volume::open_metadata(&path, role, &context).unwrap();
+        let open = || LuksMetadata::open_path(&path, &context).unwrap();
         let engine = Engine::select(&context, Mode::Xts).unwrap();
         let (backend, unlock) = (&*engine.backend, UnlockOptions::default());
-        let (unlocked, _) = open(Role::Metadata)
+        let (unlocked, _) = open()
             .unlock(&secret("first"), backend, &unlock, &context)
             .unwrap();
         let key = unlocked.volume_key.expose().to_vec();
         let keys = |key: &[u8]| {
             let key = VolumeKeySecret(SecretBytes::copy_of(key));
-            open(Role::Metadata).unlock_data(&key, backend, &unlock, &context)
+            open().unlock_data(&key, backend, &unlock, &context)
         };
         let found = keys(&key).unwrap();
-        assert_eq!(found.len(), 1);
-        assert_eq!(found[&0].expose(), key);
+        assert_eq!(found.keys.len(), 1);
+        assert_eq!(found.keys[&0].volume_key().unwrap().expose(), key);
         let mut other = key.clone();
         other[0] ^= 1;
         let not_its_key = "this is not the volume key of the volume";
@@ -450,7 +459,9 @@ fn a_volume_key_opens_the_data_but_no_keyslot() {
             assert!(error.message().ends_with(&reason), "{error}");
         }
         let key = VolumeKeySecret(SecretBytes::copy_of(&key));
-        let removed = open(Role::Change).remove_key(&key, true, &unlock, &context);
+        let removed = LuksVolume::open(&path, &context)
+            .unwrap()
+            .remove_key(&key, true, &unlock, &context);
         let error = removed.unwrap_err();
         assert!(error.message().contains("belongs to no keyslot"), "{error}");
     }
@@ -472,21 +483,18 @@ fn the_trailer_of_a_streamed_file_sets_the_length_of_its_disk() {
     luxor::encrypt_to(&mut { input }, output, &options, first, &context).unwrap();
 
     let open = |path: &Path| {
-        let options = ExportOptions::default();
-        let data = DataFile::open(path, options.access()).unwrap();
-        let volume = Volume::open(data.input().unwrap(), &context).unwrap();
-        let unlock = UnlockOptions::default();
-        Export::open(volume, data, &secret("first"), &unlock, &options, &context).unwrap()
+        let volume = OpenOptions::new().write(true).open(path).unwrap();
+        volume.unlock(&secret("first")).unwrap().disk().unwrap()
     };
     let export = open(&path);
-    assert_eq!(export.disk.len(), 10_001);
-    let mut stream = DiskStream::new(export.disk.clone());
+    assert_eq!(export.shared().len(), 10_001);
+    let mut stream = DiskStream::new(export.shared().clone());
     stream.write_all(b"changed").unwrap();
     stream.flush().unwrap();
     drop((stream, export));
     let export = open(&path);
     let mut read = Vec::new();
-    DiskStream::new(export.disk.clone())
+    DiskStream::new(export.shared().clone())
         .read_to_end(&mut read)
         .unwrap();
     assert_eq!(read[..7], *b"changed");
@@ -501,9 +509,9 @@ fn the_trailer_of_a_streamed_file_sets_the_length_of_its_disk() {
         .write_all(&[7; 5000])
         .unwrap();
     let export = open(&path);
-    assert_eq!(export.disk.len(), 3 * 4096 + 2 * 4096);
+    assert_eq!(export.shared().len(), 3 * 4096 + 2 * 4096);
     assert!(
-        DiskStream::new(export.disk.clone())
+        DiskStream::new(export.shared().clone())
             .write_all(b"x")
             .is_err()
     );

@@ -24,6 +24,12 @@ impl DiskStream {
         Self { disk, at: 0 }
     }
 
+    /// The disk.
+    #[must_use]
+    pub fn disk(&self) -> &Arc<Disk> {
+        &self.disk
+    }
+
     /// Returns how many of `len` bytes remain before the end of the disk.
     fn left(&self, len: usize) -> usize {
         let left = self.disk.len().saturating_sub(self.at);

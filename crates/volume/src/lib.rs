@@ -8,11 +8,14 @@
 //! | derive a key from a secret | [`Kdf`], [`HashAlgorithm`] |
 //! | choose the costs of a derivation | [`PbkdfOptions`] |
 //! | limit the costs of opening an untrusted volume | [`Budget`], [`CostLimits`] |
-//! | describe the plaintext: location, encryption and keys | [`Plaintext`], [`Extent`] |
+//! | recognise, describe and unlock a volume of any format | [`Format`], [`Header`] |
+//! | describe the plaintext: location, encryption and keys | [`Plaintext`], [`Extent`], [`DataKey`] |
+//! | recognise the trailer of a file of unknown length | [`TrailerKey`] |
 //! | draw salts, UUIDs and random filling | [`rng`] |
 //! | show a text from metadata in a message | [`brief`](fn@brief) |
 //!
-//! The result of every format is a [`Plaintext`]: from there on all volumes are alike.
+//! The traits [`Format`] and [`Header`] are the seam of all formats. The result of every format is a
+//! [`Plaintext`]: from there on all volumes are alike.
 //!
 //! ```
 //! use luxor_secret::SecretBytes;
@@ -36,6 +39,8 @@ mod brief;
 mod budget;
 mod cipher;
 mod cipher_name;
+mod data_key;
+mod format;
 mod hash;
 mod key_cache;
 mod memory;
@@ -43,11 +48,19 @@ mod pbkdf;
 mod pbkdf_options;
 mod plaintext;
 pub mod rng;
+mod trailer;
+mod unlock_options;
 mod volume_key;
 
 pub use brief::{brief, brief_list};
 pub use budget::{Budget, CostLimits, DigestWork};
 pub use cipher::{Encryption, is_cipher_null};
+pub use data_key::DataKey;
+pub use format::{
+    Description, ExtentError, FileLength, Findings, Format, Header, HeaderError, HeaderErrorKind,
+    NotUnlocked, NotUnlockedKind, OpenedKeyslot, Reencryption, RepairOutlook, Secret, SecretKind,
+    Unlocked,
+};
 pub use hash::HashAlgorithm;
 pub use key_cache::KeyCache;
 pub use memory::MemoryBound;
@@ -57,5 +70,7 @@ pub use pbkdf::{
 };
 pub use pbkdf_options::{PbkdfOptions, PbkdfOptionsError, SALT_BYTES};
 pub use plaintext::{Extent, ExtentCipher, Plaintext};
+pub use trailer::TrailerKey;
+pub use unlock_options::UnlockOptions;
 pub use uuid::Uuid;
 pub use volume_key::{DrawError, VolumeKey};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use luxor_sector::Geometry;
 
-use crate::{cipher::Encryption, volume_key::VolumeKey};
+use crate::{cipher::Encryption, data_key::DataKey};
 
 /// A range of a volume's plaintext, and the location of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +46,9 @@ impl Extent {
 pub struct ExtentCipher {
     /// The number of its key in [`Plaintext::keys`]. Each format numbers keys in its own way.
     pub key: u32,
-    /// The encryption.
-    pub encryption: Encryption,
+    /// The encryption. `None` for a cipher that is not the engine's: the key is
+    /// [`DataKey::Loaded`] then.
+    pub encryption: Option<Encryption>,
     /// The division of its bytes into data units. The extent's first byte is byte 0.
     pub geometry: Geometry,
 }
@@ -61,7 +62,7 @@ pub struct Plaintext {
     /// there is no padding.
     pub len: Option<u64>,
     /// The keys by number: one for each [`ExtentCipher::key`].
-    pub keys: BTreeMap<u32, VolumeKey>,
+    pub keys: BTreeMap<u32, DataKey>,
 }
 
 impl Plaintext {
@@ -101,7 +102,7 @@ mod tests {
     fn plaintext(len: Option<u64>) -> Plaintext {
         let cipher = ExtentCipher {
             key: 0,
-            encryption: Encryption::AesXtsPlain64,
+            encryption: Some(Encryption::AesXtsPlain64),
             geometry: Geometry {
                 sector_size: SectorSize::B4096,
                 iv_mode: IvMode::Plain64,

@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueHint};
-use luxor::VolumePolicy;
-use luxor_luks::{Encryption, HeaderDigest, HeaderPolicy};
+use luxor::{
+    VolumePolicy,
+    luks::{Encryption, HeaderDigest, HeaderPolicy},
+};
 
 use super::{AnyLuks, VolumeType, keys::PbkdfName};
 

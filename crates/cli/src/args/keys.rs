@@ -7,9 +7,12 @@ use std::{
 };
 
 use clap::{Args, Subcommand, ValueEnum, ValueHint, builder::TypedValueParser};
-use luxor::InPlace;
-use luxor_luks::{PbkdfKind, PbkdfOptions};
+use luxor::{
+    InPlace,
+    luks::{PbkdfKind, PbkdfOptions},
+};
 
+use super::TypeArgs;
 use crate::error::{Error, Result};
 
 /// List, add, change, remove, convert and test the keys of a volume
@@ -208,6 +211,10 @@ pub(crate) struct KeyTestArgs {
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
 }
 
 /// The options for one secret.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::UnlockArgs;
+use super::{TypeArgs, UnlockArgs};
 
 /// Show a volume's metadata
 ///
@@ -43,6 +43,10 @@ pub(crate) struct DumpArgs {
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
 }
 
 /// Check a volume's metadata, and a key if one is given
@@ -74,4 +78,8 @@ pub(crate) struct CheckArgs {
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
 }

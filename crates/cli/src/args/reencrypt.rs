@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
-use luxor_luks::HashAlgorithm;
+use luxor::luks::HashAlgorithm;
 
 use super::{
     keys::{LimitArgs, PbkdfArgs},

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum, ValueHint};
-use luxor_luks::LuksVersion;
+use luxor::luks::LuksVersion;
 
 /// List, add and remove the tokens of a LUKS2 volume
 ///

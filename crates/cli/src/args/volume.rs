@@ -7,9 +7,9 @@ use clap::{
     Args, ValueEnum, ValueHint,
     builder::{PossibleValuesParser, TypedValueParser},
 };
-use luxor_luks::{HashAlgorithm, LuksVersion};
+use luxor::luks::{HashAlgorithm, LuksVersion};
 
-use super::{PbkdfArgs, UnlockArgs};
+use super::{PbkdfArgs, TypeArgs, UnlockArgs};
 
 /// Encrypt a file into a LUKS volume
 ///
@@ -180,7 +180,7 @@ pub(crate) struct NewVolumeArgs {
     pub luks2_keyslots_size: Option<u64>,
 }
 
-/// Decrypt a LUKS volume into a file
+/// Decrypt a volume into a file
 ///
 /// Restores exactly the bytes that `luxor encrypt` read. For a volume made by another program,
 /// it writes all sectors. OUTPUT appears whole or not at all, and only its owner can read it.
@@ -217,6 +217,10 @@ pub(crate) struct DecryptArgs {
     /// How to open the volume.
     #[command(flatten)]
     pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
 }
 
 /// `--type`.

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use luxor_files::path_name;
+use luxor::files::path_name;
 
 use crate::{
     args::{BenchArgs, ReportArgs},

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor check`.
 
-use luxor::{Engine, KeyScope, Volume};
-use luxor_engine::Mode;
-use luxor_files::{Input, Role};
-use luxor_luks::{LuksVersion, ReencryptionProgress, Unlocked};
+use luxor::{
+    KeyScope, LuksMetadata, VolumeMetadata,
+    files::{Input, Role},
+    luks::{LuksVersion, ReencryptionProgress},
+    volume::{SecretKind, Unlocked},
+};
 use serde::Serialize;
 
 use crate::{
@@ -16,7 +18,7 @@ use crate::{
     error::{Error, Result},
     secrets::SecretSource,
     subject,
-    volume::{Asking, read, test_unlock, unlock_options},
+    volume::{check_no_header, header, test_keys},
 };
 
 /// Checks every copy of the metadata, the length of the data, and, with a key, a keyslot.
@@ -24,52 +26,47 @@ use crate::{
 /// # Errors
 /// Fails when something is damaged, and when the key opens no keyslot.
 pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
+    let format = args.format.format()?;
+    check_no_header(&*format, &args.unlock, context)?;
     let input = Input::open(context.place(&args.volume), Role::Metadata)?;
     // Read without printing warnings: they are part of the result.
-    let volume = read(input, context)?;
+    let (header, library) = (header(context)?, &context.library);
+    let volume = VolumeMetadata::read(input, header, format.clone(), library)?;
     let inputs = inputs("VOLUME", &args.volume, context);
     let general = &context.options;
     let is_given = general.key_file.is_some()
         || general.passphrase_fd.is_some()
         || general.volume_key_file.is_some();
     let secrets = (args.passphrase || is_given)
-        .then(|| SecretSource::new(context, &inputs))
+        .then(|| SecretSource::for_format(context, &*format, &inputs))
         .transpose()?;
     let found = volume.check();
+    let name = volume.name();
     if !args.json {
         print(&found.good)?;
     }
     let opened = secrets.map(|secrets| {
-        let engine = Engine::select(&context.library, Mode::Xts)?;
-        let backend = &*engine.backend;
-        if !secrets.is_volume_key() {
-            let unlocked = test_unlock(&volume, &secrets, backend, &args.unlock, context)?;
-            return Ok(opened_keyslots(&unlocked));
-        }
-        let options = unlock_options(&args.unlock);
-        let secrets = Asking::new(&secrets, &args.unlock.limits);
-        let keys = volume.unlock_keys(&secrets, backend, &options, &context.library)?;
-        let digests = keys.into_keys();
-        Ok(digests
-            .map(|digest| OpenedKey {
-                keyslot: None,
-                digest,
-            })
-            .collect())
+        let unlocked = test_keys(&volume, &secrets, &args.unlock, context)?;
+        // Nothing confirms the key of a format without passphrases.
+        Ok::<_, Error>(match format.secret_kind() {
+            SecretKind::Passphrase => opened_keys(&unlocked),
+            SecretKind::Key { .. } => Vec::new(),
+        })
     });
     let keys: &[OpenedKey] = match &opened {
         Some(Ok(keys)) => keys,
         _ => &[],
     };
+    // The findings already say why the data cannot be read.
+    let scopes = volume.key_scopes().unwrap_or_default();
+    let luks = volume.into_luks().ok();
     if args.json {
-        // The findings already say why the data cannot be read.
-        let scopes = volume.key_scopes().unwrap_or_default();
         let report = Report {
             schema: 1,
             good: &found.good,
             damage: &found.damage,
             key_scopes: scopes.into_iter().map(KeyScopeOfDigest::from).collect(),
-            reencryption: reencryption(&volume),
+            reencryption: luks.as_ref().and_then(reencryption),
             keys,
         };
         let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
@@ -97,14 +94,13 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
         return Ok(());
     }
     let damage = found.damage.join("; ");
-    let name = volume.name();
     let error = Error::failure(format!("{name} is damaged: {damage}"));
     if subject::is_stream() {
         return Err(error);
     }
-    let hint = volume.repair_outlook().and_then(|outlook| {
+    let hint = luks.and_then(|volume| {
         let is_luks1 = volume.header.version() == LuksVersion::Luks1;
-        advice::for_defect(outlook, is_luks1)
+        advice::for_defect(volume.repair_outlook()?, is_luks1)
     });
     Err(match hint {
         Some(hint) => error.hint(hint),
@@ -163,7 +159,7 @@ struct UnderWay {
     length: Option<u64>,
 }
 
-fn reencryption(volume: &Volume) -> Option<UnderWay> {
+fn reencryption(volume: &LuksMetadata) -> Option<UnderWay> {
     let (number, keyslot) = volume.header.luks2()?.describe().reencrypt?;
     let progress = volume.reencryption_progress();
     Some(UnderWay {
@@ -185,14 +181,21 @@ struct OpenedKey {
 }
 
 /// Returns the keys that the secret opened.
-fn opened_keyslots(unlocked: &Unlocked) -> Vec<OpenedKey> {
-    let others = unlocked.others.iter().map(|key| (key.keyslot, key.digest));
-    let first = [(unlocked.keyslot, unlocked.digest)];
-    let opened = first.into_iter().chain(others);
+fn opened_keys(unlocked: &Unlocked) -> Vec<OpenedKey> {
+    if unlocked.keyslots.is_empty() {
+        let digests = unlocked.keys.keys();
+        return digests
+            .map(|&digest| OpenedKey {
+                keyslot: None,
+                digest,
+            })
+            .collect();
+    }
+    let opened = unlocked.keyslots.iter();
     opened
-        .map(|(keyslot, digest)| OpenedKey {
-            keyslot: Some(keyslot),
-            digest,
+        .map(|opened| OpenedKey {
+            keyslot: Some(opened.keyslot),
+            digest: opened.key,
         })
         .collect()
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor config`: labels, flags and priorities.
 
-use luxor_files::Role;
-use luxor_luks::{ActivationFlag, Label, Priority, Uuid, VolumeHeader};
-use luxor_sector::Storage;
+use luxor::{
+    luks::{ActivationFlag, Label, Priority, Uuid, VolumeHeader},
+    sector::Storage,
+};
 
 use crate::{
     args::{ConfigArgs, PriorityName},
     context::Context,
     error::{Error, Result},
     new_volume::{label, uuid},
-    volume::open_metadata,
+    volume::open_to_change,
 };
 
 /// Changes the settings that the options name.
@@ -19,7 +20,7 @@ use crate::{
 /// Fails for invalid values, and when the volume cannot be used.
 pub(crate) fn run(args: &ConfigArgs, context: &Context) -> Result<()> {
     let settings = Settings::new(args)?;
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     if let (Some(uuid), false) = (settings.uuid, args.force) {
         volume.check_uuid(uuid)?;
     }

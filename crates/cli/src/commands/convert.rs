@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor convert`.
 
-use luxor_files::Role;
-
 use crate::{
     args::ConvertArgs,
     confirm::confirm,
     context::Context,
     error::{Error, Result},
-    volume::open_metadata,
+    volume::open_to_change,
 };
 
 /// Converts a volume to the other version of LUKS, in place.
@@ -17,7 +15,7 @@ use crate::{
 /// Fails when the volume has that version already, when the other version cannot represent it, when
 /// it is in use or cannot be written, and when the user does not confirm.
 pub(crate) fn run(args: &ConvertArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata(&args.volume, Role::Change, context)?;
+    let volume = open_to_change(&args.volume, context)?;
     let shown = volume.name();
     let version = volume.header.version();
     if version == args.volume_type.version() {

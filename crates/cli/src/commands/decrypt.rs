@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor decrypt`.
 
-use luxor::{Missing, create_output};
-use luxor_files::{Input, OutputOptions, Role};
+use luxor::{
+    Missing, VolumeMetadata, create_output,
+    files::{Input, OutputOptions, Role},
+};
 
 use crate::{
     args::{DecryptArgs, Sparse},
@@ -10,16 +12,19 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{Asking, open, unlock_options},
+    volume::{Asking, check_no_header, header, unlock_options},
 };
 
 /// Decrypts a volume into a file.
 ///
 /// # Errors
-/// Fails when the options contradict each other, and with the errors of [`luxor::decrypt`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::decrypt_to`].
 pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
+    let format = args.format.format()?;
+    check_no_header(&*format, &args.unlock, context)?;
     let input = Input::open(context.place(&args.input), Role::Data)?;
-    let secrets = SecretSource::new(context, &inputs("INPUT", &args.input, context))?;
+    let inputs = inputs("INPUT", &args.input, context);
+    let secrets = SecretSource::for_format(context, &*format, &inputs)?;
     let options = OutputOptions {
         force: args.force,
         known_input: Some(&input),
@@ -35,15 +40,16 @@ pub(crate) fn run(args: &DecryptArgs, context: &Context) -> Result<()> {
         ..OutputOptions::default()
     };
     let output = create_output(&args.output, &options, &context.library)?;
-    let mut volume = open(input, context)?;
+    let header = header(context)?;
+    let mut volume = VolumeMetadata::open(input, header, format, &context.library)?;
     if args.truncated {
         volume.accept_cut_off();
     }
     let (name, output_name) = (volume.name(), output.name());
     let secrets = Asking::new(&secrets, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+    let secrets = secrets.beside_tokens(volume.path(), volume.luks(), args.unlock.key_slot);
     let options = unlock_options(&args.unlock);
-    let decrypted = luxor::decrypt(volume, &secrets, &options, output, &context.library)?;
+    let decrypted = luxor::decrypt_to(volume, &secrets, &options, output, &context.library)?;
     let missing = match decrypted.missing {
         None => return Ok(()),
         Some(Missing::Bytes(bytes)) => format!("the last {bytes} bytes are missing"),

@@ -10,15 +10,18 @@ use std::{
     path::Path,
 };
 
-use luxor::{Engine, KeyScope, Volume};
-use luxor_engine::Mode;
-use luxor_files::{Escaped, Input, Output, OutputOptions, Role, is_same_file};
-use luxor_luks::{
-    Description, Digest, FileEnd, Foreign, Kdf, Keyslot, Luks1Description, Priority,
-    ReencryptKeyslot, ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole,
-    SegmentSize, Token, VolumeHeader,
+use luxor::{
+    Engine, KeyScope, LuksMetadata, VolumeMetadata,
+    engine::Mode,
+    files::{Escaped, Input, Output, OutputOptions, Role, is_same_file},
+    luks::{
+        Description, Digest, FileEnd, Foreign, Kdf, Keyslot, Luks1Description, Priority,
+        ReencryptKeyslot, ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole,
+        SegmentSize, Token, VolumeHeader,
+    },
+    secret::SecretBytes,
 };
-use luxor_secret::SecretBytes;
+use serde::Serialize;
 
 use crate::{
     args::DumpArgs,
@@ -28,7 +31,7 @@ use crate::{
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
-    volume::{open_metadata, test_unlock},
+    volume::{Asking, open_metadata_of, unlock_options},
 };
 
 /// Prints a volume's metadata.
@@ -36,14 +39,18 @@ use crate::{
 /// # Errors
 /// Fails when the volume cannot be read or has no valid metadata.
 pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
+    let volume = open_metadata_of(&args.volume, &args.format, &args.unlock, context)?;
+    let volume = match volume.into_luks() {
+        Ok(volume) => volume,
+        Err(volume) => return other_format(&volume, args),
+    };
     if args.volume_key {
         return volume_key(args, &volume, context);
     }
     if !args.json {
         return console::print(&text(&with_data(volume, args, context)));
     }
-    match &volume.header {
+    match &*volume.header {
         VolumeHeader::Luks1(header) => console::print(&(header.metadata_json() + "\n")),
         // Exactly the bytes that cryptsetup prints.
         VolumeHeader::Luks2(header) => {
@@ -52,8 +59,46 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     }
 }
 
+/// Prints what every format tells of a volume.
+fn other_format(volume: &VolumeMetadata, args: &DumpArgs) -> Result<()> {
+    let (name, found) = (volume.name(), volume.describe());
+    if args.volume_key {
+        let message = format!(
+            "{name}: a {} volume has no keyslot with a key",
+            found.format
+        );
+        return Err(Error::failure(message));
+    }
+    if args.json {
+        let details = found.details.iter();
+        let details = details.map(|(name, value)| (name.to_lowercase().replace(' ', "_"), value));
+        let description = FormatDescription {
+            schema: 1,
+            format: found.format,
+            details: details.collect(),
+        };
+        let json = serde_json::to_string_pretty(&description).expect("texts are JSON");
+        return console::print(&(json + "\n"));
+    }
+    let mut text = Text::default();
+    text.title(format_args!("{} volume {name}", found.format));
+    for (name, value) in &found.details {
+        text.line(name, Escaped(value));
+    }
+    console::print(&text.0)
+}
+
+/// The output of `--json` for a format without JSON metadata of its own.
+/// `docs/examples/dump-plain.json` is an example.
+#[derive(Debug, Serialize)]
+struct FormatDescription<'a> {
+    schema: u32,
+    format: &'a str,
+    details: BTreeMap<String, &'a String>,
+}
+
 /// Adds the data to a detached header if they can be opened. Only their length is used.
-fn with_data(volume: Volume, args: &DumpArgs, context: &Context) -> Volume {
+fn with_data(volume: LuksMetadata, args: &DumpArgs, context: &Context) -> LuksMetadata {
     let header = context.options.header.as_deref();
     let is_detached = header.is_some_and(|header| !is_same_file(header, &args.volume));
     // Opening a pipe would wait for its writer.
@@ -71,11 +116,11 @@ fn with_data(volume: Volume, args: &DumpArgs, context: &Context) -> Volume {
 }
 
 /// Describes the metadata for people.
-fn text(volume: &Volume) -> String {
+fn text(volume: &LuksMetadata) -> String {
     let name = volume.name();
     // The data may be cut off, in another file, or of a kind that Luxor does not read.
     let scopes = volume.key_scopes().unwrap_or_default();
-    match &volume.header {
+    match &*volume.header {
         VolumeHeader::Luks1(header) => luks1_text(&name, &header.describe(), scopes.get(&0)),
         VolumeHeader::Luks2(header) => {
             let progress = volume.reencryption_progress();
@@ -85,7 +130,7 @@ fn text(volume: &Volume) -> String {
 }
 
 /// Writes the volume key to standard output or to a file.
-fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()> {
+fn volume_key(args: &DumpArgs, volume: &LuksMetadata, context: &Context) -> Result<()> {
     if volume.header.is_reencrypting() {
         return Err(Error::failure(format!(
             "{} may have several volume keys, because a re-encryption is under way",
@@ -106,7 +151,11 @@ fn volume_key(args: &DumpArgs, volume: &Volume, context: &Context) -> Result<()>
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let unlocked = test_unlock(volume, &secrets, &*engine.backend, &args.unlock, context)?;
+    let secrets = Asking::new(&secrets, &args.unlock.limits);
+    let keyslot = args.unlock.key_slot;
+    let secrets = secrets.beside_tokens(volume.path(), Some(&volume.header), keyslot);
+    let (options, library) = (unlock_options(&args.unlock), &context.library);
+    let (unlocked, _) = volume.test(&secrets, &*engine.backend, &options, library)?;
     let key = unlocked.volume_key.expose();
 
     let Some(output) = &mut file else {

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use luxor_files::{Input, InputError, Role, shell_word};
+use luxor::files::{Input, InputError, Role, shell_word};
 
 use crate::{
     args::EncryptArgs,
@@ -19,7 +19,7 @@ use crate::{
 /// Encrypts a file into a volume.
 ///
 /// # Errors
-/// Fails when the options contradict each other, and with the errors of [`luxor::encrypt`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::encrypt_files`].
 pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.volume, context)?;
     let mut input = Input::open(&args.input, Role::Data).map_err(|error| match error {
@@ -39,5 +39,5 @@ pub(crate) fn run(args: &EncryptArgs, context: &Context) -> Result<()> {
     let needed = new_volume::needed(context);
     let files = new_volume::files(&args.output, args.force, &needed, context);
     let secret = || secrets.new_one(&args.output);
-    luxor::encrypt(&mut input, &files, &options, secret, &context.library)
+    luxor::encrypt_files(&mut input, &files, &options, secret, &context.library)
 }

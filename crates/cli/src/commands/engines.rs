@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 use luxor::{
     Calibration,
+    engine::{Mode, Registry},
     engines::{EngineReport, SelfTest, calibrated, registry},
 };
-use luxor_engine::{Mode, Registry};
 use serde::Serialize;
 
 use crate::{
@@ -134,7 +134,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
-    use luxor_engine::Unavailable;
+    use luxor::engine::Unavailable;
 
     use super::*;
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor erase`.
 
-use luxor_files::Role;
-
 use crate::{
-    args::EraseArgs, confirm::confirm, context::Context, error::Result, volume::open_metadata,
+    args::EraseArgs, confirm::confirm, context::Context, error::Result, volume::open_to_change,
 };
 
 /// Destroys all keyslots of a volume.
@@ -12,7 +10,7 @@ use crate::{
 /// # Errors
 /// Fails when the volume cannot be read or written, and when the user does not confirm.
 pub(crate) fn run(args: &EraseArgs, context: &Context) -> Result<()> {
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     if !args.batch_mode {
         let warning = format!(
             "All keyslots of {} will be destroyed (in use: {}). Without a backup of the header \

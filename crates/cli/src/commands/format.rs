@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use luxor_files::path_name;
+use luxor::files::path_name;
 
 use crate::{
     args::FormatArgs,
@@ -27,7 +27,7 @@ fn is_to_be_replaced(volume: &Path) -> Result<bool> {
 /// Makes an empty volume.
 ///
 /// # Errors
-/// Fails when the options contradict each other, and with the errors of [`luxor::format`].
+/// Fails when the options contradict each other, and with the errors of [`luxor::format_files`].
 pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
     let options = new_volume::options(&args.new, context)?;
     let secrets = SecretSource::secret_only(context, &[])?;
@@ -38,5 +38,5 @@ pub(crate) fn run(args: &FormatArgs, context: &Context) -> Result<()> {
     let force = args.force || (args.ask && is_to_be_replaced(&args.volume)?);
     let files = new_volume::files(&args.volume, force, &needed, context);
     let secret = || secrets.new_one(&args.volume);
-    luxor::format(&files, args.size, &options, secret, &context.library)
+    luxor::format_files(&files, args.size, &options, secret, &context.library)
 }

@@ -8,7 +8,7 @@ use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
-use luxor_files::path_name;
+use luxor::files::path_name;
 
 use crate::{
     args::{self, CompletionsArgs, ManArgs},

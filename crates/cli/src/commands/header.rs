@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor header`.
 
-use luxor::{HeaderRestore, back_up_header, repair_header};
-use luxor_files::{Input, Role, path_name};
-use luxor_luks::Overwrite;
+use luxor::{
+    HeaderRestore, back_up_header,
+    files::{Input, Role, path_name},
+    luks::Overwrite,
+    repair_header,
+};
 
 use crate::{
     args::{
@@ -66,6 +69,6 @@ fn repair(args: &HeaderRepairArgs, context: &Context) -> Result<()> {
 }
 
 fn digest(args: &HeaderDigestArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
+    let volume = open_metadata(&args.volume, context)?;
     console::print(&format!("{}\n", volume.header.digest()))
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands with which scripts identify a volume.
 
-use luxor::Volume;
-use luxor_files::{Input, Role};
+use luxor::{
+    LuksMetadata,
+    files::{Input, Role},
+};
 
 use crate::{
     args::{IsLuksArgs, UuidArgs},
@@ -17,8 +19,8 @@ use crate::{
 /// # Errors
 /// Fails when there are no valid metadata.
 pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
-    let uuid = luxor_files::Escaped(volume.header.uuid());
+    let volume = open_metadata(&args.volume, context)?;
+    let uuid = luxor::files::Escaped(volume.header.uuid());
     console::print(&format!("{uuid}\n"))
 }
 
@@ -30,7 +32,7 @@ pub(crate) fn uuid(args: &UuidArgs, context: &Context) -> Result<()> {
 /// errors.
 pub(crate) fn is_luks(args: &IsLuksArgs, context: &Context) -> Result<()> {
     let input = Input::open(metadata_place(&args.volume, context), Role::Metadata)?;
-    let Some(version) = Volume::version(input, &context.library)? else {
+    let Some(version) = LuksMetadata::version(input, &context.library)? else {
         return Err(silent());
     };
     let wanted = args.volume_type.version();

@@ -3,10 +3,11 @@
 
 use std::{error::Error as _, path::Path};
 
-use luxor::{Engine, InPlace, KeyOptions, Secrets, Volume};
-use luxor_engine::Mode;
-use luxor_files::{Escaped, Role};
-use luxor_luks::{Encryption, Luks2Header, Priority, UnlockError, VolumeKey};
+use luxor::{
+    InPlace, KeyOptions, LuksVolume, Secrets,
+    files::Escaped,
+    luks::{Encryption, Luks2Header, Priority, UnlockError, VolumeKey},
+};
 
 use crate::{
     args::{
@@ -20,7 +21,9 @@ use crate::{
     keyring::TokenPassphrases,
     new_volume::volume_key,
     secrets::SecretSource,
-    volume::{Asking, limited, open_metadata, test_unlock, unlock_options},
+    volume::{
+        Asking, limited, open_metadata, open_metadata_of, open_to_change, test_keys, unlock_options,
+    },
 };
 
 /// Runs one of the commands of `key`.
@@ -41,7 +44,7 @@ pub(crate) fn run(args: &KeyArgs, context: &Context) -> Result<()> {
 
 /// Prints the keyslots, one line each.
 fn list(args: &KeyListArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
+    let volume = open_metadata(&args.volume, context)?;
     let luks2 = volume.header.luks2().map(Luks2Header::describe);
     let mut rows = vec![["keyslot", "key derivation", "priority", "tokens"].map(String::from)];
     let of_data = volume.header.data_keyslots();
@@ -99,7 +102,7 @@ fn priority_name(priority: Priority) -> &'static str {
 }
 
 fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
     let wanted = args.new_key_slot;
     if let Some(number) = wanted {
@@ -116,7 +119,8 @@ fn add(args: &KeyAddArgs, context: &Context) -> Result<()> {
         volume.add_key(wanted, &secrets, new, &options, &context.library)?
     } else {
         let secrets = Asking::new(&existing, &args.unlock.limits);
-        let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+        let secrets =
+            secrets.beside_tokens(volume.path(), Some(&volume.header), args.unlock.key_slot);
         volume.add_key(wanted, &secrets, new, &options, &context.library)?
     };
     context.console.tell(format!("keyslot {number} added"));
@@ -138,12 +142,12 @@ fn unbound_key(args: &KeyAddArgs, context: &Context) -> Result<VolumeKey> {
 }
 
 fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
     options.in_place = args.place.choice();
     let (existing, new) = both(&args.volume, &args.new, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+    let secrets = secrets.beside_tokens(volume.path(), Some(&volume.header), args.unlock.key_slot);
     let new = |old| {
         drop(old);
         new.new_one(&args.volume)
@@ -154,19 +158,19 @@ fn change(args: &KeyChangeArgs, context: &Context) -> Result<()> {
 }
 
 fn convert(args: &KeyConvertArgs, context: &Context) -> Result<()> {
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     let mut options = options(&volume, &args.unlock, &args.pbkdf)?;
     options.in_place = args.place.choice();
     let existing = existing(&args.volume, context)?;
     let secrets = Asking::new(&existing, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(&volume, args.unlock.key_slot);
+    let secrets = secrets.beside_tokens(volume.path(), Some(&volume.header), args.unlock.key_slot);
     let number = volume.change_key(&secrets, Ok, &options, &context.library)?;
     context.console.tell(format!("keyslot {number} changed"));
     Ok(())
 }
 
 fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
-    let mut volume = open_metadata(&args.volume, Role::Change, context)?;
+    let mut volume = open_to_change(&args.volume, context)?;
     if let Some(number) = args.key_slot {
         volume.check_removal(number, args.last)?;
     }
@@ -208,19 +212,27 @@ fn remove(args: &KeyRemoveArgs, context: &Context) -> Result<()> {
 }
 
 fn test(args: &KeyTestArgs, context: &Context) -> Result<()> {
-    let engine = Engine::select(&context.library, Mode::Xts)?;
-    let volume = open_metadata(&args.volume, Role::Metadata, context)?;
-    let secrets = existing(&args.volume, context)?;
-    let unlocked = test_unlock(&volume, &secrets, &*engine.backend, &args.unlock, context)?;
+    let volume = open_metadata_of(&args.volume, &args.format, &args.unlock, context)?;
+    let format = args.format.format()?;
+    let inputs = inputs("VOLUME", &args.volume, context);
+    let secrets = SecretSource::for_format(context, &*format, &inputs)?;
+    if secrets.is_volume_key() {
+        let message = format!("{}: a volume key belongs to no keyslot", volume.name());
+        return Err(Error::failure(message));
+    }
+    let unlocked = test_keys(&volume, &secrets, &args.unlock, context)?;
     if context.console.is_quiet() {
         return Ok(());
     }
-    console::print(&format!("keyslot {} opens\n", unlocked.keyslot))
+    console::print(&match unlocked.keyslots.first() {
+        Some(opened) => format!("keyslot {} opens\n", opened.keyslot),
+        None => "the key can be used; nothing shows whether it is the right one\n".to_owned(),
+    })
 }
 
 /// Returns how to open the volume, and what a new keyslot costs. The default of `--pbkdf` depends
 /// on the version of the volume.
-fn options(volume: &Volume, unlock: &UnlockArgs, pbkdf: &PbkdfArgs) -> Result<KeyOptions> {
+fn options(volume: &LuksVolume, unlock: &UnlockArgs, pbkdf: &PbkdfArgs) -> Result<KeyOptions> {
     Ok(KeyOptions {
         unlock: unlock_options(unlock),
         pbkdf: Some(pbkdf.options(volume.header.version().default_pbkdf())?),

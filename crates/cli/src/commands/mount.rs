@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use luxor_files::{path_name, shell_word};
+use luxor::files::{path_name, shell_word};
 use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
 
 use crate::{
@@ -63,11 +63,11 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
     };
     // A signal may arrive before the disk is mounted.
     let _signals = stop_on_signal();
-    let mounted = unblocked(|| Mounted::new(export.disk.clone(), point, &options))
+    let mounted = unblocked(|| Mounted::new(export.shared().clone(), point, &options))
         .map_err(|error| refused(&error))?;
     let unmounter = mounted.unmounter();
     let serve = || {
-        let reporter = StatsReporter::begin(&args.stats, &page, mounted.stats(), &export.disk)?;
+        let reporter = StatsReporter::begin(&args.stats, &page, mounted.stats(), export.shared())?;
         let unmounter = mounted.unmounter();
         let (end, ended) = mpsc::channel::<()>();
         let shown = path_name(&file);
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
             path_name(&args.folder)
         ));
         reporter.announce(console);
-        notify::ready(console, &format!("{} is shown as {shown}", export.name));
+        notify::ready(console, &format!("{} is shown as {shown}", export.name()));
         let background = Background::begin(work)?;
         let served = mounted.serve();
         notify::stopping();
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
         drop((reporter, end));
         served.map_err(|error| {
             Error::io(
-                format!("{}: recent writes may be lost", export.name),
+                format!("{}: recent writes may be lost", export.name()),
                 &error,
             )
         })?;

@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
-use luxor::{RawOptions, create_output, crypt_raw};
-use luxor_engine::{
-    AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
-    ParallelOfbKey, TweakSchedule, XtsKey,
+use luxor::{
+    RawOptions, create_output, crypt_raw,
+    engine::{
+        AesKey, Construction, DataUnitLen, DataUnitNumber, Direction, KeyError, KeySpec, Mode,
+        ParallelOfbKey, TweakSchedule, XtsKey,
+    },
+    files::{Input, OutputOptions, Role, path_name},
+    secret::SecretBytes,
 };
-use luxor_files::{Input, OutputOptions, Role, path_name};
-use luxor_secret::SecretBytes;
 
 use crate::{
     args::{RawArgs, RawDirection, RawMode, RawTweaks},

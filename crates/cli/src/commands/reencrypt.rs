@@ -8,10 +8,12 @@ use std::{
 };
 
 use clap::ValueEnum;
-use luxor::{ReencryptOptions, ReencryptPart, ZoneProtection};
-use luxor_files::{DataFileError, OutputError, path_name};
-use luxor_luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode};
-use luxor_sector::SectorSize;
+use luxor::{
+    ReencryptOptions, ReencryptPart, ZoneProtection,
+    files::{DataFileError, OutputError, path_name},
+    luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode},
+    sector::SectorSize,
+};
 
 use crate::{
     args::{ReencryptArgs, ResilienceName},

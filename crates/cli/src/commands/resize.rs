@@ -3,8 +3,10 @@
 
 use std::error::Error as _;
 
-use luxor::Resized;
-use luxor_files::{DataFileError, path_name};
+use luxor::{
+    Resized,
+    files::{DataFileError, path_name},
+};
 
 use crate::{
     args::ResizeArgs,

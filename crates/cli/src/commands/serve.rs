@@ -3,7 +3,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use luxor_files::{path_name, shell_word};
+use luxor::files::{path_name, shell_word};
 use luxor_serve::{
     TlsConfigError, TlsServer,
     nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text},
@@ -59,8 +59,8 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         tls,
         ..ServerOptions::default()
     };
-    let server = Arc::new(Server::new(Arc::clone(&export.disk), options));
-    let reporter = StatsReporter::begin(&args.stats, &page, server.stats(), &export.disk)?;
+    let server = Arc::new(Server::new(Arc::clone(export.shared()), options));
+    let reporter = StatsReporter::begin(&args.stats, &page, server.stats(), export.shared())?;
     let _signals = {
         let stop = stop.clone();
         StopOnSignal::new(move || {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         })
     };
     let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
-    let read_only = if export.disk.is_read_only() {
+    let read_only = if export.shared().is_read_only() {
         ", read-only"
     } else {
         ""
@@ -79,13 +79,13 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
         .map(|listener| listen::uri(listener, &args.export_name, has_tls));
     let uris: Vec<_> = uris.collect();
     for uri in &uris {
-        console.tell(format!("serving {}{read_only}, at {uri}", export.name));
+        console.tell(format!("serving {}{read_only}, at {uri}", export.name()));
     }
     reporter.announce(console);
     let at = uris.join(" and ");
     notify::ready(
         console,
-        &format!("Serving {}{read_only}, at {at}", export.name),
+        &format!("Serving {}{read_only}, at {at}", export.name()),
     );
     let background = Background::begin(work)?;
     let served = server.run(&listeners, &stop).map_err(|error| {
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
             ServeError::Thread { .. } => ErrorClass::OutOfMemory,
             _ => ErrorClass::Failure,
         };
-        Error::new(class, format!("{}: {error}", export.name))
+        Error::new(class, format!("{}: {error}", export.name()))
     });
     notify::stopping();
     // Release the volume before the socket and the pid file disappear: a program that waits for

@@ -6,9 +6,11 @@ use std::{
     path::Path,
 };
 
-use luxor::Volume;
-use luxor_files::{Escaped, Input, Output, OutputOptions, Role};
-use luxor_luks::{Luks2Header, keyring_token, token_with_keyslot};
+use luxor::{
+    LuksMetadata, LuksVolume,
+    files::{Escaped, Input, Output, OutputOptions, Role},
+    luks::{Luks2Header, keyring_token, token_with_keyslot},
+};
 
 use super::dump::list as listed;
 
@@ -17,7 +19,7 @@ use crate::{
     console,
     context::Context,
     error::{Error, Result},
-    volume::open_metadata,
+    volume::{open_metadata, open_to_change},
 };
 
 /// The most bytes of a token's file: no JSON area is longer.
@@ -28,15 +30,15 @@ const TOKEN_MAX: u64 = 4 << 20;
 /// # Errors
 /// Fails when the volume cannot be used, and for invalid tokens.
 pub(crate) fn run(args: &TokenArgs, context: &Context) -> Result<()> {
-    let open = |volume, role| open_metadata(volume, role, context);
+    let open = |volume| open_to_change(volume, context);
     match &args.command {
-        TokenCommand::List(args) => list(args, &open(&args.volume, Role::Metadata)?),
-        TokenCommand::Add(args) => add(args, open(&args.volume, Role::Change)?, context),
-        TokenCommand::Remove(args) => remove(args, open(&args.volume, Role::Change)?, context),
+        TokenCommand::List(args) => list(args, &open_metadata(&args.volume, context)?),
+        TokenCommand::Add(args) => add(args, open(&args.volume)?, context),
+        TokenCommand::Remove(args) => remove(args, open(&args.volume)?, context),
     }
 }
 
-fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
+fn list(args: &TokenListArgs, volume: &LuksMetadata) -> Result<()> {
     let header = luks2(volume)?;
     let tokens = header.describe().tokens;
     let json = |number: u32| {
@@ -84,7 +86,7 @@ fn list(args: &TokenListArgs, volume: &Volume) -> Result<()> {
     Ok(())
 }
 
-fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()> {
+fn add(args: &TokenAddArgs, mut volume: LuksVolume, context: &Context) -> Result<()> {
     let description = luks2(&volume)?.describe();
     let keyslots: Vec<u32> = description.keyslots.keys().copied().collect();
     if let Some(number) = args.key_slot
@@ -118,14 +120,14 @@ fn add(args: &TokenAddArgs, mut volume: Volume, context: &Context) -> Result<()>
     Ok(())
 }
 
-fn remove(args: &TokenRemoveArgs, mut volume: Volume, context: &Context) -> Result<()> {
+fn remove(args: &TokenRemoveArgs, mut volume: LuksVolume, context: &Context) -> Result<()> {
     let number = args.token_id;
     volume.remove_token(number, args.force, &context.library)?;
     context.console.note(format!("token {number} removed"));
     Ok(())
 }
 
-fn luks2(volume: &Volume) -> Result<&Luks2Header> {
+fn luks2(volume: &LuksMetadata) -> Result<&Luks2Header> {
     volume.header.luks2().ok_or_else(|| {
         let name = volume.name();
         Error::failure(format!(

@@ -8,11 +8,11 @@ use std::{
 };
 
 use clap::Parser;
-use luxor_sector::Disk;
+use luxor::sector::Disk;
 use nix::{libc, sys::stat::Mode as FileMode, unistd::mkfifo};
 
 use super::*;
-use luxor_files::testing::{Loop, alone};
+use luxor::files::testing::{Loop, alone};
 
 use crate::{
     args::{self, Command, GlobalArgs},
@@ -44,7 +44,7 @@ fn words(folder: &Path, line: &str) -> Vec<OsString> {
 }
 
 /// Opens the volume that a line describes. `@name` is a file in `folder`.
-fn open(folder: &Path, line: &str) -> Result<Export> {
+fn open(folder: &Path, line: &str) -> Result<VolumeDisk> {
     let line = words(folder, &format!("x -q {line}"));
     let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
     super::open(&line.export, &Context::new(line.global, false)).map(|(export, _)| export)
@@ -110,16 +110,16 @@ fn a_volume_has_the_bytes_and_the_length_of_its_file() {
         };
         let line = format!("--key-file @key {header} @volume");
         let export = open(folder, &line).unwrap();
-        assert_eq!(all(&export.disk), plain, "{len} {options}");
+        assert_eq!(all(export.shared()), plain, "{len} {options}");
         for at in [0, 700, 4095, 9_999] {
             if let Some(byte) = plain.get_mut(at) {
                 *byte ^= 0xff;
-                export.disk.write(&[*byte], at as u64).unwrap();
+                export.shared().write(&[*byte], at as u64).unwrap();
             }
         }
         let end = u64::from(len);
-        assert!(export.disk.write(b"x", end).is_err(), "{len} {options}");
-        export.disk.flush().unwrap();
+        assert!(export.shared().write(b"x", end).is_err(), "{len} {options}");
+        export.shared().flush().unwrap();
         drop(export);
 
         luxor(
@@ -129,8 +129,8 @@ fn a_volume_has_the_bytes_and_the_length_of_its_file() {
         let back = fs::read(folder.join("plain")).unwrap();
         assert_eq!(back, plain, "{len} {options}");
         let export = open(folder, &format!("--read-only {line}")).unwrap();
-        assert!(export.disk.is_read_only() && export.disk.write(b"", 0).is_err());
-        assert_eq!(all(&export.disk), plain, "{len} {options}");
+        assert!(export.shared().is_read_only() && export.shared().write(b"", 0).is_err());
+        assert_eq!(all(export.shared()), plain, "{len} {options}");
     }
 }
 
@@ -141,10 +141,10 @@ fn a_direct_export_bypasses_the_page_cache() {
     let folder = folder(&plain, "");
     let folder = folder.path();
     let export = open(folder, "--direct --key-file @key @volume").unwrap();
-    assert_eq!(all(&export.disk), plain);
+    assert_eq!(all(export.shared()), plain);
     plain[4000..9000].fill(7);
-    export.disk.write(&plain[4000..9000], 4000).unwrap();
-    export.disk.flush().unwrap();
+    export.shared().write(&plain[4000..9000], 4000).unwrap();
+    export.shared().flush().unwrap();
     drop(export);
     luxor(folder, "decrypt --key-file @key @volume @back");
     assert!(fs::read(folder.join("back")).unwrap() == plain);
@@ -185,7 +185,7 @@ fn writers_are_alone_and_readers_are_not() {
         refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         drop(reader);
         refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
-        let disk = other.disk.clone();
+        let disk = other.shared().clone();
         drop(other);
         refused(folder, &write, ErrorClass::Busy, "is in use elsewhere");
         drop(disk);
@@ -206,7 +206,7 @@ fn discards_reach_the_storage_when_asked_for() {
     let folder = folder.path();
     let allows = |options: &str| {
         let line = format!("--key-file @key {options} @volume");
-        open(folder, &line).unwrap().disk.allows_discards()
+        open(folder, &line).unwrap().shared().allows_discards()
     };
     assert!(!allows(""));
     assert!(allows("--allow-discards"));
@@ -261,7 +261,7 @@ fn a_file_under_a_loop_device_is_not_written() {
 
     let line = format!("--key-file @key {}", device.0.display());
     let export = open(folder, &line).unwrap();
-    assert_eq!(all(&export.disk), b"attack at dawn");
+    assert_eq!(all(export.shared()), b"attack at dawn");
     refused(folder, &line, ErrorClass::Busy, "use");
     // It could not be mounted either, because mounting opens it with `O_EXCL`.
     let exclusive = File::options()
@@ -269,8 +269,8 @@ fn a_file_under_a_loop_device_is_not_written() {
         .custom_flags(libc::O_EXCL)
         .open(&device.0);
     assert_eq!(exclusive.unwrap_err().kind(), io::ErrorKind::ResourceBusy);
-    export.disk.write(b"A", 0).unwrap();
-    export.disk.flush().unwrap();
+    export.shared().write(b"A", 0).unwrap();
+    export.shared().flush().unwrap();
     drop(export);
     let above = Loop::over(&device.0);
     let user = format!("in use by {}", above.0.display());
@@ -278,7 +278,7 @@ fn a_file_under_a_loop_device_is_not_written() {
     drop(above);
     drop(device);
     let export = open(folder, "--key-file @key @volume").unwrap();
-    assert_eq!(all(&export.disk), b"Attack at dawn");
+    assert_eq!(all(export.shared()), b"Attack at dawn");
 }
 
 /// cryptsetup's lock, which keeps it from continuing or starting a re-encryption.
@@ -383,7 +383,7 @@ fn a_plain_volume_uses_the_first_bytes_of_the_key_file() {
     fs::write(folder.join("shifted"), [&[9; 5], &key[..]].concat()).unwrap();
     let plain = |line: &str| {
         let line = format!("--type plain --key-size 512 {line} @data");
-        open(folder, &line).map(|export| all(&export.disk))
+        open(folder, &line).map(|export| all(export.shared()))
     };
     let expected = plain("--key-file @key").unwrap();
     assert_eq!(plain("--key-file @long").unwrap(), expected);

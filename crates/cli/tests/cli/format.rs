@@ -6,7 +6,7 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt},
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 use serde_json::Value;
 
 use crate::support::{FAST, Folder, Luxor, bytes, luxor, tool};

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 use nix::{
     libc,
     sys::stat::{major, minor},

@@ -21,6 +21,7 @@ mod metadata_alone;
 mod mount;
 mod outputs;
 mod parts;
+mod plain;
 mod prompts;
 mod raw;
 mod reencrypt;

@@ -5,7 +5,7 @@
 
 use std::{fs, path::Path, process::Command};
 
-use luxor_luks::HashAlgorithm;
+use luxor::luks::HashAlgorithm;
 use serde_json::{Value, json};
 
 use crate::support::{Folder, Luxor, Outcome, luxor};

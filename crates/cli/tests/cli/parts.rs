@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use luxor_files::testing::{Loop, alone};
+use luxor::files::testing::{Loop, alone};
 
 use crate::{
     serve::{Server, read_all, serve},

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 
 use crate::support::{FAST, Folder, Luxor, bytes, luxor, shell_without_terminal, tool};
 

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 
 use crate::support::{FAST, Folder, Luxor, Outcome, bytes, luxor, shell_without_terminal, tool};
 

@@ -11,7 +11,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,

@@ -12,8 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use luxor::secret::{SecretBytes, with_key_stack};
 use luxor_reference::Aes;
-use luxor_secret::{SecretBytes, with_key_stack};
 use nix::{
     libc,
     mount::{MntFlags, umount2},

@@ -8,7 +8,9 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_engine::Backend;
 use luxor_secret::SecretBytes;
 use luxor_sector::{Geometry, SectorSize, Storage};
-use luxor_volume::{Encryption, Extent, HashAlgorithm, Kdf, VolumeKey, brief, is_cipher_null};
+use luxor_volume::{
+    Encryption, Extent, HashAlgorithm, Kdf, UnlockOptions, VolumeKey, brief, is_cipher_null,
+};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -25,7 +27,7 @@ use crate::{
         header::Warning,
         keyslot::{Keyslot, KeyslotArea, Priority},
         segment::{Segment, SegmentEntry, SegmentError, SegmentKind, SegmentRole, SegmentSize},
-        unlock::{self, NeededKey, UnlockError, UnlockOptions, Unlocked},
+        unlock::{self, NeededKey, UnlockError, Unlocked},
     },
 };
 

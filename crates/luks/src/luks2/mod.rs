@@ -40,5 +40,4 @@ pub(crate) mod reencrypt_keyslot;
 pub(crate) mod segment;
 pub(crate) mod segments;
 pub(crate) mod token;
-pub(crate) mod trailer;
 pub(crate) mod unlock;

@@ -34,7 +34,7 @@ impl Segment {
     pub(crate) fn cipher(&self, digest: u32) -> ExtentCipher {
         ExtentCipher {
             key: digest,
-            encryption: self.encryption,
+            encryption: Some(self.encryption),
             geometry: self.geometry,
         }
     }

@@ -10,11 +10,11 @@ use std::collections::BTreeMap;
 use luxor_engine::Backend;
 use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
-use luxor_volume::{Budget, Encryption, VolumeKey};
+use luxor_volume::{Budget, Encryption, UnlockOptions, VolumeKey};
 
 use self::attempt::{UnlockAttempt, check_digest};
 pub use self::{
-    attempt::{ConfirmedKey, OpenedKey, UnlockOptions, Unlocked},
+    attempt::{ConfirmedKey, OpenedKey, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
 };
 pub(crate) use self::{

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use luxor_sector::Storage;
+use luxor_volume::RepairOutlook;
 
 use super::{VolumeHeader, VolumeReadError};
 use crate::{
@@ -96,21 +97,6 @@ impl HeaderRepair {
             }
         }
     }
-}
-
-/// What a repair of damaged metadata would achieve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RepairOutlook {
-    /// All metadata are what they were.
-    Restored,
-    /// With [`Overwrite::Anything`], keyslots that cannot be restored become empty, and the rest is what
-    /// it was. Another keyslot is used.
-    LosesKeyslots,
-    /// With [`Overwrite::Anything`], keyslots that cannot be restored stay as they are, and the rest is
-    /// what it was. No other keyslot is used.
-    LeavesKeyslots,
-    /// Only a backup can help.
-    Impossible,
 }
 
 /// What was repaired. `Display` prints one line for each part.

@@ -139,7 +139,7 @@ fn crypt(header: &dyn Storage, data: &dyn Storage, direction: Direction) -> Vec<
         data.read_exact_at(&mut bytes, extent.offset).unwrap();
         if let Some(cipher) = extent.cipher {
             let key = unlocked.key(cipher.key).unwrap();
-            let key = key.key_spec(cipher.encryption).unwrap();
+            let key = key.key_spec(cipher.encryption.unwrap()).unwrap();
             let mut runs = cipher.geometry.runs(0, bytes.as_mut_slice()).unwrap();
             let key = backend().load_key(&key).unwrap();
             key.crypt(direction, &mut runs).unwrap();

@@ -54,7 +54,7 @@ fn volume(folder: &Path, version: LuksVersion) -> Vec<u8> {
         ..NewVolumeOptions::new(version)
     };
     let secret = || Ok(SecretBytes::copy_of(b"secret"));
-    crate::format(&files, Some(1 << 20), &new, secret, &Context::default()).unwrap();
+    crate::format_files(&files, Some(1 << 20), &new, secret, &Context::default()).unwrap();
     made(folder, "true")
 }
 

@@ -13,7 +13,7 @@ use luxor_volume::{Encryption, VolumeKey};
 
 use super::{ReencryptOptions, part::check_part, zones};
 use crate::{
-    Context, Engine, Error, ErrorClass, Result, Secrets, Volume,
+    Context, Engine, Error, ErrorClass, LuksVolume, Result, Secrets,
     trailer::{RESTORE_UUID, length_at_end},
 };
 
@@ -34,7 +34,7 @@ pub(super) fn check_first_iv(segment: &Segment) -> std::result::Result<(), Strin
 /// Begins a re-encryption. Returns the length of the data and both keys, by the numbers of their
 /// digests.
 pub(super) fn begin(
-    volume: &mut Volume,
+    volume: &mut LuksVolume,
     data: &DataFile,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
@@ -133,8 +133,7 @@ pub(super) fn begin(
         pbkdf: &pbkdf,
         file_length,
     };
-    volume.change(context, |header, storage| {
-        let header = header.luks2_mut().expect("it is LUKS2");
+    volume.change_luks2(context, |header, storage| {
         header.begin_reencryption(storage, &plan)
     })?;
     let state = volume.reencryption(data_len)?;
@@ -154,7 +153,7 @@ struct OpenedKeyslots {
 }
 
 fn open_keyslots(
-    volume: &Volume,
+    volume: &LuksVolume,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
     engine: &Engine,

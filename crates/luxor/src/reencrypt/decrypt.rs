@@ -22,7 +22,7 @@ use super::{
     ReencryptOptions, begin::check_first_iv, begins_like_luks, check_zone, copy, is_plain,
     only_luks2, part::check_part,
 };
-use crate::{Context, Engine, Error, Result, Secrets, Volume, header::back_up};
+use crate::{Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, header::back_up};
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
 /// `volume`, after one of its keyslots was opened. Returns that and the header, or `None` if the header
@@ -38,7 +38,7 @@ pub(super) fn export_header(
     let (name, header_name) = (path_name(volume.path()), path_name(header));
     if header.symlink_metadata().is_ok() {
         let other = Input::open(header, Role::Metadata)?;
-        let other = Volume::read_with_header(other, None, context)?;
+        let other = LuksMetadata::read_input(other, None, context)?;
         let is_copy = || -> Result<bool> {
             let heads = heads(&other, &*volume.storage()?);
             let [head, front] = heads.map_err(|error| {
@@ -56,7 +56,7 @@ pub(super) fn export_header(
             Error::failure(text).hint("--header FILE names a new file for a copy of the header.")
         );
     }
-    match Volume::version(volume.input()?, context)? {
+    match LuksMetadata::version(volume.input()?, context)? {
         Some(LuksVersion::Luks2) => {}
         Some(LuksVersion::Luks1) => return Err(only_luks2(&name)),
         None => {
@@ -66,7 +66,7 @@ pub(super) fn export_header(
         }
     }
     let input = volume.input()?;
-    let opened = Volume::open(volume.input()?, context)?;
+    let opened = LuksMetadata::open_input(volume.input()?, None, context)?;
     check(&opened, volume, options)?;
     let (unlocked, _) = opened.unlock(secrets, &*engine.backend, &options.unlock, context)?;
     let options = OutputOptions {
@@ -82,9 +82,9 @@ pub(super) fn export_header(
 /// Removes the header that [`export_header`] has made, if nothing has begun: a copy that ages would do
 /// harm.
 pub(super) fn forget_header(volume: &DataFile, header: &Path, context: &Context) -> Result<()> {
-    let mine = Volume::read_with_header(volume.input()?, None, context)?;
+    let mine = LuksMetadata::read_input(volume.input()?, None, context)?;
     let other = Input::open(header, Role::Metadata)?;
-    let other = Volume::read_with_header(other, None, context)?;
+    let other = LuksMetadata::read_input(other, None, context)?;
     if mine.header.digest() == other.header.digest() {
         let removed = fs::remove_file(header);
         removed
@@ -96,7 +96,7 @@ pub(super) fn forget_header(volume: &DataFile, header: &Path, context: &Context)
 /// Checks what can be checked before anything changes. Returns the length of the data, and that of their
 /// first part if only that is to be decrypted.
 fn check(
-    volume: &Volume,
+    volume: &LuksMetadata,
     data: &DataFile,
     options: &ReencryptOptions,
 ) -> Result<(u64, Option<u64>)> {
@@ -140,7 +140,7 @@ fn check(
 /// Begins the decryption. `unlocked` is from [`export_header`]. Returns the length of the data and the
 /// key.
 pub(super) fn begin_decryption(
-    volume: &mut Volume,
+    volume: &mut LuksVolume,
     data: &DataFile,
     unlocked: Option<Unlocked>,
     secrets: &dyn Secrets,
@@ -199,8 +199,7 @@ pub(super) fn begin_decryption(
             ..PbkdfOptions::default()
         }),
     };
-    let begun = volume.change(context, |header, metadata| {
-        let header = header.luks2_mut().expect("it is LUKS2");
+    let begun = volume.change_luks2(context, |header, metadata| {
         header.begin_in_place(metadata, &plan, || {
             if shift == 0 {
                 return Ok(());
@@ -228,7 +227,7 @@ pub(super) fn begin_decryption(
 /// Checks that the file with the data of a volume with a detached header has no header of its own, and that
 /// no decryption of it was interrupted before the header recorded it: only a decryption may continue then.
 /// `has_begun` is whether the header records a re-encryption.
-pub(super) fn check_front(volume: &Volume, data: &DataFile, has_begun: bool) -> Result<()> {
+pub(super) fn check_front(volume: &LuksVolume, data: &DataFile, has_begun: bool) -> Result<()> {
     let (name, header) = (path_name(data.path()), volume.name());
     let storage = data.storage()?;
     let begins_like_luks = begins_like_luks(data)?;
@@ -296,9 +295,9 @@ pub(super) fn check_front(volume: &Volume, data: &DataFile, has_begun: bool) -> 
 
 /// Returns the first sectors of the metadata and of the storage. The former has a checksum over all of
 /// the first copy, and the number of its last change.
-fn heads(volume: &Volume, storage: &dyn Storage) -> io::Result<[[u8; HEAD]; 2]> {
+fn heads(volume: &LuksMetadata, storage: &dyn Storage) -> io::Result<[[u8; HEAD]; 2]> {
     let mut heads = [[0; HEAD]; 2];
-    volume.metadata_storage().read_exact_at(&mut heads[0], 0)?;
+    volume.storage().read_exact_at(&mut heads[0], 0)?;
     storage.read_exact_at(&mut heads[1], 0)?;
     Ok(heads)
 }
@@ -309,7 +308,11 @@ const HEAD: usize = 512;
 /// Returns whether the data follow their own header, and not something else that belongs to someone:
 /// it begins as the metadata do, or the first part of the data, `first`, was already copied over it
 /// before an interruption.
-fn is_over_header(volume: &Volume, storage: &dyn Storage, first: Range<u64>) -> io::Result<bool> {
+fn is_over_header(
+    volume: &LuksMetadata,
+    storage: &dyn Storage,
+    first: Range<u64>,
+) -> io::Result<bool> {
     const PIECE: usize = 1 << 20;
     let [head, front] = heads(volume, storage)?;
     if head == front {

@@ -12,7 +12,7 @@
 use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc};
 
 use luxor_engine::Mode;
-use luxor_files::{DataFile, Input, Role, VolumePlace, locks::Access, path_name};
+use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
     ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
@@ -26,7 +26,7 @@ use super::{
     zones::Reencryption,
 };
 use crate::{
-    Context, Engine, Error, Result, Volume,
+    Context, Engine, Error, LuksMetadata, LuksVolume, Result,
     create::{announce, choose_sector_size, make, new_detached_header},
     key_scope::warn_of_key_scope,
 };
@@ -51,7 +51,7 @@ pub fn encrypt_in_place<'a>(
     let name = path_name(data.path);
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let file = DataFile::open(data, Access::Write)?;
-    if Volume::version(file.input()?, context)?.is_some() {
+    if LuksMetadata::version(file.input()?, context)?.is_some() {
         return Err(already_luks(data.path));
     }
     let data_len = file.len()?;
@@ -107,7 +107,7 @@ pub fn encrypt_in_place<'a>(
             begun.map(drop).map_err(|error| refused(error.to_string()))
         },
     )?;
-    let volume = Volume::open_metadata(header, Role::Change, context)?.with_data(file.input()?);
+    let volume = LuksVolume::open(header, context)?.with_data(file.input()?);
     if options.part == ReencryptPart::Begin {
         return Ok(());
     }
@@ -141,13 +141,13 @@ pub fn encrypt_with_header_in_front<'a>(
     if options.part == ReencryptPart::Begin {
         return Ok(());
     }
-    let volume = Volume::open_metadata(data, Role::Change, context)?;
+    let volume = LuksVolume::open(data, context)?;
     go_on(volume, &file, begun, engine, options, context)
 }
 
 /// Does what has begun. The data have this length, and these keys by the numbers of their digests.
 fn go_on(
-    volume: Volume,
+    volume: LuksVolume,
     file: &DataFile,
     (data_len, keys): (u64, BTreeMap<u32, VolumeKey>),
     engine: Engine,
@@ -203,7 +203,7 @@ fn begin(
     let name = path_name(data.path());
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     // A header that is half written is neither.
-    let version = Volume::version(data.input()?, context);
+    let version = LuksMetadata::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
         return Err(already_luks(data.path()));
     }
@@ -254,7 +254,7 @@ fn begin(
                 )
             })?;
             let input = Input::of_storage(header.clone(), data.path())?;
-            let volume = Volume::open(input, context)?;
+            let volume = LuksMetadata::open_input(input, None, context)?;
             let secret = secret()?;
             let (keys, _) = volume.test(&secret, &*engine.backend, &options.unlock, context)?;
             (header, keys.into_keys())
@@ -278,7 +278,7 @@ fn begin(
 }
 
 /// Finishes a header that an interruption has left without its keyslots. Returns whether there was one.
-pub(super) fn finish_header(volume: &Volume, data: &DataFile) -> Result<bool> {
+pub(super) fn finish_header(volume: &LuksVolume, data: &DataFile) -> Result<bool> {
     let name = volume.data_name();
     let failed = |error: io::Error| Error::io(format!("{name}: cannot finish its header"), &error);
     let state = volume.header.luks2().map(|luks2| luks2.reencryption(0));

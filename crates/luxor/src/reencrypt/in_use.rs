@@ -18,7 +18,9 @@ use super::{
     Found, ReencryptOptions, begin_or_find,
     zones::{ZoneByZone, waits},
 };
-use crate::{Context, Error, Export, ExportOptions, Result, Secrets, Volume, volume::is_locked};
+use crate::{
+    Context, DiskUse, Error, LuksVolume, Result, Secrets, VolumeDisk, luks_volume::is_locked,
+};
 
 /// The longest zone by default, in bytes, while no client uses the disk.
 const ZONE: u64 = 4 << 20;
@@ -52,13 +54,13 @@ pub struct ReencryptionInUse {
 /// when more than the encryption changes (plain data are encrypted or decrypted, or data are moved), and
 /// when nothing protects the zones from a crash.
 pub fn reencrypt_in_use(
-    volume: Volume,
+    volume: LuksVolume,
     data: DataFile,
     secrets: &dyn Secrets,
     options: &ReencryptOptions,
-    export: &ExportOptions,
+    export: &DiskUse,
     context: &Context,
-) -> Result<(Export, ReencryptionInUse)> {
+) -> Result<(VolumeDisk, ReencryptionInUse)> {
     let name = volume.data_name();
     let refused = |text: &str| Error::failure(format!("{name}: {text}"));
     let only_offline = |text: &str| refused(text).hint("`luxor reencrypt VOLUME` continues this.");
@@ -71,7 +73,7 @@ pub fn reencrypt_in_use(
         ));
     }
     if !volume.header.is_reencrypting() {
-        Export::check_direct(&volume, &data, export)?;
+        VolumeDisk::check_direct(&volume, &data, export)?;
     }
     let Found::Reencryption(reencryption, lock) =
         begin_or_find(volume, &data, None, secrets, options, context)?
@@ -96,7 +98,7 @@ pub fn reencrypt_in_use(
         return Err(only_offline(&text));
     }
     let header = &reencryption.volume.header;
-    let export = ExportOptions {
+    let export = DiskUse {
         allow_discards: export.allow_discards || header.allows_discards(),
         ..*export
     };
@@ -112,11 +114,9 @@ pub fn reencrypt_in_use(
         return Err(only_offline(text));
     }
     let lock = Arc::new(lock);
-    let export = Export {
-        reencryption: Some(Arc::clone(&lock)),
-        ..Export::of_parts(data, zones.parts(len), zones.engine(), &export)?
-    };
-    let disk = Arc::clone(&export.disk);
+    let (parts, kept) = (zones.parts(len), Some(Arc::clone(&lock)));
+    let export = VolumeDisk::of_parts(data, parts, kept, zones.engine(), &export)?;
+    let disk = Arc::clone(export.shared());
     zones.use_storage(Arc::clone(&disk).storage());
     let in_use = ReencryptionInUse {
         zones,

@@ -8,7 +8,7 @@ use luxor_luks::{DataEnd, ReencryptionState, SegmentSize};
 use luxor_sector::SectorSize;
 
 use super::{ReencryptOptions, is_plain};
-use crate::{Context, Error, Result, Volume};
+use crate::{Context, Error, LuksMetadata, Result};
 
 /// Returns how many bytes of the data come after the first `size` bytes, and are lost when only these are
 /// re-encrypted. `volume` may have plain data, and its `header` need not exist yet.
@@ -37,7 +37,7 @@ pub fn data_beyond<'a>(
     let failed = |text: String| Error::failure(format!("{}: {text}", path_name(volume.path)));
     let storage_len = data.len()?;
     // A header that is half written is neither.
-    if !matches!(Volume::version(input()?, context), Ok(Some(_))) {
+    if !matches!(LuksMetadata::version(input()?, context), Ok(Some(_))) {
         let checked = check_part(
             &only,
             storage_len,
@@ -49,7 +49,7 @@ pub fn data_beyond<'a>(
             .map_err(failed)?
             .map_or(0, |part| storage_len - part));
     }
-    let Volume { header, .. } = Volume::read(input()?, context)?;
+    let LuksMetadata { header, .. } = LuksMetadata::read_input(input()?, None, context)?;
     let Some(luks2) = header.luks2().filter(|_| !is_plain(&header)) else {
         return Ok(0);
     };

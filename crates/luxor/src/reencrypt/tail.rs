@@ -11,7 +11,7 @@ use luxor_files::{DataFile, path_name};
 use luxor_luks::readable_token;
 use serde::{Deserialize, Serialize};
 
-use crate::{Context, Error, Result, Volume};
+use crate::{Context, Error, LuksVolume, Result};
 
 /// The type of the token.
 pub(crate) const TAIL: &str = "luxor-tail";
@@ -36,7 +36,7 @@ pub(super) fn token(end: u64) -> String {
 }
 
 /// Returns the tokens: their numbers, and where they say that the data end.
-fn recorded(volume: &Volume) -> Vec<(u32, Option<u64>)> {
+fn recorded(volume: &LuksVolume) -> Vec<(u32, Option<u64>)> {
     let Some(luks2) = volume.header.luks2() else {
         return Vec::new();
     };
@@ -53,7 +53,7 @@ fn recorded(volume: &Volume) -> Vec<(u32, Option<u64>)> {
 
 /// Cuts off a regular file at this byte, if it is longer, and removes the tokens.
 pub(super) fn cut_off(
-    volume: &mut Volume,
+    volume: &mut LuksVolume,
     data: &DataFile,
     end: Option<u64>,
     context: &Context,
@@ -67,8 +67,7 @@ pub(super) fn cut_off(
         })?;
     }
     for (number, _) in recorded(volume) {
-        volume.change(context, |header, storage| {
-            let luks2 = header.luks2_mut().expect("it is LUKS2");
+        volume.change_luks2(context, |luks2, storage| {
             luks2.remove_token(storage, number)
         })?;
     }
@@ -80,7 +79,11 @@ pub(super) fn cut_off(
 ///
 /// # Errors
 /// Fails if the file is longer than the metadata say.
-pub(super) fn is_cut_off(volume: &mut Volume, data: &DataFile, context: &Context) -> Result<bool> {
+pub(super) fn is_cut_off(
+    volume: &mut LuksVolume,
+    data: &DataFile,
+    context: &Context,
+) -> Result<bool> {
     let recorded = recorded(volume);
     let end = recorded.iter().find_map(|(_, end)| *end);
     let Some(end) = end.filter(|_| data.can_set_len()) else {

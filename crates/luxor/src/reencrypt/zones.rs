@@ -8,7 +8,7 @@ use std::{
 use luxor_engine::Buffer;
 use luxor_luks::{
     ChangeError, DataEnd, Luks2Header, PartState, ReencryptDirection, ReencryptMode,
-    ReencryptionProgress, ReencryptionState, Resilience, StoredData, VolumeHeader,
+    ReencryptionProgress, ReencryptionState, Resilience, StoredData,
 };
 use luxor_sector::{Part, SectorSize, Storage};
 use luxor_volume::VolumeKey;
@@ -17,7 +17,7 @@ use super::{
     ZoneProtection, tail,
     zone::{Guard, Loaded, Zones, longest_sector},
 };
-use crate::{Context, Engine, Error, Result, Volume, volume::is_locked};
+use crate::{Context, Engine, Error, LuksVolume, Result, luks_volume::is_locked};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
@@ -34,7 +34,7 @@ const SHORT: u64 = ZONE / 32;
 
 /// A re-encryption that has begun.
 pub(super) struct Reencryption {
-    pub volume: Volume,
+    pub volume: LuksVolume,
     pub name: String,
     pub data: Arc<dyn Storage>,
     /// The number of bytes that the storage has for data.
@@ -67,7 +67,7 @@ pub(super) struct ZoneByZone {
 impl ZoneByZone {
     /// Does what is left, and ends it. Returns the volume as it is then, and the byte at which the caller
     /// cuts off the file of the data.
-    pub(super) fn run(mut self) -> Result<(Volume, Option<u64>)> {
+    pub(super) fn run(mut self) -> Result<(LuksVolume, Option<u64>)> {
         let context = self.reencryption.context.clone();
         let (name, len) = (self.reencryption.name.clone(), self.progress.len());
         let report = context.events.bytes("Re-encrypting", name, Some(len));
@@ -189,13 +189,13 @@ impl ZoneByZone {
         let changed_from = self.progress.changed_from(zone);
         let work = (self.zones).prepare(zone, changed_from, &mut self.buffer)?;
         let (buffer, is_begun) = (&mut self.buffer, &mut self.is_in_zone);
-        let begun = metadata.change(|header, storage| {
-            work.begin(luks2(header), storage, &working, buffer, is_begun)
+        let begun = metadata.change_luks2(|header, storage| {
+            work.begin(header, storage, &working, buffer, is_begun)
         })?;
         begun.map_err(|error| self.zones.rewriting(&error))?;
         work.run(buffer)?;
         let recorded =
-            metadata.change(|header, storage| record(luks2(header), storage, &done, None));
+            metadata.change_luks2(|header, storage| record(header, storage, &done, None));
         // What can fail after the end does not concern the zone.
         if recorded.is_ok() || !self.reencryption.volume.header.is_reencrypting() {
             self.is_in_zone = false;
@@ -507,16 +507,14 @@ impl Reencryption {
             Some(cipher) => {
                 let key = self.keys.get(&cipher.key);
                 let key = key.ok_or_else(|| self.failed("a key of the data is missing"))?;
-                Some(Arc::from(
-                    self.engine.load_volume_key(key, cipher.encryption)?,
-                ))
+                Some(self.engine.load_key_of(key, cipher)?)
             }
             None => None,
         };
         Ok(Loaded { stored, key })
     }
 
-    /// Changes the metadata as [`Volume::change`] does, also after an interruption: what has begun
+    /// Changes the metadata as [`LuksVolume::change`] does, also after an interruption: what has begun
     /// must be finished.
     pub(super) fn change<T>(
         &mut self,
@@ -526,8 +524,7 @@ impl Reencryption {
             cancel: Arc::default(),
             ..self.context.clone()
         };
-        self.volume
-            .change(&context, |header, storage| change(luks2(header), storage))
+        self.volume.change_luks2(&context, change)
     }
 
     fn failed(&self, text: &str) -> Error {
@@ -547,10 +544,6 @@ fn record(
     }
     let Ok(()) = header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))?;
     Ok(())
-}
-
-fn luks2(header: &mut VolumeHeader) -> &mut Luks2Header {
-    header.luks2_mut().expect("it is LUKS2")
 }
 
 /// Returns the warning for a wait that is due to `error`.

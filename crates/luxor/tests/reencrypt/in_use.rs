@@ -35,9 +35,9 @@ pub(super) fn begin(
     storage: Arc<dyn Storage>,
     options: &ReencryptOptions,
     context: &Context,
-) -> Result<(Export, ReencryptionInUse)> {
+) -> Result<(VolumeDisk, ReencryptionInUse)> {
     let (volume, data) = open(storage);
-    let export = ExportOptions::default();
+    let export = DiskUse::default();
     reencrypt_in_use(volume, data, &secret(), options, &export, context)
 }
 
@@ -84,7 +84,7 @@ fn with_clients(
     let (export, work) = begin(storage, &options(protection), &context).unwrap();
     let is_done = AtomicBool::new(false);
     thread::scope(|scope| {
-        let (disk, is_done) = (&export.disk, &is_done);
+        let (disk, is_done) = (export.shared(), &is_done);
         let clients: Vec<_> = (0..3)
             .map(|number| scope.spawn(move || client(number, disk, is_done)))
             .collect();
@@ -317,12 +317,12 @@ impl Storage for Header {
     }
 }
 
-fn open_with(header: Arc<dyn Storage>, data: Arc<dyn Storage>) -> (Volume, DataFile) {
+fn open_with(header: Arc<dyn Storage>, data: Arc<dyn Storage>) -> (LuksVolume, DataFile) {
     let data = DataFile::of_storage(data, Path::new("volume"));
     let header = Input::of_storage(header, Path::new("header")).unwrap();
     let context = Context::default();
-    let volume = Volume::open_with_header(data.input().unwrap(), Some(header), &context);
-    (volume.unwrap(), data)
+    let volume = LuksVolume::of_input(header, &context).unwrap();
+    (volume.with_data(data.input().unwrap()), data)
 }
 
 /// Returns how many images were seen, and the first one that has lost something.
@@ -360,10 +360,10 @@ fn cut_power_with_a_client(
         ..Context::default()
     };
     let (volume, beneath) = open_with(header.clone(), Arc::new(Beneath(blocks.clone())));
-    let export = ExportOptions::default();
+    let export = DiskUse::default();
     let begun = reencrypt_in_use(volume, beneath, &secret(), &options, &export, &context);
     let (export, work) = begun.unwrap();
-    assert!(blocks.disk.set(export.disk.clone()).is_ok());
+    assert!(blocks.disk.set(export.shared().clone()).is_ok());
     work.run(None).unwrap();
     drop(export);
 
@@ -381,18 +381,17 @@ fn cut_power_with_a_client(
                 let header: Arc<dyn Storage> = Arc::new(MemoryStorage::new(header.clone()));
                 let data: Arc<dyn Storage> = Arc::new(data);
                 let (volume, file) = open_with(header, data);
-                let (context, export) = (Context::default(), ExportOptions::default());
+                let (context, export) = (Context::default(), DiskUse::default());
                 // The next start finishes the zone. At the end there is nothing left.
                 let export = if volume.header.is_reencrypting() {
                     reencrypt_in_use(volume, file, &secret(), &options, &export, &context)
                         .map(|(export, _)| export)
                 } else {
-                    let unlock = UnlockOptions::default();
-                    Export::open(volume, file, &secret(), &unlock, &export, &context)
+                    disk(volume, file)
                 };
                 let export = export.map_err(|error| error.to_string())?;
                 let mut plain = Blocks::blank();
-                let read = export.disk.read(&mut plain, 0);
+                let read = export.shared().read(&mut plain, 0);
                 read.map_err(|error| error.to_string())?;
                 blocks.check(after, &plain)
             };
@@ -438,11 +437,11 @@ fn fail(faults: impl Fn(u64) -> Faults) -> (u32, u32) {
         for (at, old) in plain_of(LEN).chunks(512).enumerate() {
             let mut found = vec![0; old.len()];
             let at = at as u64 * 512;
-            match export.disk.read(&mut found, at) {
+            match export.shared().read(&mut found, at) {
                 Ok(()) => assert!(found == old, "{after}, {at}"),
                 Err(_) => lost += 1,
             }
-            let written = export.disk.write(&found, at);
+            let written = export.shared().write(&found, at);
             assert_eq!(written.is_ok(), found == old, "{after}, {at}");
         }
         assert!(lost <= ZONE / 512, "{lost}");
@@ -536,7 +535,7 @@ fn zones_are_shorter_while_clients_use_the_disk() {
         ..options(PROTECTIONS[0])
     };
     let (export, work) = begin(storage, &options, &context).unwrap();
-    assert!(disk.set(export.disk.clone()).is_ok());
+    assert!(disk.set(export.shared().clone()).is_ok());
     work.run(None).unwrap();
     assert_eq!(*ends.lock().unwrap(), [0, 1, 2, 3, 4, 8, 12]);
 }
@@ -545,9 +544,9 @@ fn zones_are_shorter_while_clients_use_the_disk() {
 fn what_moves_data_or_is_read_only_is_refused() {
     let storage = Arc::new(MemoryStorage::new(volume()));
     let (volume, data) = open(storage);
-    let read_only = ExportOptions {
+    let read_only = DiskUse {
         read_only: true,
-        ..ExportOptions::default()
+        ..DiskUse::default()
     };
     let (options, context) = (options(PROTECTIONS[0]), Context::default());
     let refused = reencrypt_in_use(volume, data, &secret(), &options, &read_only, &context);

@@ -111,7 +111,10 @@ fn a_power_cut_loses_nothing() {
 /// room for two headers.
 pub(super) fn encrypt_in_front(storage: Arc<dyn Storage>, context: &Context) -> Result<()> {
     let data = DataFile::of_storage(storage.clone(), Path::new("volume"));
-    if !matches!(Volume::version(data.input()?, context), Ok(Some(_))) {
+    if !matches!(
+        luxor::LuksMetadata::version(data.input()?, context),
+        Ok(Some(_))
+    ) {
         let (new, reduce_by) = (new_volume(SHIFT as u64), 2 * SHIFT as u64);
         // An interrupted attempt has left something in the free bytes.
         let options = ReencryptOptions {
@@ -152,14 +155,14 @@ impl Detached {
         self,
         storage: &Arc<FaultyStorage>,
         context: &Context,
-    ) -> Result<(Volume, DataFile)> {
+    ) -> Result<(LuksVolume, DataFile)> {
         let len = usize::try_from(storage.len().unwrap()).unwrap();
         let header = Arc::new(storage.file(0..self.header_len));
         let data = Arc::new(storage.file(self.header_len..len));
         let data = DataFile::of_storage(data, Path::new("volume"));
         let header = Input::of_storage(header, Path::new("header"))?;
-        let volume = Volume::open_with_header(data.input()?, Some(header), context)?;
-        Ok((volume, data))
+        let volume = LuksVolume::of_input(header, context)?;
+        Ok((volume.with_data(data.input()?), data))
     }
 
     /// Runs what is left.

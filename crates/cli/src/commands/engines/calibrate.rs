@@ -6,8 +6,8 @@ use std::fmt::Write;
 use luxor::{
     Calibration,
     engines::{calibrate, calibration},
+    files::path_name,
 };
-use luxor_files::path_name;
 
 use crate::{args::EnginesArgs, console, context::Context, error::Result};
 

@@ -101,6 +101,20 @@ const fn case(
 pub(super) fn table() -> Vec<Advice> {
     let mut table = names_only();
     table.extend([
+        Advice {
+            shown: "To leave the rest out, add --size 8.",
+            ..case(
+                "To leave the rest out, add --size {size}.",
+                "head -c 5000 /dev/zero > x; head -c 32 /dev/urandom > k32",
+                r#"luxor decrypt --type plain --sector-size 4096 --key-file k32 x out"#,
+                Proof::Add {
+                    option: "--size",
+                    values: 1,
+                    with: &[],
+                },
+                "test $(stat -c %s out) = 4096",
+            )
+        },
         // cli/src/commands
         by("`cargo xtask bench` builds and runs it", "bench_says_how_to_get_the_program_that_measures"),
         case(
@@ -692,9 +706,10 @@ fn names_only() -> Vec<Advice> {
         "bits, and --key-size is {needed}",
         "--uuid: {} is not a UUID",
         "--volume-key-file takes the place",
-        "--type plain needs --key-file",
-        "--volume-key-file cannot be used with --type plain",
-        "--keyfile-size cannot be used with --type plain",
+        "--type {kind} needs --key-file",
+        "--volume-key-file cannot be used with --type {kind}",
+        "--keyfile-size cannot be used with --type {kind}",
+        "{option} cannot be used with --type {name}",
         "--metrics-listen: {address}",
         "--metrics-listen: cannot listen",
         "--metrics-listen: {error}",

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 
 use super::{decrypt, encrypt, prepared};
 use crate::support::{FAST, Outcome, bytes, luxor, tool};

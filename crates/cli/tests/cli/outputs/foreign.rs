@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 
 use super::{prepared, read_fifo};
 use crate::support::{Folder, Luxor, bytes, luxor, tool};

@@ -8,7 +8,7 @@ use std::{
     process::Command,
 };
 
-use luxor_files::testing::Loop;
+use luxor::files::testing::Loop;
 
 use super::{PREPARED, encrypt, prepared};
 use crate::support::{FAST, Folder, Outcome, bytes, luxor, shell_without_terminal, tool};

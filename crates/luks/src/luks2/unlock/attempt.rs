@@ -2,13 +2,13 @@
 //! Tries a secret on the keyslots in turn, within a budget. A key derived from the secret decrypts
 //! a keyslot's area, its stripes are merged, and a digest decides whether the result is the key.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use luxor_engine::{Backend, Direction, KeyError};
 use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{
-    Budget, CostLimits, Encryption, HashAlgorithm, KeyCache, VolumeKey, brief, check_iterations,
+    Budget, Encryption, HashAlgorithm, UnlockOptions, VolumeKey, brief, check_iterations,
 };
 
 use super::error::{KeyslotError, Skipped, UnlockError};
@@ -22,42 +22,6 @@ use crate::{
         keyslot::{Keyslot, Priority},
     },
 };
-
-/// Options for unlocking a volume.
-#[derive(Clone, Debug, Default)]
-pub struct UnlockOptions {
-    /// The keyslots to try, whatever their priority. Empty: all except those of priority "ignore".
-    pub keyslots: Vec<u32>,
-    /// The most memory in KiB that a keyslot may ask for. `None`:
-    /// [`DEFAULT_MEMORY_LIMIT_KIB`](crate::DEFAULT_MEMORY_LIMIT_KIB).
-    pub memory_limit_kib: Option<u64>,
-    /// The most iterations that a keyslot or digest may ask for. For digests, a value below the
-    /// default has no effect.
-    ///
-    /// `None`: for PBKDF2 as many as cost the same as
-    /// [`DEFAULT_ITERATIONS_LIMIT`](crate::DEFAULT_ITERATIONS_LIMIT) iterations of SHA-256 for 64
-    /// bytes; for Argon2 as many passes as amount to
-    /// [`DEFAULT_ARGON2_WORK_KIB`](crate::DEFAULT_ARGON2_WORK_KIB) with the keyslot's memory, and
-    /// at least 4.
-    ///
-    /// All keyslots that are tried and all digests that are computed may together cost one and a
-    /// half times as much as one keyslot at the limits.
-    pub iterations_limit: Option<u64>,
-    /// Whether an XTS volume key with equal halves is accepted (FIPS 140-3 IG C.I forbids them).
-    pub allow_weak_key: bool,
-    /// The keys that are known already.
-    pub cache: Option<Arc<KeyCache>>,
-}
-
-impl UnlockOptions {
-    /// The limits for each key derivation.
-    pub(super) fn limits(&self) -> CostLimits {
-        CostLimits {
-            memory_kib: self.memory_limit_kib,
-            iterations: self.iterations_limit,
-        }
-    }
-}
 
 /// The keys of an unlocked volume. They are wiped on drop.
 #[derive(Debug)]

@@ -16,9 +16,10 @@
 use hmac::{Hmac, KeyInit, Mac};
 use luxor_secret::SecretBytes;
 use luxor_sector::SectorSize;
-use luxor_volume::VolumeKey;
 use sha2::Sha256;
 use zeroize::Zeroize;
+
+use crate::volume_key::VolumeKey;
 
 /// The first bytes of a trailer.
 const MAGIC: &[u8; 16] = b"luxor-trailer-v1";
@@ -82,9 +83,8 @@ fn mac(key: &[u8]) -> Hmac<Sha256> {
 
 #[cfg(test)]
 mod tests {
-    use luxor_volume::Encryption;
-
     use super::*;
+    use crate::Encryption;
 
     const UUID: &str = "3c4e1a2b-0000-4000-8000-00000000beef";
 

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The encrypted data of a volume, as they are read from beginning to end.
 
-use std::{collections::BTreeMap, io::Read, path::PathBuf, time::SystemTime};
+use std::{collections::BTreeMap, io::Read, path::PathBuf, sync::Arc, time::SystemTime};
 
 use luxor_files::{Input, lock_to_read};
-use luxor_luks::{TrailerKey, VolumeHeader};
-use luxor_sector::pipeline::{Region, Source};
-use luxor_volume::{Extent, Plaintext, VolumeKey};
+use luxor_sector::pipeline::{self, Region};
+use luxor_volume::{DataKey, Extent, Format, Header, Plaintext, Reencryption, TrailerKey};
 
-use super::{Metadata, Volume, cut_off, read_header, shown, stream_extent};
+use super::{Source, VolumeMetadata, cut_off, shown, stream_extent, unreadable};
 use crate::{
     Context, Engine, Error, Result,
     trailer::{length_at_end, trailer_key},
 };
 
 /// The encrypted data, with the metadata that describe them.
-pub(crate) struct Payload {
-    header: VolumeHeader,
+pub(crate) struct Payload<H: ?Sized> {
+    header: Box<H>,
+    format: Arc<dyn Format>,
     /// The file with the metadata, for messages.
     path: PathBuf,
     again: Again,
@@ -36,7 +36,7 @@ enum Again {
     /// In the file that contains the data.
     WithData,
     /// In a file of their own.
-    Detached(Input),
+    Detached(Arc<Input>),
     /// Nowhere: the metadata or the data came through a pipe.
     Never,
 }
@@ -44,47 +44,48 @@ enum Again {
 /// Where the encrypted data are.
 pub(crate) enum DataSource {
     /// In a file or on a device.
-    At(Input),
+    At(Arc<Input>),
     /// In a pipe that is positioned at their first byte.
     Stream(Box<dyn Read + Send>),
 }
 
 impl DataSource {
     /// Returns `len` bytes at `offset`, or, from a pipe, the bytes that come next.
-    pub(crate) fn source(&mut self, offset: u64, len: u64) -> Source<'_> {
+    pub(crate) fn source(&mut self, offset: u64, len: u64) -> pipeline::Source<'_> {
         match self {
-            Self::At(input) => Source::At(Region {
-                storage: input,
+            Self::At(input) => pipeline::Source::At(Region {
+                storage: &**input,
                 offset,
                 len,
             }),
-            Self::Stream(stream) => Source::Stream(stream),
+            Self::Stream(stream) => pipeline::Source::Stream(stream),
         }
     }
 }
 
-impl Payload {
+impl<H: Header + ?Sized> Payload<H> {
     /// Sets the length of the plaintext to that of a file whose trailer is the last sector of the
     /// data. Returns whether the length is known: without the trailer it is that of all sectors.
     ///
     /// # Errors
     /// Fails when the last sector cannot be read.
     pub(crate) fn find_end(&self, plaintext: &mut Plaintext, engine: &Engine) -> Result<bool> {
-        let (true, DataSource::At(input)) = (self.header.has_trailer(), &self.place) else {
+        let found = self.header.describe();
+        let (true, DataSource::At(input)) = (found.has_trailer(), &self.place) else {
             return Ok(true);
         };
         if plaintext.extents.len() > 1 {
             // A re-encryption has moved or changed the trailer.
             return Ok(false);
         }
-        let length = length_at_end(input, plaintext, engine, self.header.uuid())?;
+        let length = length_at_end(&**input, plaintext, engine, &found.uuid)?;
         plaintext.len = length.or(plaintext.len);
         Ok(length.is_some())
     }
 
     /// Whether a trailer ends the file in the volume.
     pub(crate) fn has_trailer(&self) -> bool {
-        self.header.has_trailer()
+        self.header.describe().has_trailer()
     }
 
     /// Returns what recognises the trailer of a file, if the volume has one.
@@ -92,10 +93,11 @@ impl Payload {
     /// # Errors
     /// Fails during a re-encryption, which has moved or changed the trailer.
     pub(crate) fn trailer_key(&self, plaintext: &Plaintext) -> Result<Option<TrailerKey>> {
-        if !self.header.has_trailer() {
+        let found = self.header.describe();
+        if !found.has_trailer() {
             return Ok(None);
         }
-        match trailer_key(plaintext, self.header.uuid()) {
+        match trailer_key(plaintext, &found.uuid) {
             Some(key) if plaintext.extents.len() == 1 => Ok(Some(key)),
             _ => {
                 let name = shown(&self.path);
@@ -107,7 +109,7 @@ impl Payload {
     }
 
     /// Returns the plaintext with the keys of its extents.
-    pub(crate) fn plaintext(&self, keys: BTreeMap<u32, VolumeKey>) -> Plaintext {
+    pub(crate) fn plaintext(&self, keys: BTreeMap<u32, DataKey>) -> Plaintext {
         Plaintext {
             extents: self.extents.clone(),
             len: self.plaintext_len,
@@ -138,7 +140,9 @@ impl Payload {
         };
         if let Some(input) = input {
             let _lock = lock_to_read(input, &context.cancel)?;
-            if !read_header(input, &self.path)?.has_same_data(&self.header) {
+            let now = self.format.read(&**input);
+            let now = now.map_err(|error| unreadable(error, &**input, &shown(&self.path)))?;
+            if !self.header.has_same_data(&*now) {
                 return refuse("the metadata changed");
             }
         }
@@ -151,90 +155,79 @@ impl Payload {
     }
 }
 
-impl Volume {
+impl<H: Header + ?Sized> VolumeMetadata<H> {
     /// Returns the encrypted data, positioned at their first byte.
     ///
     /// # Errors
-    /// Those of [`Volume::payload_len`]. Also fails when seeking to the data fails.
-    pub(crate) fn into_payload(self) -> Result<Payload> {
+    /// Those of [`VolumeMetadata::payload_len`]. Also fails when seeking to the data fails.
+    pub(crate) fn into_payload(self) -> Result<Payload<H>> {
         let plaintext_len = self.plaintext_len()?;
         let extents = self.extents()?;
         let name = self.data_name();
-        let is_storage = match (&self.data, &self.metadata) {
-            (Some(input), _) | (None, Metadata::Seekable(input)) => input.as_storage().is_some(),
-            (None, Metadata::Stream(_)) => false,
-        };
+        let found = self.header.describe();
         let Self {
             header,
+            format,
             path,
-            metadata,
+            source,
             data,
             ..
         } = self;
-        if let (Some(extents), true) = (&extents, is_storage) {
-            let (input, again) = match (data, metadata) {
-                (Some(input), metadata) => (input, metadata.again()),
-                (None, Metadata::Seekable(input)) => (input, Again::WithData),
-                (None, Metadata::Stream(_)) => unreachable!("`is_storage` is false for a pipe"),
-            };
-            let changed = match header.requirements() {
-                [] => None,
-                _ => last_change(&input),
-            };
-            return Ok(Payload {
-                header,
-                path,
-                again,
-                changed,
-                place: DataSource::At(input),
-                extents: extents.clone(),
-                plaintext_len,
-            });
-        }
-
-        let extent = stream_extent(&header, &name)?;
-        let offset = extent.offset;
-        let failed = |error| {
+        let failed = |offset| {
             let what = format!("{name}: cannot seek to the data at byte {offset}");
-            Error::io(what, &error).caused_by(error)
+            move |error| Error::io(what, &error).caused_by(error)
         };
-        let len = match extents {
-            Some(extents) => extents.iter().map(|extent| extent.len).sum(),
-            None => u64::MAX,
+        let (again, place, extents) = match (data, source, extents) {
+            (Some(input), source, Some(extents)) if input.as_storage().is_some() => {
+                let again = source.into_input().map_or(Again::Never, Again::Detached);
+                (again, DataSource::At(Arc::new(input)), extents)
+            }
+            (None, Source::Seekable(input), Some(extents)) => {
+                (Again::WithData, DataSource::At(input), extents)
+            }
+            (data, source, extents) => {
+                let extent = stream_extent(&*header, &name)?;
+                let len = match extents {
+                    Some(extents) => extents.iter().map(|extent| extent.len).sum(),
+                    None => u64::MAX,
+                };
+                let offset = extent.offset;
+                let (stream, again): (Box<dyn Read + Send>, _) = match (data, source) {
+                    (Some(mut input), source) => {
+                        input.skip_to(offset).map_err(failed(offset))?;
+                        let again = source.into_input().map_or(Again::Never, Again::Detached);
+                        (Box::new(input.take(len)), again)
+                    }
+                    (None, Source::Stream(prefix)) => {
+                        let stream = prefix.into_stream_at(offset).map_err(failed(offset))?;
+                        (Box::new(stream.take(len)), Again::Never)
+                    }
+                    // The length of a file is known.
+                    (None, Source::Seekable(_)) => {
+                        let message = format!("{name}: the length of the data is not known");
+                        return Err(Error::failure(message));
+                    }
+                };
+                let extents = vec![Extent { len, ..extent }];
+                (again, DataSource::Stream(stream), extents)
+            }
         };
-        let (stream, again): (Box<dyn Read + Send>, _) = match (data, metadata) {
-            (None, Metadata::Stream(prefix)) => {
-                let stream = prefix.into_stream_at(offset).map_err(failed)?;
-                (Box::new(stream.take(len)), Again::Never)
+        let changed = match &place {
+            DataSource::At(input) if found.reencryption == Reencryption::UnderWay => {
+                last_change(input)
             }
-            (Some(mut input), metadata) => {
-                input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(len)), metadata.again())
-            }
-            (None, Metadata::Seekable(mut input)) => {
-                input.skip_to(offset).map_err(failed)?;
-                (Box::new(input.take(len)), Again::Never)
-            }
+            _ => None,
         };
         Ok(Payload {
             header,
+            format,
             path,
             again,
-            changed: None,
-            place: DataSource::Stream(stream),
-            extents: vec![Extent { len, ..extent }],
+            changed,
+            place,
+            extents,
             plaintext_len,
         })
-    }
-}
-
-impl Metadata {
-    /// Where metadata that are not in the data's file can be read a second time.
-    fn again(self) -> Again {
-        match self {
-            Self::Seekable(input) => Again::Detached(input),
-            Self::Stream(_) => Again::Never,
-        }
     }
 }
 

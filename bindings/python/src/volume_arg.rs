@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A volume as an argument, and the steps from it to a disk.
+
+use std::{iter, sync::Arc};
+
+use luxor::{
+    Context, DiskUse, Engine, LuksMetadata, LuksVolume, Secrets, VolumeDisk, VolumeMetadata,
+    any_format,
+    files::{DataFile, Input, Role, VolumePart},
+    volume::{Format, UnlockOptions, Unlocked},
+};
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    args::{PartArgs, arguments},
+    storage::FileArg,
+};
+
+arguments! {
+    struct VolumeArgs {
+        header: Option<Py<PyAny>>,
+    }
+}
+
+/// An existing volume: the part of a file with the data, and the format and place of the metadata.
+#[derive(Clone)]
+pub(crate) struct VolumeArg {
+    file: FileArg,
+    part: VolumePart,
+    header: Option<FileArg>,
+    format: Arc<dyn Format>,
+}
+
+impl VolumeArg {
+    pub(crate) fn new(file: FileArg, args: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let (py, part) = (args.py(), args.extract::<PartArgs>()?.part()?);
+        let args = args.extract::<VolumeArgs>()?;
+        let header = args.header.map(|header| FileArg::of(header.bind(py)));
+        Ok(Self {
+            file,
+            part,
+            header: header.transpose()?,
+            format: any_format(),
+        })
+    }
+
+    /// The file with the data, and the one with a detached header.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &FileArg> {
+        iter::once(&self.file).chain(&self.header)
+    }
+
+    /// Opens the file with the data.
+    pub(crate) fn input(&self, role: Role) -> luxor::Result<Input> {
+        self.file.input_of(self.part, role)
+    }
+
+    /// Reads the metadata, and opens the data for `role`.
+    pub(crate) fn metadata(&self, role: Role, context: &Context) -> luxor::Result<VolumeMetadata> {
+        self.metadata_of(self.input(role)?, context)
+    }
+
+    /// Reads the metadata of a volume whose data are in `input`.
+    pub(crate) fn metadata_of(
+        &self,
+        input: Input,
+        context: &Context,
+    ) -> luxor::Result<VolumeMetadata> {
+        let header = self.header.as_ref();
+        let header = header.map(|header| header.input(Role::Metadata));
+        let format = Arc::clone(&self.format);
+        VolumeMetadata::open(input, header.transpose()?, format, context)
+    }
+
+    /// Reads the metadata of a LUKS volume.
+    pub(crate) fn luks(&self, context: &Context) -> luxor::Result<LuksMetadata> {
+        let volume = self.metadata(Role::Metadata, context)?;
+        let (name, format) = (volume.name(), volume.describe().format);
+        volume.into_luks().ok_or_else(|| not_luks(&name, format))
+    }
+
+    /// Opens the file with the metadata of a LUKS volume, to read or change them.
+    pub(crate) fn metadata_input(&self, role: Role) -> luxor::Result<Input> {
+        match &self.header {
+            Some(header) => header.input(role),
+            None => self.input(role),
+        }
+    }
+
+    /// Opens the metadata of a LUKS volume for changes.
+    pub(crate) fn change(&self, context: &Context) -> luxor::Result<LuksVolume> {
+        let volume = LuksVolume::of_input(self.metadata_input(Role::Change)?, context)?;
+        Ok(match &self.header {
+            Some(_) => volume.with_data(self.input(Role::Metadata)?),
+            None => volume,
+        })
+    }
+
+    /// Locks the data for this use, and finds their keys.
+    pub(crate) fn unlock(
+        &self,
+        secrets: &dyn Secrets,
+        unlock: &UnlockOptions,
+        disk_use: DiskUse,
+        context: &Context,
+    ) -> luxor::Result<UnlockedVolume> {
+        let data = self.file.data_file(self.part, &disk_use)?;
+        let metadata = self.metadata_of(data.input()?, context)?;
+        VolumeDisk::check(&metadata, &data, &disk_use)?;
+        let engine = Engine::select(context, metadata.describe().mode)?;
+        let unlocked = metadata.unlock_data(secrets, &*engine.backend, unlock, context)?;
+        Ok(UnlockedVolume {
+            metadata,
+            data,
+            engine,
+            unlocked,
+            disk_use,
+        })
+    }
+}
+
+/// A volume with its keys. Each step of it is an operation of its own, which has its own context.
+pub(crate) struct UnlockedVolume {
+    metadata: VolumeMetadata,
+    data: DataFile,
+    engine: Engine,
+    unlocked: Unlocked,
+    disk_use: DiskUse,
+}
+
+impl UnlockedVolume {
+    /// Makes a disk of the plaintext.
+    pub(crate) fn disk(self, context: &Context) -> luxor::Result<VolumeDisk> {
+        let Self {
+            metadata,
+            data,
+            engine,
+            unlocked,
+            disk_use,
+        } = self;
+        VolumeDisk::of_unlocked(metadata, data, unlocked, &engine, &disk_use, context)
+    }
+}
+
+/// The error for an operation that only LUKS has.
+fn not_luks(name: &str, format: &str) -> luxor::Error {
+    luxor::Error::failure(format!("{name} is a {format} volume: only LUKS has this"))
+}

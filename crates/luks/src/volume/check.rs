@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks every copy of the metadata, without a secret.
+
+use luxor_volume::{Findings, brief};
+
+use super::VolumeHeader;
+use crate::luks2::{header::Luks2Header, unlock::UnlockError};
+
+/// Returns the findings about the metadata of a volume whose data are in a storage of `storage_len`
+/// bytes, if that is known.
+pub(super) fn check(header: &VolumeHeader, storage_len: Option<u64>) -> Findings {
+    let mut found = Findings::default();
+    match header.luks2() {
+        None if !header.damaged_keyslots().is_empty() => {
+            let damaged = header.damaged_keyslots().into_iter();
+            let damaged = damaged.map(|(keyslot, damage)| format!("keyslot {keyslot}: {damage}"));
+            found.damage.extend(damaged);
+        }
+        None => {
+            let words = "header: good (LUKS1: one copy, no checksum)";
+            found.good.push(words.into());
+        }
+        Some(header) => check_luks2(header, storage_len, &mut found),
+    }
+    if found.damage.is_empty() {
+        let warnings = header.warnings().iter();
+        found.damage.extend(warnings.map(ToString::to_string));
+    }
+    match header.check_openable() {
+        // `check_luks2` has already reported unknown requirements.
+        Ok(()) | Err(UnlockError::Requirements { .. }) => {}
+        Err(error) => {
+            found.can_read_data = false;
+            let is_damage = match &error {
+                UnlockError::Reencryption(error) => !error.is_unsupported(),
+                UnlockError::KeyLens { .. } | UnlockError::KeyLenOfCipher { .. } => true,
+                _ => false,
+            };
+            if is_damage {
+                found.damage.push(error.to_string());
+            } else {
+                found.good.push(format!("data: {error}"));
+            }
+        }
+    }
+    found
+}
+
+fn check_luks2(header: &Luks2Header, storage_len: Option<u64>, found: &mut Findings) {
+    let description = header.describe();
+    for copy in description.copies {
+        let name = copy.kind.name();
+        match &copy.found {
+            Ok(facts) => found.good.push(format!(
+                "{name} header: good (at byte {}, sequence number {}, {} checksum)",
+                facts.offset, facts.seqid, facts.checksum
+            )),
+            Err(error) => found.damage.push(format!("{name} header: {error}")),
+        }
+    }
+    for name in description.config.unknown_requirements() {
+        found.good.push(format!(
+            "requirement {}: not supported by this version, which neither opens nor changes the volume",
+            brief(name)
+        ));
+    }
+    if let Some((number, keyslot)) = description.reencrypt {
+        let data_len = storage_len.and_then(|len| header.data_len(len).ok());
+        let state = data_len.and_then(|len| header.reencryption(len).ok().flatten());
+        let done = state.map_or(String::new(), |state| format!(", done: {}", state.progress));
+        found.good.push(format!(
+            "re-encryption: under way (keyslot {number}, mode {}, {}, resilience {}){done}",
+            keyslot.mode.name(),
+            keyslot.direction.name(),
+            keyslot.resilience.name()
+        ));
+    }
+}

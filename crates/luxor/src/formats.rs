@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The formats of encrypted volumes: the one table that chooses between them.
+
+use std::sync::Arc;
+
+use luxor_luks::{Luks, LuksVersion};
+use luxor_plain::PlainVolume;
+use luxor_sector::Storage;
+use luxor_volume::{Format, Header, HeaderError, HeaderErrorKind};
+
+/// The formats, in the order of documents and help texts.
+pub const FORMATS: &[&dyn Format] = &[
+    &Luks { version: None },
+    &Luks {
+        version: Some(LuksVersion::Luks1),
+    },
+    &Luks {
+        version: Some(LuksVersion::Luks2),
+    },
+    &PlainVolume::DEFAULT,
+];
+
+/// The name of [`any_format`].
+pub const AUTO: &str = "auto";
+
+/// Returns the format with this name, with its default values: one of [`FORMATS`], or
+/// [`any_format`].
+#[must_use]
+pub fn format_by_name(name: &str) -> Option<Arc<dyn Format>> {
+    if name == AUTO {
+        return Some(any_format());
+    }
+    let mut formats = FORMATS.iter();
+    let found = *formats.find(|format| format.name() == name)?;
+    Some(Arc::new(found))
+}
+
+/// Returns the format that recognises a volume of every format that has a signature.
+#[must_use]
+pub fn any_format() -> Arc<dyn Format> {
+    Arc::new(AnyFormat)
+}
+
+/// Every format that has a signature.
+#[derive(Clone, Copy, Debug)]
+struct AnyFormat;
+
+impl Format for AnyFormat {
+    fn name(&self) -> &'static str {
+        AUTO
+    }
+
+    fn summary(&self) -> &'static str {
+        "the format whose signature the file has"
+    }
+
+    /// Reads the volume of the first format whose signature is there. If none is, the error is that of
+    /// the first format.
+    fn read(&self, storage: &dyn Storage) -> Result<Box<dyn Header>, HeaderError> {
+        let mut first = None;
+        for format in FORMATS.iter().filter(|format| format.has_signature()) {
+            match format.read(storage) {
+                Err(error) if error.kind == HeaderErrorKind::OtherFormat => {
+                    first.get_or_insert(error);
+                }
+                found => return found,
+            }
+        }
+        match first {
+            Some(error) => Err(error),
+            None => Luks { version: None }.read(storage),
+        }
+    }
+}
