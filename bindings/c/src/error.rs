@@ -10,7 +10,7 @@ use std::{
 };
 
 use luxor::{
-    ErrorClass,
+    ErrorClass, PlainError,
     engine::{BackendError, CryptError, CryptErrorKind, KeyError, RunError},
 };
 
@@ -104,6 +104,10 @@ impl From<luxor::Error> for Error {
         ) || crypt.is_some_and(|crypt| crypt.kind == CryptErrorKind::KeyLostInFork);
         let is_invalid = source
             .is_some_and(|source| source.is::<KeyError>() || source.is::<RunError>())
+            || matches!(
+                source.and_then(|source| source.downcast_ref()),
+                Some(PlainError::KeyLen { .. } | PlainError::Key { .. })
+            )
             || crypt.is_some_and(|crypt| matches!(crypt.kind, CryptErrorKind::UnitLen { .. }));
         let code = match error.class() {
             _ if is_lost => LUXOR_KEY_LOST_IN_FORK,

@@ -5,14 +5,20 @@
 //! symbol then says which library the program needs.
 
 use std::{
-    ffi::{OsStr, c_char, c_void},
+    ffi::{OsStr, c_char, c_int, c_void},
     num::NonZeroUsize,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use luxor::{Context, Events, OpenOptions, files::VolumePart, volume::UnlockOptions};
+use luxor::{
+    Context, Events, FORMATS, OpenOptions, PlainVolume, any_format,
+    files::{VolumePart, bounded},
+    format_by_name,
+    sector::SectorSize,
+    volume::{Encryption, Format, UnlockOptions},
+};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
@@ -35,19 +41,33 @@ pub(crate) struct Options {
     pub(crate) header: Option<PathBuf>,
     pub(crate) part: VolumePart,
     pub(crate) unlock: UnlockOptions,
+    /// The format, if it is not any one that has a signature.
+    format: Option<Arc<dyn Format>>,
+    /// The values of a plain volume, if that is the format.
+    plain: PlainVolume,
 }
 
 impl Options {
     /// Returns the options of a volume.
-    pub(crate) fn open_options(&self) -> OpenOptions {
+    pub(crate) fn open_options(&self) -> Result<OpenOptions, Error> {
+        let format = match &self.format {
+            Some(format) if format.name() == self.plain.name() => {
+                let checked = self.plain.check();
+                checked.map_err(|error| Error::invalid(error.to_string()))?;
+                Arc::new(self.plain)
+            }
+            Some(format) => Arc::clone(format),
+            None => any_format(),
+        };
         let options = OpenOptions::new()
+            .format(format)
             .part(self.part)
             .unlock_options(self.unlock.clone())
             .context(&self.context);
-        match &self.header {
+        Ok(match &self.header {
             Some(header) => options.header(header),
             None => options,
-        }
+        })
     }
 }
 
@@ -125,7 +145,7 @@ unsafe fn set(
 }
 
 /// Makes options with the defaults: the best engine, one thread for each processor, no warnings, a
-/// volume in the whole file, with its header, and all keyslots.
+/// volume in the whole file, with its header, in the format whose signature it has, and all keyslots.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_options_new(
     options: *mut *mut luxor_options,
@@ -253,6 +273,131 @@ pub unsafe extern "C" fn luxor_options_set_volume_partition(
     unsafe {
         set(options, error, |options| {
             options.part = VolumePart::Partition(partition);
+            Ok(())
+        })
+    }
+}
+
+/// Sets the format of the volume: "luks", "luks1", "luks2", "plain", which has no header, or "auto", the
+/// default, for the one whose signature the file has. A file in another format is an error of
+/// `luxor_volume_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_format(
+    options: *mut luxor_options,
+    format: *const c_char,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options`, `format` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            let name = pointers::text(format, "format")?.to_string_lossy();
+            let found = format_by_name(&name).ok_or_else(|| {
+                let any = any_format();
+                let names = FORMATS.iter().map(Format::name);
+                let names: Vec<_> = [any.name()].into_iter().chain(names).collect();
+                let (name, names) = (bounded(&name), names.join(", "));
+                Error::invalid(format!("format cannot be {name:?}: use one of {names}"))
+            })?;
+            options.format = Some(found);
+            Ok(())
+        })
+    }
+}
+
+/// Sets the encryption of a plain volume: "aes-xts-plain64", the default, "aes-xts-plain",
+/// "aes-cbc-plain", "aes-cbc-plain64" or "aes-cbc-essiv:sha256", with a key of `key_bits` bits: 256, the
+/// default, or 512 for XTS, 128 or 256 for CBC. Like those of the functions below, the values have an
+/// effect with the format "plain" only. Values that dm-crypt would refuse together are
+/// `LUXOR_INVALID_ARGUMENT` from `luxor_volume_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_plain_cipher(
+    options: *mut luxor_options,
+    cipher: *const c_char,
+    key_bits: u32,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options`, `cipher` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            let name = pointers::text(cipher, "cipher")?.to_string_lossy();
+            let found = Encryption::ALL.into_iter().find(|e| e.name() == name);
+            options.plain.encryption = found.ok_or_else(|| {
+                let (name, names) = (bounded(&name), Encryption::ALL.map(Encryption::name));
+                let names = names.join(", ");
+                Error::invalid(format!("cipher cannot be {name:?}: use one of {names}"))
+            })?;
+            options.plain.key_bits = key_bits;
+            Ok(())
+        })
+    }
+}
+
+/// Sets where the data of a plain volume begin in the file or device, in units of 512 bytes. The
+/// default is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_plain_offset(
+    options: *mut luxor_options,
+    offset: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.plain.offset = offset;
+            Ok(())
+        })
+    }
+}
+
+/// Sets the length of the data of a plain volume, in units of 512 bytes. 0, the default, stands for all
+/// that the file or device has from the offset on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_plain_size(
+    options: *mut luxor_options,
+    size: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.plain.size = (size != 0).then_some(size);
+            Ok(())
+        })
+    }
+}
+
+/// Sets the position from which the IVs of a plain volume are counted, in units of 512 bytes: the first
+/// sector of the data has the IV of this position. The default is 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_plain_skip(
+    options: *mut luxor_options,
+    skip: u64,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.plain.skip = skip;
+            Ok(())
+        })
+    }
+}
+
+/// Sets the sector size of a plain volume in bytes: 512, the default, 1024, 2048 or 4096. The IVs count
+/// sectors if `iv_large_sectors` is not 0, and otherwise, by default, units of 512 bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_plain_sector_size(
+    options: *mut luxor_options,
+    sector_size: u32,
+    iv_large_sectors: c_int,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            let found = SectorSize::try_from(sector_size);
+            options.plain.sector_size = found.map_err(|error| Error::invalid(error.to_string()))?;
+            options.plain.iv_large_sectors = iv_large_sectors != 0;
             Ok(())
         })
     }

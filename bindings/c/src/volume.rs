@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! LUKS volumes.
+//! Volumes.
 
 use std::{
     ffi::{c_char, c_void},
@@ -22,7 +22,7 @@ pub const LUXOR_READ_ONLY: u32 = 0;
 /// Open a volume for reading and writing. No other program may use it at the same time.
 pub const LUXOR_READ_WRITE: u32 = 1;
 
-/// A LUKS volume. Any number of threads may use it at once.
+/// A volume. Any number of threads may use it at once.
 pub struct luxor_volume;
 
 impl Handle for luxor_volume {
@@ -71,8 +71,8 @@ impl State {
     }
 }
 
-/// Opens the LUKS1 or LUKS2 volume in the file or on the block device at `path`, and reads its
-/// metadata. `path` may be any path: "-" is a file of that name, not standard input. `access` is
+/// Opens the volume in the file or on the block device at `path`, and reads its metadata: a LUKS
+/// volume, or one of the format that `luxor_options_set_format` has set. `path` may be any path: "-" is a file of that name, not standard input. `access` is
 /// `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
 ///
 /// The data stay locked until the volume is closed: with the locks of qemu and Luxor, and a block
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn luxor_volume_open(
             }
         };
         let state = State {
-            locked: Mutex::new(Some(options.open_options().write(write).open(path)?)),
+            locked: Mutex::new(Some(options.open_options()?.write(write).open(path)?)),
             disk: OnceLock::new(),
         };
         Ok(OfProcess::holding(state, State::descriptors))
@@ -109,7 +109,8 @@ pub unsafe extern "C" fn luxor_volume_open(
 }
 
 /// Unlocks a volume with a secret: the bytes of a passphrase, or all bytes of a key file. A line end
-/// is part of the secret if it is among the bytes. The secret is copied into memory that is kept out
+/// is part of the secret if it is among the bytes. The secret of a plain volume is its key: another size
+/// is `LUXOR_INVALID_ARGUMENT`, and nothing shows whether the key is the right one. The secret is copied into memory that is kept out
 /// of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
 ///
 /// Deriving the key takes seconds. A volume is unlocked once: the functions below, except
@@ -134,7 +135,8 @@ pub unsafe extern "C" fn luxor_volume_unlock(
 }
 
 /// As `luxor_volume_unlock`, with the volume key in place of a secret: 32 or 64 bytes for XTS. No
-/// keyslot is needed. Another key, also one of another size, is `LUXOR_NO_KEY`.
+/// keyslot is needed. Another key, also one of another size, is `LUXOR_NO_KEY`. For a plain volume this
+/// is the same as `luxor_volume_unlock`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_volume_unlock_with_volume_key(
     volume: *const luxor_volume,

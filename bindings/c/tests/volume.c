@@ -243,6 +243,139 @@ static void a_volume_can_be_a_part_of_a_disk(void) {
   CHECK(remove(name) == 0);
 }
 
+/* The metadata change between opening and unlocking: there is no disk then, and nothing is locked. */
+static void a_volume_that_changes_is_not_unlocked(void) {
+  luxor_volume *volume = open_volume(LUXOR_READ_WRITE), *second;
+  luxor_error *error;
+  unsigned char key[32];
+  char header[0x8000];
+  for (size_t i = 0; i < sizeof key; i++)
+    key[i] = (unsigned char)i;
+  FILE *file = fopen(path, "r+b");
+  CHECK(file != NULL && fread(header, 1, sizeof header, file) == sizeof header);
+  char *zeros = calloc(1, sizeof header);
+  CHECK(zeros != NULL && fseek(file, 0, SEEK_SET) == 0);
+  CHECK(fwrite(zeros, 1, sizeof header, file) == sizeof header && fflush(file) == 0);
+  EXPECT(LUXOR_FAILURE, path,
+         luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "close it and open it again",
+         luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
+  CHECK(fseek(file, 0, SEEK_SET) == 0);
+  CHECK(fwrite(header, 1, sizeof header, file) == sizeof header && fclose(file) == 0);
+  free(zeros);
+  SUCCEEDS(luxor_volume_open(path, LUXOR_READ_WRITE, NULL, &second, &error));
+  luxor_volume_close(second);
+  luxor_volume_close(volume);
+}
+
+static void a_format_can_be_required(void) {
+  luxor_options *options = options_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  static const char *const formats[] = {"luks", "luks2", "auto"};
+  EXPECT(LUXOR_INVALID_ARGUMENT, "use one of auto, luks, luks1, luks2, plain",
+         luxor_options_set_format(options, "luks3", &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "format is NULL",
+         luxor_options_set_format(options, NULL, &error));
+  SUCCEEDS(luxor_options_set_format(options, "luks1", &error));
+  EXPECT(LUXOR_FAILURE, "a LUKS2 volume, not LUKS1",
+         luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    SUCCEEDS(luxor_options_set_format(options, formats[i], &error));
+    SUCCEEDS(luxor_volume_open(path, LUXOR_READ_ONLY, options, &volume, &error));
+    luxor_volume_close(volume);
+  }
+  luxor_options_free(options);
+}
+
+/* A plain volume of 4 sectors of 4096 bytes, after 4096 other bytes and before 4096 others. Its sectors
+ * have the numbers 24, 32, 40, 48. */
+static void a_plain_volume_has_no_header(void) {
+  enum { SECTOR = 4096, SIZE = 4 * SECTOR };
+  static unsigned char plain[SIZE], stored[SECTOR + SIZE + SECTOR], found[SIZE];
+  unsigned char key[64], equal[64] = {0};
+  char name[4096];
+  luxor_options *options = options_of_test();
+  luxor_xts *xts = key_of_test();
+  luxor_volume *volume;
+  luxor_error *error;
+  uint64_t size;
+  size_t sector;
+  for (size_t i = 0; i < sizeof key; i++)
+    key[i] = (unsigned char)i;
+  for (size_t i = 0; i < sizeof plain; i++)
+    plain[i] = (unsigned char)(i * 7 + i / 256);
+  memset(stored, 0xee, sizeof stored);
+  SUCCEEDS(luxor_xts_encrypt(xts, plain, stored + SECTOR, SIZE, SECTOR, number(24), 8, &error));
+  snprintf(name, sizeof name, "%s.plain", path);
+  FILE *file = fopen(name, "w+b");
+  CHECK(file != NULL && fwrite(stored, 1, sizeof stored, file) == sizeof stored);
+  CHECK(fflush(file) == 0);
+
+  SUCCEEDS(luxor_options_set_format(options, "plain", &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "use one of aes-xts-plain64",
+         luxor_options_set_plain_cipher(options, "aes", 256, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "cipher is NULL",
+         luxor_options_set_plain_cipher(options, NULL, 256, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "513",
+         luxor_options_set_plain_sector_size(options, 513, 0, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "options is NULL", luxor_options_set_plain_offset(NULL, 0, &error));
+  SUCCEEDS(luxor_options_set_plain_cipher(options, "aes-xts-plain64", 128, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "not of 128",
+         luxor_volume_open(name, LUXOR_READ_WRITE, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_plain_cipher(options, "aes-xts-plain64", 512, &error));
+  SUCCEEDS(luxor_options_set_plain_sector_size(options, SECTOR, 0, &error));
+  SUCCEEDS(luxor_options_set_plain_offset(options, 3, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "offset 3 is not a whole number of sectors",
+         luxor_volume_open(name, LUXOR_READ_WRITE, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_plain_offset(options, SECTOR / 512, &error));
+  SUCCEEDS(luxor_options_set_plain_skip(options, 24, &error));
+  SUCCEEDS(luxor_options_set_plain_size(options, 80, &error));
+  EXPECT(LUXOR_FAILURE, "the offset and the size need 45056",
+         luxor_volume_open(name, LUXOR_READ_WRITE, options, &volume, &error));
+  SUCCEEDS(luxor_options_set_plain_size(options, 0, &error));
+  SUCCEEDS(luxor_volume_open(name, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_volume_unlock(volume, key, sizeof key, &error));
+  SUCCEEDS(luxor_volume_size(volume, &size, &error));
+  CHECK(size == SIZE + SECTOR);
+  luxor_volume_close(volume);
+
+  SUCCEEDS(luxor_options_set_plain_size(options, SIZE / 512, &error));
+  SUCCEEDS(luxor_volume_open(name, LUXOR_READ_WRITE, options, &volume, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "the key has 32 bytes; it must have 64",
+         luxor_volume_unlock(volume, key, 32, &error));
+  EXPECT(LUXOR_INVALID_ARGUMENT, "are equal",
+         luxor_volume_unlock_with_volume_key(volume, equal, sizeof equal, &error));
+  SUCCEEDS(luxor_volume_unlock_with_volume_key(volume, key, sizeof key, &error));
+  SUCCEEDS(luxor_volume_size(volume, &size, &error));
+  SUCCEEDS(luxor_volume_sector_size(volume, &sector, &error));
+  CHECK(size == SIZE && sector == SECTOR);
+  SUCCEEDS(luxor_volume_read_at(volume, found, SIZE, 0, &error));
+  CHECK(memcmp(found, plain, SIZE) == 0);
+  memcpy(plain + 8190, "across", 6);
+  SUCCEEDS(luxor_volume_write_at(volume, "across", 6, 8190, &error));
+  SUCCEEDS(luxor_volume_flush(volume, &error));
+  luxor_volume_close(volume);
+  SUCCEEDS(luxor_xts_encrypt(xts, plain, stored + SECTOR, SIZE, SECTOR, number(24), 8, &error));
+  unsigned char *now = malloc(sizeof stored);
+  CHECK(now != NULL && fseek(file, 0, SEEK_SET) == 0);
+  CHECK(fread(now, 1, sizeof stored, file) == sizeof stored && fgetc(file) == EOF);
+  CHECK(memcmp(now, stored, sizeof stored) == 0 && fclose(file) == 0);
+  free(now);
+
+  /* With IVs that count sectors, the first one is 24 / 8. */
+  SUCCEEDS(luxor_options_set_plain_sector_size(options, SECTOR, 1, &error));
+  SUCCEEDS(luxor_volume_open(name, LUXOR_READ_ONLY, options, &volume, &error));
+  SUCCEEDS(luxor_volume_unlock(volume, key, sizeof key, &error));
+  SUCCEEDS(luxor_volume_read_at(volume, found, SECTOR, 0, &error));
+  luxor_volume_close(volume);
+  SUCCEEDS(luxor_xts_encrypt(xts, found, found, SECTOR, SECTOR, number(3), 1, &error));
+  CHECK(memcmp(found, stored + SECTOR, SECTOR) == 0);
+  luxor_xts_free(xts);
+  luxor_options_free(options);
+  CHECK(remove(name) == 0);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc >= 2);
   path = argv[1];
@@ -252,6 +385,9 @@ int main(int argc, char **argv) {
   options_of_volumes();
   a_header_can_be_in_another_file();
   a_volume_can_be_a_part_of_a_disk();
+  a_volume_that_changes_is_not_unlocked();
+  a_format_can_be_required();
+  a_plain_volume_has_no_header();
   damage_is_a_warning();
   puts("volume: passed");
   return 0;
