@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use luxor::{DiskUse, VolumeDisk, VolumeWriter, files::OfProcess};
+use luxor::{VolumeDisk, VolumeWriter, files::OfProcess};
 use nix::errno::Errno;
 use pyo3::{
     exceptions::{PyOSError, PyValueError},
@@ -195,11 +195,7 @@ pub(crate) fn open(
     let volume = VolumeArg::new(FileArg::of(file)?, args)?;
     let objects = objects(volume.files());
     let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-        let disk_use = DiskUse {
-            read_only: !writable,
-            ..DiskUse::default()
-        };
-        let unlocked = volume.unlock(&*secrets, &unlock, disk_use, context)?;
+        let unlocked = volume.unlock(&*secrets, &unlock, writable, context)?;
         unlocked.disk(context)
     })?;
     Ok(Disk::of_existing(disk, objects))

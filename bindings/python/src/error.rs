@@ -5,7 +5,7 @@
 use std::{error, fmt, io, iter, path::Path};
 
 use luxor::{
-    ErrorClass, VolumeError,
+    ErrorClass, PlainError, VolumeError,
     engine::{CryptError, CryptErrorKind, KeyError, RunError},
     files::io_words,
     raw_os_error,
@@ -53,7 +53,12 @@ fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
         let error = source.and_then(|source| source.downcast_ref::<CryptError>());
         error.is_some_and(|error| wanted(&error.kind))
     };
+    let is_wrong_key = matches!(
+        source.and_then(|source| source.downcast_ref()),
+        Some(PlainError::KeyLen { .. } | PlainError::Key { .. })
+    );
     if source.is_some_and(|source| source.is::<KeyError>() || source.is::<RunError>())
+        || is_wrong_key
         || is(|kind| matches!(kind, CryptErrorKind::UnitLen { .. }))
     {
         return PyValueError::new_err(args.0);

@@ -12,6 +12,7 @@ mod cuda_array;
 mod disk;
 mod dlpack;
 mod error;
+mod formats;
 mod gpu;
 mod interrupt;
 mod key_cache;
@@ -35,11 +36,13 @@ mod _luxor {
     use crate::{
         cipher::Cipher,
         disk::{Disk, open},
+        formats::{check_plain_volume, formats},
         key_cache::KeyCache,
         memory::view_of,
         operations::{create, decrypt, encrypt, new_header, open_new, part_of},
         secret::{Secret, hidden},
         volume::{Volume, restore_header},
+        volume_arg::Unlocked,
         xts::{Xts, engines},
     };
 }

@@ -12,11 +12,11 @@ use luxor::{
 use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    args::{NewSecretArgs, PartArgs, PbkdfArgs, UnlockArgs, argument},
+    args::{EngineArgs, NewSecretArgs, PartArgs, PbkdfArgs, UnlockArgs, argument},
     context::{context, operate},
     path::PathArg,
     storage::{FileArg, objects},
-    volume_arg::VolumeArg,
+    volume_arg::{Unlocked, VolumeArg},
 };
 
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other
@@ -117,18 +117,29 @@ impl Volume {
     }
 
     #[getter]
+    fn format(&self, py: Python<'_>) -> PyResult<&'static str> {
+        self.with(py, |volume| Ok(volume.describe().format))
+    }
+
+    #[getter]
     fn uuid(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |header| header.uuid().to_owned())
+        self.with(py, |volume| Ok(volume.describe().uuid))
     }
 
     #[getter]
     fn label(&self, py: Python<'_>) -> PyResult<String> {
-        self.read(py, |header| header.label().to_owned())
+        self.with(py, |volume| {
+            let label = volume.luks().map(VolumeHeader::label);
+            Ok(label.unwrap_or_default().to_owned())
+        })
     }
 
     #[getter]
     fn keyslots(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
-        self.read(py, VolumeHeader::keyslot_numbers)
+        self.with(py, |volume| {
+            let keyslots = volume.luks().map(VolumeHeader::keyslot_numbers);
+            Ok(keyslots.unwrap_or_default())
+        })
     }
 
     #[getter]
@@ -161,6 +172,23 @@ impl Volume {
             let found = volume.check();
             Ok((found.good, found.damage))
         })
+    }
+
+    /// Locks the data, and finds their keys.
+    fn unlock(
+        &self,
+        py: Python<'_>,
+        writable: bool,
+        args: &Bound<'_, PyDict>,
+    ) -> PyResult<Unlocked> {
+        let unlock: UnlockArgs = args.extract()?;
+        let context = args.extract::<EngineArgs>()?.context()?;
+        let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
+        let (volume, objects) = (self.0.clone(), objects(self.0.files()));
+        let unlocked = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
+            volume.unlock(&*secrets, &unlock, writable, context)
+        })?;
+        Ok(Unlocked::new(unlocked, objects))
     }
 
     /// Returns the number of the keyslot that the secret opens.
@@ -241,7 +269,7 @@ impl Volume {
     fn back_up_header(&self, py: Python<'_>, args: &Bound<'_, PyDict>) -> PyResult<u64> {
         let (file, force): (PathArg, bool) = (argument(args, "file")?, argument(args, "force")?);
         self.operate(py, move |volume, context| {
-            let input = volume.metadata_input(Role::Metadata)?;
+            let input = volume.luks_input(Role::Metadata, context)?;
             back_up_header(&input, file.path(), force, &[], context)
         })
     }

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume as an argument, and the steps from it to a disk.
 
-use std::{iter, sync::Arc};
+use std::{
+    iter,
+    os::fd::RawFd,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use luxor::{
     Context, DiskUse, Engine, LuksMetadata, LuksVolume, Secrets, VolumeDisk, VolumeMetadata,
     any_format,
-    files::{DataFile, Input, Role, VolumePart},
-    volume::{Format, UnlockOptions, Unlocked},
+    files::{DataFile, Input, OfProcess, Role, VolumePart},
+    volume::{Format, UnlockOptions},
 };
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
 
 use crate::{
     args::{PartArgs, arguments},
-    storage::FileArg,
+    context::{context, operate},
+    disk::Disk,
+    error::key_lost_in_fork,
+    formats::FormatArg,
+    storage::{FileArg, Object},
 };
 
 arguments! {
     struct VolumeArgs {
         header: Option<Py<PyAny>>,
+        format: Option<FormatArg>,
     }
 }
 
@@ -40,7 +49,9 @@ impl VolumeArg {
             file,
             part,
             header: header.transpose()?,
-            format: any_format(),
+            format: args
+                .format
+                .map_or_else(any_format, |FormatArg(format)| format),
         })
     }
 
@@ -79,7 +90,11 @@ impl VolumeArg {
     }
 
     /// Opens the file with the metadata of a LUKS volume, to read or change them.
-    pub(crate) fn metadata_input(&self, role: Role) -> luxor::Result<Input> {
+    pub(crate) fn luks_input(&self, role: Role, context: &Context) -> luxor::Result<Input> {
+        if !self.format.has_signature() {
+            // The data of another format could be taken for metadata of LUKS.
+            self.luks(context)?;
+        }
         match &self.header {
             Some(header) => header.input(role),
             None => self.input(role),
@@ -88,21 +103,26 @@ impl VolumeArg {
 
     /// Opens the metadata of a LUKS volume for changes.
     pub(crate) fn change(&self, context: &Context) -> luxor::Result<LuksVolume> {
-        let volume = LuksVolume::of_input(self.metadata_input(Role::Change)?, context)?;
+        let input = self.luks_input(Role::Change, context)?;
+        let volume = LuksVolume::of_input(input, context)?;
         Ok(match &self.header {
             Some(_) => volume.with_data(self.input(Role::Metadata)?),
             None => volume,
         })
     }
 
-    /// Locks the data for this use, and finds their keys.
+    /// Locks the data, and finds their keys.
     pub(crate) fn unlock(
         &self,
         secrets: &dyn Secrets,
         unlock: &UnlockOptions,
-        disk_use: DiskUse,
+        writable: bool,
         context: &Context,
     ) -> luxor::Result<UnlockedVolume> {
+        let disk_use = DiskUse {
+            read_only: !writable,
+            ..DiskUse::default()
+        };
         let data = self.file.data_file(self.part, &disk_use)?;
         let metadata = self.metadata_of(data.input()?, context)?;
         VolumeDisk::check(&metadata, &data, &disk_use)?;
@@ -123,7 +143,7 @@ pub(crate) struct UnlockedVolume {
     metadata: VolumeMetadata,
     data: DataFile,
     engine: Engine,
-    unlocked: Unlocked,
+    unlocked: luxor::volume::Unlocked,
     disk_use: DiskUse,
 }
 
@@ -138,6 +158,74 @@ impl UnlockedVolume {
             disk_use,
         } = self;
         VolumeDisk::of_unlocked(metadata, data, unlocked, &engine, &disk_use, context)
+    }
+
+    /// The descriptors that it holds.
+    fn descriptors(&self) -> Vec<RawFd> {
+        let (metadata, data) = (self.metadata.descriptors(), self.data.descriptors());
+        [metadata, data].concat()
+    }
+}
+
+/// What `luxor.Volume.unlock` returns: a volume with its keys, until it becomes a disk.
+#[pyclass(frozen, module = "luxor._luxor")]
+pub(crate) struct Unlocked {
+    /// `None` once it is a disk or closed. As in `Disk`, the lock is held only while the thread is
+    /// attached to the interpreter.
+    volume: Mutex<Option<(OfProcess<UnlockedVolume>, Vec<Object>)>>,
+    keyslots: Vec<u32>,
+}
+
+impl Unlocked {
+    /// A volume that the objects hold.
+    pub(crate) fn new(volume: UnlockedVolume, objects: Vec<Object>) -> Self {
+        let opened = volume.unlocked.keyslots.iter();
+        let keyslots = opened.map(|opened| opened.keyslot).collect();
+        let volume = OfProcess::holding(volume, UnlockedVolume::descriptors);
+        Self {
+            volume: Mutex::new(Some((volume, objects))),
+            keyslots,
+        }
+    }
+
+    fn take(&self) -> Option<(OfProcess<UnlockedVolume>, Vec<Object>)> {
+        let volume = self.volume.lock();
+        volume.unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+#[pymethods]
+impl Unlocked {
+    #[getter]
+    fn keyslots(&self) -> Vec<u32> {
+        self.keyslots.clone()
+    }
+
+    /// Makes a disk of the plaintext.
+    fn disk(&self, py: Python<'_>) -> PyResult<Disk> {
+        let taken = self.take().ok_or_else(|| {
+            PyValueError::new_err("the volume is closed, or a disk already: unlock it again")
+        });
+        let (volume, objects) = taken?;
+        let Some(volume) = volume.into_inner() else {
+            objects.iter().for_each(Object::give_up);
+            return Err(key_lost_in_fork());
+        };
+        let context = context(None, None)?;
+        let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
+            volume.disk(context)
+        })?;
+        Ok(Disk::of_existing(disk, objects))
+    }
+
+    /// Wipes the keys, and unlocks the data for other programs. Has no effect on a disk.
+    fn close(&self) {
+        // The lock is not held while this is dropped, which may run code of Python.
+        if let Some((volume, objects)) = self.take()
+            && volume.here().is_none()
+        {
+            objects.iter().for_each(Object::give_up);
+        }
     }
 }
 

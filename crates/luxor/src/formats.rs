@@ -58,7 +58,10 @@ impl Format for AnyFormat {
     /// the first format.
     fn read(&self, storage: &dyn Storage) -> Result<Box<dyn Header>, HeaderError> {
         let mut first = None;
-        for format in FORMATS.iter().filter(|format| format.has_signature()) {
+        for format in FORMATS {
+            if !format.has_signature() {
+                continue;
+            }
             match format.read(storage) {
                 Err(error) if error.kind == HeaderErrorKind::OtherFormat => {
                     first.get_or_insert(error);

@@ -112,18 +112,12 @@ impl VolumeMetadata {
         })
     }
 
-    /// Returns the metadata of a LUKS volume.
-    ///
-    /// # Errors
-    /// Returns the metadata of another format as they are.
-    pub fn into_luks(self) -> std::result::Result<LuksMetadata, Self> {
-        if self.luks().is_none() {
-            return Err(self);
-        }
+    /// Returns the metadata of a LUKS volume, or `None` for another format.
+    #[must_use]
+    pub fn into_luks(self) -> Option<LuksMetadata> {
         let header: Box<dyn Any> = self.header;
-        let header = header.downcast().expect("`luks` has looked at its type");
-        Ok(VolumeMetadata {
-            header,
+        Some(VolumeMetadata {
+            header: header.downcast().ok()?,
             format: self.format,
             path: self.path,
             source: self.source,
@@ -510,7 +504,7 @@ impl LuksMetadata {
         let format = Arc::new(Luks { version: None });
         let metadata = VolumeMetadata::read(input, header, format, context)?;
         let other = || Error::failure(format!("{name}: this is not a LUKS volume"));
-        metadata.into_luks().map_err(|_| other())
+        metadata.into_luks().ok_or_else(other)
     }
 
     /// Returns the version of LUKS, or `None` for a file that is not LUKS. Also returns it for a

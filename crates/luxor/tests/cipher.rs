@@ -52,7 +52,7 @@ fn storage(new: &NewHeader) -> Arc<MemoryStorage> {
     Arc::new(MemoryStorage::new(bytes))
 }
 
-fn volume_key(unlocked: Unlocked) -> Vec<u8> {
+fn volume_key(unlocked: &Unlocked) -> Vec<u8> {
     unlocked.keys[&0].volume_key().unwrap().expose().to_vec()
 }
 
@@ -309,7 +309,7 @@ fn a_volume_like_another_has_its_derivation() {
             let (context, secret) = (Context::default(), secret("first"));
             let engine = Engine::select(&context, Mode::Xts).unwrap();
             let opened = volume(one).unlock_data(&secret, &*engine.backend, &unlock, &context);
-            keys.push(volume_key(opened.unwrap()));
+            keys.push(volume_key(&opened.unwrap()));
         }
         assert!(keys[0] != keys[1] && keys[1] != keys[2] && keys[0] != keys[2]);
         let VolumeHeader::Luks2(header) = *volume(&volumes[0]).header else {
@@ -374,7 +374,7 @@ fn a_cipher_needs_the_key_and_the_length() {
         let engine = Engine::select(&context, Mode::Xts).unwrap();
         let keys =
             volume(&storage).unlock_data(&secret("first"), &*engine.backend, &unlock, &context);
-        let key = SecretBytes::copy_of(&volume_key(keys.unwrap()));
+        let key = SecretBytes::copy_of(&volume_key(&keys.unwrap()));
         let opened = VolumeCipher::open(volume(&storage), &VolumeKeySecret(key), &unlock, &context);
         assert_eq!(opened.unwrap().len(), 8192);
 

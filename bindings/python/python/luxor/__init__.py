@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""XTS-AES at memory speed, and LUKS volumes as files, without root.
+"""XTS-AES at memory speed, and encrypted volumes as files, without root.
 
 XTS keeps data secret but does not authenticate them: a change of the ciphertext is not detected.
 """
@@ -22,8 +22,16 @@ from ._exceptions import (
     VolumeWarning,
     WrongPassphrase,
 )
-from ._files import VolumeCreator, VolumeFile, VolumeReader, VolumeWriter, open
-from ._luxor import XTS, KeyCache, Secret, __version__, engines
+from ._files import (
+    UnlockedVolume,
+    VolumeCreator,
+    VolumeFile,
+    VolumeReader,
+    VolumeWriter,
+    open,
+)
+from ._formats import PlainVolume
+from ._luxor import XTS, KeyCache, Secret, __version__, engines, formats
 from ._operations import Volume, create, decrypt, encrypt, restore_header
 
 __all__ = [
@@ -42,7 +50,9 @@ __all__ = [
     "NotAVolume",
     "OutOfMemory",
     "PermissionDenied",
+    "PlainVolume",
     "Secret",
+    "UnlockedVolume",
     "Volume",
     "VolumeCipher",
     "VolumeCreator",
@@ -56,6 +66,7 @@ __all__ = [
     "decrypt",
     "encrypt",
     "engines",
+    "formats",
     "new_header",
     "open",
     "restore_header",

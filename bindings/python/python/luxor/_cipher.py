@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ._luxor import KeyCache
     from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, Data, FileLike, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, Format, Path, Secret, VolumeKey
 
 
 class VolumeCipher:
@@ -30,6 +30,7 @@ class VolumeCipher:
         key_file: Path | None = None,
         volume_key: VolumeKey | None = None,
         header: Path | FileLike | None = None,
+        format: Format | None = None,
         key_slot: int | None = None,
         key_cache: KeyCache | None = None,
         engine: str | None = None,

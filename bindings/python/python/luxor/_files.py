@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 import weakref
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from . import _luxor
 from ._exceptions import VolumeWarning
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, Data, FileLike, OpenOptions, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, Format, OpenOptions, Path, Secret, VolumeKey
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10
@@ -415,6 +415,7 @@ def open(
     key_file: Path | None = None,
     volume_key: VolumeKey | None = None,
     header: Path | FileLike | None = None,
+    format: Format | None = None,
     key_slot: int | None = None,
     key_cache: _luxor.KeyCache | None = None,
     volume_offset: int | None = None,
@@ -438,7 +439,8 @@ def open(
 
     The secret is `passphrase` (text is encoded as UTF-8) or all bytes of `key_file`; `volume_key`
     opens without a keyslot. `key_slot` tries only that keyslot. `key_cache` remembers derived keys.
-    `engine` and `threads` are as in `XTS`.
+    `engine` and `threads` are as in `XTS`. `format` is a name of `formats` or a `PlainVolume`, whose
+    secret is its key; by default it is the format whose signature the file has.
 
     `volume_offset` is the byte at which the volume begins in a larger file or disk, a multiple of 512.
     `volume_partition` is the number of the partition (GPT or MBR) with the volume. Nothing outside that
@@ -458,6 +460,7 @@ def open(
         existing = {
             "volume_key": volume_key,
             "header": header,
+            "format": format,
             "key_slot": key_slot,
             "key_cache": key_cache,
             "volume_offset": volume_offset,
@@ -480,7 +483,12 @@ def open(
         raise ValueError("invalid mode: it should be 'rb', 'r+b' or 'wb'")
     if new:
         raise TypeError(f"options of a new volume, of the mode 'wb': {', '.join(sorted(new))}")
-    raw = VolumeFile(_luxor.open(file, mode != "rb", locals()))
+    return _buffered(_luxor.open(file, mode != "rb", locals()), mode)
+
+
+def _buffered(disk: _luxor.Disk, mode: str) -> VolumeReader | VolumeWriter:
+    """Return an existing volume as a file."""
+    raw = VolumeFile(disk)
     if mode == "rb":
         return VolumeReader(raw, BUFFER)
     writer = VolumeWriter(raw, BUFFER)
@@ -488,3 +496,38 @@ def open(
     # called. Those of the newest files run first, because a volume may be in a file of an older one.
     weakref.finalize(writer, _sync_at_exit, weakref.ref(writer), os.getpid())
     return writer
+
+
+File = TypeVar("File", VolumeReader, VolumeWriter)
+
+
+class UnlockedVolume(Generic[File]):
+    """A volume with its keys: what `Volume.unlock` returns.
+
+    `disk` makes a file of its plaintext, which then has the keys. The data are locked from `unlock` on,
+    until the file or this object is closed or garbage.
+    """
+
+    def __init__(self, unlocked: _luxor.Unlocked, mode: str) -> None:
+        """Use `Volume.unlock`."""
+        self._unlocked, self._mode = unlocked, mode
+
+    @property
+    def keyslots(self) -> list[int]:
+        """The keyslots that the secret opened: none for a format without them or with a volume key."""
+        return self._unlocked.keyslots
+
+    def disk(self) -> File:
+        """Return the plaintext as a binary file, as `open` does. This can be called once."""
+        file: Any = _buffered(self._unlocked.disk(), self._mode)
+        return file  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        """Wipe the keys, and unlock the data for other programs. A file that `disk` made stays open."""
+        self._unlocked.close()
+
+    def __enter__(self) -> UnlockedVolume[File]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

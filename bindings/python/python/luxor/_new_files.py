@@ -119,7 +119,7 @@ class NewFile(NewVolumeFile):
     def begin(cls, place: Place, key: KeyProvider | None, options: dict[str, Any]) -> NewFile:
         """Begin a new volume. `options` are those of `open`, which may be None, and its secret."""
         options = {name: value for name, value in options.items() if value is not None}
-        existing = {"volume_key", "key_slot", "volume_offset", "volume_partition"}
+        existing = {"volume_key", "key_slot", "format", "volume_offset", "volume_partition"}
         if wrong := existing & options.keys():
             raise TypeError(f"a new volume has no option {wrong.pop()}")
         token = None

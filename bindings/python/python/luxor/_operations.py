@@ -8,13 +8,15 @@ anything can fail they hide secrets, which tracebacks with variables would show.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from . import _luxor
+from ._files import UnlockedVolume
 
 if TYPE_CHECKING:
+    from ._files import VolumeReader, VolumeWriter
     from ._luxor import KeyCache
-    from ._types import Buffer, FileLike, Path, Progress, Secret, VolumeKey
+    from ._types import FileLike, Format, Path, Progress, Secret, VolumeKey
 
 VolumeType = Literal["luks1", "luks2"]
 Pbkdf = Literal["argon2id", "argon2i", "pbkdf2"]
@@ -72,6 +74,7 @@ def decrypt(
     key_file: Path | None = None,
     volume_key: VolumeKey | None = None,
     header: Path | FileLike | None = None,
+    format: Format | None = None,
     force: bool = False,
     sparse: bool = True,
     key_slot: int | None = None,
@@ -84,7 +87,8 @@ def decrypt(
 ) -> None:
     """Decrypt the volume in `source` into `target`: the reverse of `encrypt`.
 
-    The secret, `volume_offset` and `volume_partition` are as in `open`. With `sparse`, long runs of zeros become holes in a file at a path.
+    The secret, `format`, `volume_offset` and `volume_partition` are as in `open`. With `sparse`, long
+    runs of zeros become holes in a file at a path.
     """
     passphrase = _luxor.hidden(passphrase)
     volume_key = _luxor.hidden(volume_key, is_key=True)
@@ -145,20 +149,81 @@ class Volume:
 
     `file` is a path, or an object with the methods of a seekable binary file. Every call reads the
     metadata anew. Changes need a file that can be written. At a path they happen under
-    cryptsetup's locks. `volume_offset` and `volume_partition` are as in `open`.
+    cryptsetup's locks. `header`, `format`, `volume_offset` and `volume_partition` are as in `open`.
+
+    `unlock` finds the keys, and its `disk` is the plaintext. A volume that is not LUKS has no version,
+    label, keyslots and tokens, and its keys cannot be changed.
     """
 
     def __init__(
         self,
         file: Path | FileLike,
         *,
+        header: Path | FileLike | None = None,
+        format: Format | None = None,
         volume_offset: int | None = None,
         volume_partition: int | None = None,
     ) -> None:
         self._volume = _luxor.Volume(file, locals())
 
     def __repr__(self) -> str:
-        return f"<luxor.Volume LUKS{self.version} {self.uuid}>"
+        return f"<luxor.Volume {self.format} {self.uuid}".rstrip() + ">"
+
+    @overload
+    def unlock(
+        self,
+        passphrase: Secret | None = None,
+        *,
+        mode: Literal["rb"] = "rb",
+        key_file: Path | None = None,
+        volume_key: VolumeKey | None = None,
+        key_slot: int | None = None,
+        key_cache: KeyCache | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+    ) -> UnlockedVolume[VolumeReader]: ...
+    @overload
+    def unlock(
+        self,
+        passphrase: Secret | None = None,
+        *,
+        mode: Literal["r+b", "rb+"],
+        key_file: Path | None = None,
+        volume_key: VolumeKey | None = None,
+        key_slot: int | None = None,
+        key_cache: KeyCache | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+    ) -> UnlockedVolume[VolumeWriter]: ...
+    def unlock(
+        self,
+        passphrase: Secret | None = None,
+        *,
+        mode: str = "rb",
+        key_file: Path | None = None,
+        volume_key: VolumeKey | None = None,
+        key_slot: int | None = None,
+        key_cache: KeyCache | None = None,
+        engine: str | None = None,
+        threads: int | None = None,
+    ) -> UnlockedVolume[Any]:
+        """Find the keys, and lock the data for a `disk` of this mode: "rb" or "r+b".
+
+        The secret and the other arguments are as in `open`. After `WrongPassphrase` this can be called
+        again.
+        """
+        passphrase = _luxor.hidden(passphrase)
+        volume_key = _luxor.hidden(volume_key, is_key=True)
+        if mode not in ("rb", "r+b", "rb+"):
+            # A secret may be in the wrong place.
+            mode = ""
+            raise ValueError("invalid mode: it should be 'rb' or 'r+b'")
+        return UnlockedVolume(self._volume.unlock(mode != "rb", locals()), mode)
+
+    @property
+    def format(self) -> str:
+        """The format, such as "LUKS2" or "plain"."""
+        return self._volume.format
 
     @property
     def version(self) -> int:
@@ -167,7 +232,7 @@ class Volume:
 
     @property
     def uuid(self) -> str:
-        """The UUID."""
+        """The UUID; empty in a format without one."""
         return self._volume.uuid
 
     @property

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer as Buffer
 
     from . import _luxor
+    from ._formats import PlainVolume
     from ._luxor import KeyCache
 
 
@@ -46,6 +47,10 @@ Secret: TypeAlias = "str | bytes | bytearray | memoryview | _luxor.Secret"
 
 #: A volume key.
 VolumeKey: TypeAlias = "Buffer | _luxor.Secret"
+
+
+#: The format of a volume: one of the names of `formats`, or a plain volume with its values.
+Format: TypeAlias = "str | PlainVolume"
 
 
 class Readable(Protocol):
@@ -105,6 +110,7 @@ class OpenOptions(TypedDict, total=False):
     key_file: Path | None
     volume_key: VolumeKey | None
     header: Path | FileLike | None
+    format: Format | None
     key_slot: int | None
     key_cache: KeyCache | None
     volume_offset: int | None

@@ -29,7 +29,7 @@ from ._uploads import pread
 from .keys import KEY_CACHE, checked_provider, hidden_provider, secret_of
 
 if TYPE_CHECKING:
-    from ._types import Secret, VolumeKey
+    from ._types import Format, Secret, VolumeKey
     from .keys import KeyProvider
 
 #: The bytes that are read first: the metadata, and keyslots 0 to 7 in their usual places.
@@ -166,7 +166,7 @@ class _Head:
         #: How many bytes were needed.
         self.needed = 0
         self._file = file
-        self._head = file.read_at(min(size, len(file)), 0)
+        self._head = file.read_at(min(size, len(file)), 0) if size else b""
 
     def __len__(self) -> int:
         return len(self._file)
@@ -244,7 +244,8 @@ class LuksFileSystem(ChainedFileSystem):
     The secret is `passphrase`, `key_file`, `volume_key` or `key`, a provider (see `luxor.keys`).
     Only `key_file` and `key` can be sent to other processes: the others become a `luxor.Secret`, here
     and in the options of every file system of fsspec around this one. `key_slot`, `engine` and `threads` are
-    as in `luxor.open`, as are `volume_offset` and `volume_partition`, for volumes that are read.
+    as in `luxor.open`, as are `format`, `volume_offset` and `volume_partition`, for volumes that are
+    read.
     `block_size`, `cache_type` and `cache_options` are for files that are opened without them. With `list_sizes` listings have the sizes of volumes, for which the metadata of every
     file are read; by default only those of local files and of memory do.
 
@@ -272,6 +273,7 @@ class LuksFileSystem(ChainedFileSystem):
         volume_key: VolumeKey | None = None,
         key: KeyProvider | None = None,
         key_slot: int | None = None,
+        format: Format | None = None,
         volume_offset: int | None = None,
         volume_partition: int | None = None,
         engine: str | None = None,
@@ -331,6 +333,7 @@ class LuksFileSystem(ChainedFileSystem):
             )
         self._options: dict[str, Any] = {
             "key_slot": key_slot,
+            "format": format,
             "engine": engine,
             "threads": threads,
         }
@@ -433,7 +436,7 @@ class LuksFileSystem(ChainedFileSystem):
         head = _Head(stored, self._head_size)
         secret = self._secret
         if self._key is not None:
-            secret = {"passphrase": secret_of(self._key, Volume(head).dump())}
+            secret = {"passphrase": secret_of(self._key, self._volume(head).dump())}
         cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
         with self._lock:
             self._head_size = head.needed
@@ -441,6 +444,9 @@ class LuksFileSystem(ChainedFileSystem):
             while len(self._ciphers) > KEPT:
                 self._ciphers.popitem(last=False)
         return cipher
+
+    def _volume(self, head: _Head) -> Volume:
+        return Volume(head, format=self._options["format"])
 
     def _known_cipher_of(self, path: str, stored: StoredFile) -> VolumeCipher | None:
         # A forked process has lost the keys of its parent, and derives them again.
@@ -466,7 +472,7 @@ class LuksFileSystem(ChainedFileSystem):
         stored = self._stored(path)
         try:
             cipher = self._known_cipher_of(path, stored)
-            size = cipher.size if cipher else Volume(_Head(stored, METADATA)).size
+            size = cipher.size if cipher else self._volume(_Head(stored, METADATA)).size
             return size, stored.identity
         finally:
             stored.close()

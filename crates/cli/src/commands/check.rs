@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
     };
     // The findings already say why the data cannot be read.
     let scopes = volume.key_scopes().unwrap_or_default();
-    let luks = volume.into_luks().ok();
+    let luks = volume.into_luks();
     if args.json {
         let report = Report {
             schema: 1,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use luxor::{
-    Engine, KeyScope, LuksMetadata, VolumeMetadata,
+    Engine, KeyScope, LuksMetadata,
     engine::Mode,
     files::{Escaped, Input, Output, OutputOptions, Role, is_same_file},
     luks::{
@@ -20,6 +20,7 @@ use luxor::{
         SegmentSize, Token, VolumeHeader,
     },
     secret::SecretBytes,
+    volume,
 };
 use serde::Serialize;
 
@@ -40,9 +41,9 @@ use crate::{
 /// Fails when the volume cannot be read or has no valid metadata.
 pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
     let volume = open_metadata_of(&args.volume, &args.format, &args.unlock, context)?;
-    let volume = match volume.into_luks() {
-        Ok(volume) => volume,
-        Err(volume) => return other_format(&volume, args),
+    let (name, description) = (volume.name(), volume.describe());
+    let Some(volume) = volume.into_luks() else {
+        return other_format(&name, &description, args);
     };
     if args.volume_key {
         return volume_key(args, &volume, context);
@@ -60,8 +61,7 @@ pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
 }
 
 /// Prints what every format tells of a volume.
-fn other_format(volume: &VolumeMetadata, args: &DumpArgs) -> Result<()> {
-    let (name, found) = (volume.name(), volume.describe());
+fn other_format(name: &str, found: &volume::Description, args: &DumpArgs) -> Result<()> {
     if args.volume_key {
         let message = format!(
             "{name}: a {} volume has no keyslot with a key",

@@ -52,7 +52,7 @@ fn open(folder: &Path, line: &str) -> Result<VolumeDisk> {
 
 #[track_caller]
 fn refused(folder: &Path, line: &str, class: ErrorClass, words: &str) {
-    let error = open(folder, line).err().expect("it is refused");
+    let error = open(folder, line).expect_err("it is refused");
     let lines = error::lines(&error).unwrap();
     assert!(lines.contains(words), "{lines}");
     assert_eq!(error.class(), class, "{lines}");
