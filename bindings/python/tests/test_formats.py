@@ -323,3 +323,23 @@ def test_a_file_that_does_not_suit_the_values(tmp_path: Path) -> None:
             luxor.open(path, passphrase=key, format=volume)
     with luxor.open(path, passphrase=key, format=PlainVolume(size=8)) as disk:
         assert len(disk) == 4096
+
+
+def test_a_format_of_one_file_of_rust_opens(tmp_path: Path) -> None:
+    data = os.urandom(16 << 10)
+    # Its key is the sum of the passphrase's bytes: see `crates/luxor/src/formats/xor.rs`.
+    key = sum(b"horse") % 256
+    path = tmp_path / "xor"
+    path.write_bytes(
+        (b"luxor-xo" + bytes([key ^ 0x5A])).ljust(512, b"\0") + bytes(byte ^ key for byte in data)
+    )
+    for name in ("xor", "auto"):
+        with luxor.open(path, "r+b", passphrase="horse", format=name) as disk:
+            assert disk.read() == data
+            disk.seek(700)
+            disk.write(b"changed")
+        data = data[:700] + b"changed" + data[707:]
+    with luxor.Volume(path).unlock("horse").disk() as disk:
+        assert disk.read() == data
+    with pytest.raises(luxor.WrongPassphrase):
+        luxor.open(path, passphrase="house")

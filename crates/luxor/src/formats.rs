@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The formats of encrypted volumes: the one table that chooses between them.
 
+#[cfg(feature = "test-format")]
+mod xor;
+
 use std::sync::Arc;
 
 use luxor_luks::{Luks, LuksVersion};
@@ -18,6 +21,8 @@ pub const FORMATS: &[&dyn Format] = &[
         version: Some(LuksVersion::Luks2),
     },
     &PlainVolume::DEFAULT,
+    #[cfg(feature = "test-format")]
+    &xor::Xor,
 ];
 
 /// The name of [`any_format`].

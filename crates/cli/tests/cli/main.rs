@@ -9,6 +9,7 @@ mod damaged_fields;
 mod documents;
 mod examples;
 mod format;
+mod formats;
 mod header;
 mod header_sizes;
 mod key_lengths;
@@ -21,7 +22,7 @@ mod metadata_alone;
 mod mount;
 mod outputs;
 mod parts;
-mod plain;
+
 mod prompts;
 mod raw;
 mod reencrypt;
