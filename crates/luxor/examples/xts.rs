@@ -7,8 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use luxor::{Context, Error, Xts};
-use luxor_engine::Direction;
+use luxor::{Context, Error, Xts, engine::Direction};
 
 /// Calls are timed in groups of this many bytes, so that reading the clock adds nothing.
 const GROUP: usize = 1 << 20;

@@ -4,32 +4,32 @@
 //!
 //! XTS keeps secrets but does not authenticate: a change of the ciphertext is not detected.
 //!
-//! | task | use |
-//! |---|---|
-//! | open a volume, unlock it, and use its plaintext as a disk | [`open`](fn@open), [`OpenOptions`], [`Volume`], [`VolumeDisk`] |
-//! | encrypt a file into a new volume, or make an empty one | [`encrypt`], [`EncryptOptions`] |
-//! | decrypt a volume into a file | [`decrypt`], [`DecryptOptions`] |
-//! | use a plain volume, which has no header | [`PlainVolume`] as the format of these options |
-//! | choose the format by name, list the formats | [`format_by_name`], [`FORMATS`] |
-//! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] |
-//! | read a secret from a file or a stream | [`KeyFile`], [`read_secret`] |
-//! | use a volume key, or ask for a passphrase | [`VolumeKeySecret`], [`Secrets`] |
-//! | do the same with files and streams that are already open | [`OpenOptions::open_data`], [`encrypt_to`], [`decrypt_to`] |
-//! | read the metadata of a volume, check whether it is intact | [`VolumeMetadata`], [`LuksMetadata`] |
-//! | add, change or remove a passphrase or key | [`LuksVolume::add_key`], [`LuksVolume::change_key`], [`LuksVolume::remove_key`] |
-//! | convert between LUKS1 and LUKS2 | [`LuksVolume::convert`] |
-//! | change anything else in the metadata | [`LuksVolume::change`] |
-//! | change the size of a volume | [`resize`](fn@resize) |
-//! | change its volume key in place | [`reencrypt`](fn@reencrypt) |
-//! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] |
-//! | name what a file is that is not a volume | [`Contents`] |
-//! | refuse volumes that do not meet your requirements | [`VolumePolicy`] |
-//! | encrypt the data of a volume in your own storage | [`VolumeCipher`] |
-//! | encrypt data units in memory with XTS | [`Xts`] |
-//! | encrypt a file or a stream with a bare mode | [`crypt_raw`] |
-//! | load keys into the best engine of this machine | [`Engine`] |
-//! | list the engines | [`engines::registry`] |
-//! | store or read how this machine's devices compare with its CPU | [`Calibration`] |
+//! | task | use | example |
+//! |---|---|---|
+//! | open a volume, unlock it, and use its plaintext as a disk | [`open`](fn@open), [`OpenOptions`], [`Volume`], [`VolumeDisk`] | `examples/open.rs` |
+//! | encrypt a file into a new volume, or make an empty one | [`encrypt`], [`EncryptOptions`] | `examples/encrypt.rs` |
+//! | decrypt a volume into a file | [`decrypt`], [`DecryptOptions`] | `examples/encrypt.rs` |
+//! | use a plain volume, which has no header | [`PlainVolume`] as the format of these options | `examples/formats.rs` |
+//! | choose the format by name, list the formats | [`format_by_name`], [`FORMATS`] | `examples/formats.rs` |
+//! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] | `examples/context.rs` |
+//! | read a secret from a file or a stream | [`KeyFile`], [`read_secret`] | `examples/secrets.rs` |
+//! | use a volume key, or ask for a passphrase | [`VolumeKeySecret`], [`Secrets`] | `examples/secrets.rs` |
+//! | do the same with files and streams that are already open | [`OpenOptions::open_data`], [`encrypt_to`], [`decrypt_to`] | `examples/streams.rs` |
+//! | read the metadata of a volume, check whether it is intact | [`VolumeMetadata`], [`LuksMetadata`] | `examples/metadata.rs` |
+//! | add, change or remove a passphrase or key | [`LuksVolume::add_key`], [`LuksVolume::change_key`], [`LuksVolume::remove_key`] | `examples/keys.rs` |
+//! | convert between LUKS1 and LUKS2 | [`LuksVolume::convert`] | `examples/keys.rs` |
+//! | change anything else in the metadata | [`LuksVolume::change`] | `examples/keys.rs` |
+//! | change the size of a volume | [`resize`](fn@resize) | `examples/resize.rs` |
+//! | change its volume key in place | [`reencrypt`](fn@reencrypt) | `examples/resize.rs` |
+//! | back up, restore or repair a header | [`back_up_header`], [`HeaderRestore`], [`repair_header`] | `examples/headers.rs` |
+//! | name what a file is that is not a volume | [`Contents`] | `examples/headers.rs` |
+//! | refuse volumes that do not meet your requirements | [`VolumePolicy`] | `examples/metadata.rs` |
+//! | encrypt the data of a volume in your own storage | [`VolumeCipher`] | `examples/cipher.rs` |
+//! | encrypt data units in memory with XTS | [`Xts`] | `examples/raw.rs` |
+//! | encrypt a file or a stream with a bare mode | [`crypt_raw`] | `examples/raw.rs` |
+//! | load keys into the best engine of this machine | [`Engine`] | `examples/engines.rs` |
+//! | list the engines | [`engines::registry`] | `examples/engines.rs` |
+//! | store or read how this machine's devices compare with its CPU | [`Calibration`] | `examples/engines.rs` |
 //!
 //! The types that these take are in [`luks`], [`volume`] (what all formats share), [`files`],
 //! [`sector`] and [`engine`].

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opens a volume, unlocks it, and uses its plaintext as a disk.
+
+mod support;
+
+use std::io::{Read, Seek, SeekFrom, Write};
+
+use luxor::{OpenOptions, luks::LuksVersion};
+
+fn main() -> support::Result {
+    let (_folder, path) = support::volume(LuksVersion::Luks2)?;
+    let secret = support::secret();
+
+    let options = OpenOptions::new().write(true);
+    let mut disk = options.open(&path)?.unlock(&secret)?.disk()?;
+    disk.seek(SeekFrom::Start(4096))?;
+    disk.write_all(b"some bytes")?;
+    disk.flush()?;
+
+    let mut bytes = [0; 10];
+    disk.seek(SeekFrom::Start(4096))?;
+    disk.read_exact(&mut bytes)?;
+    assert_eq!(&bytes, b"some bytes");
+    // The same without a position, from any thread.
+    disk.read_at(&mut bytes, 4096)?;
+    drop(disk);
+
+    // Without `write`, other programs may read the volume meanwhile.
+    let disk = luxor::open(&path)?.unlock(&secret)?.disk()?;
+    assert!(disk.write_at(b"x", 0).is_err());
+    println!("{}: {} bytes", disk.name(), disk.len());
+    Ok(())
+}
