@@ -7,6 +7,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use luxor_engine::{CPU_KERNELS, Registry};
+
 /// The AES instructions of one register width.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
@@ -27,34 +29,30 @@ pub(crate) struct Pace {
 impl Limit {
     /// Returns the limits of this machine, the widest registers first.
     pub(crate) fn all() -> Vec<Self> {
-        ["vaes512", "vaes256", "aesni"]
-            .into_iter()
-            .filter(|name| luxor_engine::Registry::cpu().get(name).is_ok())
-            .filter_map(Self::of)
-            .collect()
+        let registry = Registry::cpu();
+        let names = CPU_KERNELS.iter().map(|kernel| kernel.name);
+        let names = names.filter(|name| registry.get(name).is_ok());
+        let mut limits: Vec<Self> = names.filter_map(Self::of).collect();
+        limits.dedup_by_key(|limit| limit.width);
+        limits
     }
 
     /// Returns the limit for a kernel of this machine, or `None` for `portable`, which uses no AES
     /// instructions.
     pub(crate) fn of(kernel: &str) -> Option<Self> {
+        let kernel = CPU_KERNELS.iter().find(|listed| listed.name == kernel)?;
         #[cfg(target_arch = "x86_64")]
-        return Some(match kernel {
-            "aesni" => Self {
-                width: "xmm",
-                run: x86::xmm,
-                blocks_per_instruction: 1,
-            },
-            "vaes256" => Self {
-                width: "ymm",
-                run: x86::ymm,
-                blocks_per_instruction: 2,
-            },
-            "vaes512" => Self {
-                width: "zmm",
-                run: x86::zmm,
-                blocks_per_instruction: 4,
-            },
+        let (width, run): (_, fn(u64) -> Duration) = match (kernel.architecture, kernel.blocks) {
+            ("x86_64", 1) => ("xmm", x86::xmm),
+            ("x86_64", 2) => ("ymm", x86::ymm),
+            ("x86_64", 4) => ("zmm", x86::zmm),
             _ => return None,
+        };
+        #[cfg(target_arch = "x86_64")]
+        return Some(Self {
+            width,
+            run,
+            blocks_per_instruction: kernel.blocks.into(),
         });
         #[cfg(not(target_arch = "x86_64"))]
         {

@@ -1,14 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that several benches share.
 
-use std::{num::NonZeroUsize, path::PathBuf, thread, time::Duration};
+use std::{env, num::NonZeroUsize, path::PathBuf, thread, time::Duration};
 
 use clap::{Args, ValueHint};
+use luxor_engine::CPU_KERNELS;
 
 use crate::{
     fio::{Access, Load},
     size,
 };
+
+/// The help of `--engine`, with the kernels for this architecture.
+fn engine_help() -> String {
+    let kernels = CPU_KERNELS.iter().rev();
+    let kernels = kernels.filter(|kernel| kernel.architecture == env::consts::ARCH);
+    let names: Vec<_> = ["portable"]
+        .into_iter()
+        .chain(kernels.map(|k| k.name))
+        .collect();
+    let names = names.join(", ");
+    let names = names
+        .rsplit_once(", ")
+        .map_or(names.clone(), |(others, last)| {
+            format!("{others} or {last}")
+        });
+    format!("Only this kernel: {names} (auto: all that are available)")
+}
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Settings {
@@ -20,10 +38,10 @@ pub(crate) struct Settings {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Only this kernel: portable, aesni, vaes256 or vaes512 (auto: all that are available)
     #[arg(
         long,
         value_name = "NAME",
+        help = engine_help(),
         default_value = "auto",
         hide_default_value = true
     )]
@@ -130,7 +148,7 @@ impl Settings {
     }
 
     pub(crate) fn luxor(&self) -> Result<PathBuf, String> {
-        let own = std::env::current_exe().map_err(|e| e.to_string())?;
+        let own = env::current_exe().map_err(|e| e.to_string())?;
         let beside = own.with_file_name("luxor");
         Ok(match &self.luxor {
             Some(luxor) => luxor.clone(),

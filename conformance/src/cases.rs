@@ -29,6 +29,16 @@ impl Cases {
         if is_long() { Self::All } else { Self::Few }
     }
 
+    /// A few cases if `LUXOR_TEST_FEW` is set, otherwise all.
+    #[must_use]
+    pub fn all_unless_few() -> Self {
+        if env::var_os("LUXOR_TEST_FEW").is_some() {
+            Self::Few
+        } else {
+            Self::All
+        }
+    }
+
     /// All cases if `LUXOR_TEST_LONG` is set, otherwise [`Cases::Plain`].
     #[must_use]
     pub fn plain_unless_long() -> Self {

@@ -14,18 +14,20 @@
 //! known answers in `vectors/`. A backend is always forced by its name, and a backend that reports
 //! another name fails: a silent fallback would make every result worthless.
 //!
-//! Three environment variables matter:
+//! Four environment variables matter:
 //!
 //! - `LUXOR_REQUIRE_ENGINES=portable,aesni,…` lists backends that must be available. The tests of
 //!   any other backend that this machine lacks print that and pass.
 //! - `LUXOR_TEST_LONG=1` runs the cases that take minutes.
+//! - `LUXOR_TEST_FEW=1` runs few cases with the kernels that need special instructions: for an
+//!   emulator, which would need hours for all.
 //! - `LUXOR_TEST_SEED=…` sets another seed for the test data. The seed is printed.
 
 #![forbid(unsafe_code)]
 
 use std::{env, sync::Arc};
 
-use luxor_engine::{Backend, Registry, SelectError};
+use luxor_engine::{Backend, CPU_KERNELS, Registry, SelectError};
 
 pub mod axes;
 mod cases;
@@ -39,10 +41,9 @@ pub mod vectors;
 pub use parts::PartsCounted;
 pub use random::Random;
 
-/// All names that the command line's `--engine` accepts, except `auto`.
-const ENGINES: [&str; 9] = [
-    "portable", "aesni", "vaes256", "vaes512", "aesce", "aeseor3", "opencl", "cuda", "fpga",
-];
+/// The names that the command line's `--engine` accepts, except `auto` and those of
+/// [`CPU_KERNELS`].
+const OTHER_ENGINES: [&str; 4] = ["portable", "opencl", "cuda", "fpga"];
 
 /// The variable that lists the backends that must be available.
 const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
@@ -59,18 +60,18 @@ const REQUIRE: &str = "LUXOR_REQUIRE_ENGINES";
 /// [`axes::Cases`]: `conformance_tests!("cuda", my_registry(), Cases::Few)`.
 #[macro_export]
 macro_rules! conformance_tests {
-    ($name:literal) => {
+    ($name:expr) => {
         $crate::conformance_tests!($name, ::luxor_engine::Registry::cpu());
     };
-    ($name:literal, $registry:expr) => {
+    ($name:expr, $registry:expr) => {
         $crate::conformance_tests!($name, $registry, $crate::axes::Cases::All);
     };
-    ($name:literal, $registry:expr, $cases:expr) => {
+    ($name:expr, $registry:expr, $cases:expr) => {
         $crate::conformance_tests!(@axes $name, $registry, $cases,
             identity known_answers keys lengths units numbers strides alignment calls
             long_units large_runs memory threads executor parts refusals messages);
     };
-    (@axes $name:literal, $registry:expr, $cases:expr, $($axis:ident)*) => {
+    (@axes $name:expr, $registry:expr, $cases:expr, $($axis:ident)*) => {
         mod conformance {
             #[allow(unused_imports)]
             use super::*;
@@ -107,9 +108,11 @@ fn forced_when(registry: &Registry, name: &str, required: &str) -> Option<Arc<dy
         .filter(|name| !name.is_empty())
         .collect();
     for name in &required {
+        let kernels = CPU_KERNELS.iter().map(|kernel| kernel.name);
+        let mut known = kernels.chain(OTHER_ENGINES);
         assert!(
-            ENGINES.contains(name),
-            "{REQUIRE} lists {name:?}; there are {ENGINES:?}"
+            known.any(|known| known == *name),
+            "{REQUIRE} lists {name:?}, which is no engine"
         );
     }
     match registry.get(name) {

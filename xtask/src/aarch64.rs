@@ -7,6 +7,7 @@
 use std::{fs, path::PathBuf, process::Command};
 
 use crate::{
+    catalogue::CPU_KERNELS,
     folder,
     process::{self, cargo, command},
     setup,
@@ -31,6 +32,27 @@ const BEYOND_QEMU: [&str; 2] = [
     "secret_bytes::tests::pages_are_locked_and_left_out_of_dumps",
 ];
 
+/// The variable with which the conformance suite runs few cases.
+const FEW: &str = "LUXOR_TEST_FEW";
+
+/// Returns the names of the kernels that need none of `but`, for `LUXOR_REQUIRE_ENGINES`.
+fn required(but: &[&str]) -> String {
+    let kernels = CPU_KERNELS.iter().filter(|kernel| {
+        let mut needs = kernel.features.iter();
+        kernel.architecture == "aarch64" && !needs.any(|feature| but.contains(feature))
+    });
+    let names = kernels.map(|kernel| kernel.name).chain(["portable"]);
+    names.collect::<Vec<_>>().join(",")
+}
+
+/// Returns arguments for a test program that leave out the kernels for another architecture.
+fn skipped() -> impl Iterator<Item = String> {
+    let others = CPU_KERNELS
+        .iter()
+        .filter(|kernel| kernel.architecture != "aarch64");
+    others.map(|kernel| format!("--skip={}::", kernel.name))
+}
+
 /// Runs few cases of the conformance suite with each kernel. With `--long`, also all cases, few
 /// cases on a CPU without SHA-3, the tests of the engine and of `secret`, and the whole program.
 pub fn test() -> Result<String, String> {
@@ -38,10 +60,14 @@ pub fn test() -> Result<String, String> {
         return Ok("this is AArch64, and the other tests use its kernels".to_owned());
     }
     setup::ensure_target(TARGET)?;
-    let few = format!("test {PACKAGES} --test registers --test aarch64_few");
-    let (mut count, _) = tests(on(&few, ALL, "aesce,aeseor3,portable"))?;
-    let mut older = on(&few, WITHOUT_SHA3, "aesce,portable");
-    older.args(["--", "--nocapture", "identity"]);
+    let kernels = format!("test {PACKAGES} --test registers --test kernels");
+    let few = |cpu, but: &[&str], args: &[&str]| {
+        let mut few = on(&kernels, cpu, &required(but));
+        few.env(FEW, "1").arg("--").args(args).args(skipped());
+        few
+    };
+    let (mut count, _) = tests(few(ALL, &[], &[]))?;
+    let older = few(WITHOUT_SHA3, &["sha3"], &["--nocapture", "identity"]);
     let (_, said) = tests(older)?;
     if !said.contains(NO_SHA3) {
         return Err(format!("on {WITHOUT_SHA3} no test printed \"{NO_SHA3}\""));
@@ -51,14 +77,16 @@ pub fn test() -> Result<String, String> {
             "{count} tests; --long adds the program and all cases"
         ));
     }
-    count += tests(on(&few, WITHOUT_SHA3, "aesce,portable"))?.0;
+    count += tests(few(WITHOUT_SHA3, &["sha3"], &[]))?.0;
     let units = "test --package luxor-secret --package luxor-engine --lib";
     let mut units = on(units, ALL, "");
     units.arg("--");
     units.args(BEYOND_QEMU.map(|name| format!("--skip={name}")));
     count += tests(units)?.0;
-    let all = "test --package luxor-conformance --test aesce --test aeseor3";
-    count += tests(on(all, ALL, "aesce,aeseor3,portable"))?.0;
+    let all = "test --package luxor-conformance --test kernels";
+    let mut all = on(all, ALL, &required(&[]));
+    all.arg("--").args(skipped());
+    count += tests(all)?.0;
     program()?;
     Ok(format!("{count} tests, and volumes of the program"))
 }

@@ -15,6 +15,7 @@ use std::{
 };
 
 use crate::{
+    catalogue::CPU_KERNELS,
     engines::Engines,
     folder,
     process::{self, cargo_workspace, command},
@@ -33,7 +34,10 @@ const AXES: [&str; 7] = [
     "strides",
 ];
 
-/// The name of the kernel that the test `identity` prints.
+/// The kernel that is tested.
+const KERNEL: &str = "vaes512";
+
+/// What the test `identity` prints of it.
 const KERNEL_RAN: &str = "vaes512: CPU, VAES in 512-bit registers";
 
 const DONE: &str = "@ done";
@@ -43,7 +47,7 @@ const LIMIT: Duration = Duration::from_mins(15);
 
 /// Whether this machine can run the kernel only in the emulator.
 pub fn is_needed() -> bool {
-    let has_it = |engines: Engines| engines.names().contains("vaes512");
+    let has_it = |engines: Engines| engines.names().contains(KERNEL);
     cfg!(target_arch = "x86_64") && !Engines::of_this_machine().is_ok_and(has_it)
 }
 
@@ -110,7 +114,10 @@ fn wait(bochs: &mut Child, serial: &Path) -> Result<(), String> {
 
 /// The runs in the guest: names, and test programs with their arguments.
 fn runs() -> Vec<(&'static str, String)> {
-    let axis = |axis| (axis, format!("vaes512_few --exact conformance::{axis}"));
+    let axis = |axis| {
+        let test = format!("{KERNEL}::conformance::{axis}");
+        (axis, format!("kernels --exact {test}"))
+    };
     let engine = [
         ("registers", "registers"),
         ("kernel", "luxor_engine kernel::"),
@@ -149,7 +156,10 @@ fn judge(said: &str) -> Result<String, String> {
 
 /// Makes `luxor.iso` from the Linux kernel, the test programs and their vectors.
 fn make_image(folder: &Path) -> Result<(), String> {
-    let mut script = GUEST.to_owned();
+    let kernels = CPU_KERNELS.iter().filter(|k| k.architecture == "x86_64");
+    let kernels = kernels.map(|kernel| kernel.name).chain(["portable"]);
+    let required = kernels.collect::<Vec<_>>().join(",");
+    let mut script = GUEST.replace("{required}", &required);
     for (name, run) in runs() {
         script += &format!("run {name} {run}\n");
     }
@@ -166,7 +176,7 @@ fn make_image(folder: &Path) -> Result<(), String> {
 /// Builds the test programs of [`runs`].
 fn test_programs() -> Result<Vec<PathBuf>, String> {
     let mut build = cargo_workspace("test");
-    build.args(["--lib", "--test", "registers", "--test", "vaes512_few"]);
+    build.args(["--lib", "--test", "registers", "--test", "kernels"]);
     build.args(["--no-run", "--message-format", "json"]);
     println!("$ {}", process::line(&build));
     let messages = process::output(build)?;
@@ -175,7 +185,7 @@ fn test_programs() -> Result<Vec<PathBuf>, String> {
         .filter_map(|line| line.split_once(r#""executable":""#)?.1.split_once('"'))
         .map(|(path, _)| PathBuf::from(path))
         .collect();
-    ["registers", "luxor_engine", "vaes512_few"]
+    ["registers", "luxor_engine", "kernels"]
         .iter()
         .map(|name| {
             let is_it = |path: &&PathBuf| without_hash(path) == Some(name);
@@ -245,7 +255,7 @@ const GUEST: &str = r#"#!/bin/busybox sh
 /bin/busybox mount -t sysfs sys /sys
 /bin/busybox mount -t tmpfs tmp /tmp
 /bin/busybox dmesg -n 1
-export LUXOR_REQUIRE_ENGINES=vaes512,vaes256,aesni,portable
+export LUXOR_REQUIRE_ENGINES={required} LUXOR_TEST_FEW=1
 cd /tests
 run() {
     name=$1; program=$2; shift 2

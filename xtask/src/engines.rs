@@ -3,7 +3,8 @@
 //! kernel that the CPU's instructions permit, and `cuda` if there is an NVIDIA GPU.
 //!
 //! They are derived from what the Linux kernel and `nvidia-smi` report, not from the engine's own
-//! detection, because the tests must check that detection.
+//! detection, because the tests must check that detection. For the same reason the table of the
+//! kernels stands here a second time.
 
 use std::fs;
 
@@ -107,10 +108,31 @@ impl Engines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::CPU_KERNELS;
 
     fn engines(flags: &str) -> Engines {
         let text = format!("processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: none\n");
         Engines::of_flags(&text).unwrap()
+    }
+
+    /// Each kernel is in both tables. It must not be required on a CPU that it cannot run on, or
+    /// missing where it can run: the features here are those of the catalogue, except for those that
+    /// every CPU with the others has.
+    #[test]
+    fn the_kernels_are_those_of_the_catalogue() {
+        const IMPLIED: [&str; 3] = ["asimd", "sse4.1", "avx2"];
+        let told = |features: &[&str]| {
+            let names = features.iter().map(|name| name.replace('_', "."));
+            let mut names: Vec<_> = names.filter(|n| !IMPLIED.contains(&n.as_str())).collect();
+            names.sort_unstable();
+            names
+        };
+        let mut here = KERNELS.map(|(name, features)| (name, told(features)));
+        let catalogue = CPU_KERNELS.iter();
+        let mut catalogue: Vec<_> = catalogue.map(|k| (k.name, told(k.features))).collect();
+        here.sort_unstable();
+        catalogue.sort_unstable();
+        assert_eq!(here.as_slice(), catalogue);
     }
 
     #[test]

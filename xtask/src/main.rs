@@ -9,6 +9,8 @@ mod aarch64;
 mod archive;
 mod bindings_c;
 mod bindings_python;
+#[path = "../../crates/engine/src/kernel/catalogue.rs"]
+mod catalogue;
 mod checks;
 mod circles;
 mod debian;

@@ -5,104 +5,59 @@
 //! and a kernel can be made only with its token, so safe code never reaches an instruction that the
 //! CPU lacks.
 
-#[cfg(all(
-    target_arch = "aarch64",
-    target_endian = "little",
-    target_feature = "neon"
-))]
-pub(crate) use aarch64::{AesCe, AesEor3};
-#[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{AesNi, Vaes256, Vaes512};
-
-/// Defines a token that proves that the CPU has all of the features.
-#[cfg(any(
-    all(
-        target_arch = "aarch64",
-        target_endian = "little",
-        target_feature = "neon"
-    ),
-    target_arch = "x86_64"
-))]
-macro_rules! token {
-    ($(#[$doc:meta])* $name:ident: $($feature:tt),+) => {
-        $(#[$doc])*
+/// Defines the tokens of the kernels in the catalogue that are for the program's architecture.
+macro_rules! tokens {
+    (
+        ()
+        $($architecture:ident $name:ident {
+            $token:ident, $blocks:literal, $words:tt, [$($feature:tt)+]
+        })+
+    ) => {
+        $(tokens!(@$architecture $token, $words, [$($feature)+]);)+
+    };
+    (@x86_64 $($kernel:tt)+) => {
+        #[cfg(target_arch = "x86_64")]
+        tokens!(@token is_x86_feature_detected, $($kernel)+);
+    };
+    // The kernels read and write vectors as little-endian, and so they are not for the big-endian
+    // variant of the architecture; nor for the targets that have no vector registers at all.
+    (@aarch64 $($kernel:tt)+) => {
+        #[cfg(all(
+            target_arch = "aarch64",
+            target_endian = "little",
+            target_feature = "neon"
+        ))]
+        tokens!(@token is_aarch64_feature_detected, $($kernel)+);
+    };
+    (@token $is_detected:ident, $token:ident, $words:tt, [$($feature:tt)+]) => {
+        #[doc = concat!($words, ".")]
         #[derive(Clone, Copy, Debug)]
-        pub(crate) struct $name(());
+        pub(crate) struct $token(());
 
-        impl $name {
-            /// Returns the token, or names the first missing feature.
+        impl $token {
+            /// Returns the token, or names the first missing feature. Checks at run time with
+            /// `std`, and otherwise at compile time.
             pub(crate) fn detect() -> Result<Self, crate::registry::Unavailable> {
-                $(if !has!($feature) {
-                    return Err(crate::registry::Unavailable::Cpu { missing: $feature });
-                })+
+                $(
+                    #[cfg(feature = "std")]
+                    let has = std::arch::$is_detected!($feature);
+                    #[cfg(not(feature = "std"))]
+                    let has = tokens!(@is_enabled $feature);
+                    if !has {
+                        return Err(crate::registry::Unavailable::Cpu { missing: $feature });
+                    }
+                )+
                 Ok(Self(()))
             }
         }
     };
+    // The compiler's `aes` includes it.
+    (@is_enabled "pmull") => {
+        cfg!(target_feature = "aes")
+    };
+    (@is_enabled $feature:tt) => {
+        cfg!(target_feature = $feature)
+    };
 }
 
-// The kernels read and write vectors as little-endian, and so they are not for the big-endian variant
-// of the architecture; nor for the targets that have no vector registers at all.
-#[cfg(all(
-    target_arch = "aarch64",
-    target_endian = "little",
-    target_feature = "neon"
-))]
-mod aarch64 {
-    /// Checks a feature at run time with `std`, and otherwise at compile time.
-    #[cfg(feature = "std")]
-    macro_rules! has {
-        ($feature:tt) => {
-            std::arch::is_aarch64_feature_detected!($feature)
-        };
-    }
-    #[cfg(not(feature = "std"))]
-    macro_rules! has {
-        // The compiler's `aes` includes it.
-        ("pmull") => {
-            cfg!(target_feature = "aes")
-        };
-        ($feature:tt) => {
-            cfg!(target_feature = $feature)
-        };
-    }
-
-    token! {
-        /// AES and carry-less multiplication.
-        AesCe: "aes", "pmull"
-    }
-    token! {
-        /// The same, and EOR3.
-        AesEor3: "aes", "pmull", "sha3"
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    /// Checks a feature at run time with `std`, and otherwise at compile time.
-    #[cfg(feature = "std")]
-    macro_rules! has {
-        ($feature:tt) => {
-            std::arch::is_x86_feature_detected!($feature)
-        };
-    }
-    #[cfg(not(feature = "std"))]
-    macro_rules! has {
-        ($feature:tt) => {
-            cfg!(target_feature = $feature)
-        };
-    }
-
-    token! {
-        /// AES and carry-less multiplication in 128-bit registers.
-        AesNi: "aes", "pclmulqdq", "sse4.1"
-    }
-    token! {
-        /// The same in 256-bit registers.
-        Vaes256: "aes", "pclmulqdq", "sse4.1", "avx2", "vaes", "vpclmulqdq"
-    }
-    token! {
-        /// The same in 512-bit registers.
-        Vaes512: "aes", "pclmulqdq", "sse4.1", "avx2", "vaes", "vpclmulqdq", "avx512f", "avx512bw", "avx512vl"
-    }
-}
+crate::cpu_kernels!(tokens());

@@ -7,7 +7,7 @@
 //! | the same on all cores | [`Executor`] |
 //! | encrypt a message in OFB piece by piece | [`Message`] |
 //! | encrypt many such messages together | [`encrypt_streams`] |
-//! | choose or list implementations | [`Registry`] |
+//! | choose or list implementations | [`Registry`], [`CPU_KERNELS`] |
 //! | describe what to encrypt | [`Run`] |
 //! | hold a key | [`XtsKey`], [`AesKey`], [`CbcKey`], [`ParallelOfbKey`] |
 //! | leave no part of a key on the stack | [`with_key_stack`](luxor_secret::with_key_stack) |
@@ -70,6 +70,7 @@ pub use choice::Choice;
 #[cfg(feature = "std")]
 pub use executor::{Chains, Executor};
 pub use fallback::Fallback;
+pub use kernel::catalogue::{CPU_KERNELS, CpuKernel};
 pub use key::{
     AesKey, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule,
     XtsKey,

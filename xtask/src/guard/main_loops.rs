@@ -12,6 +12,7 @@ use super::{
     disassembly::{Function, Instruction},
     flow::{Flow, Span},
 };
+use crate::catalogue::CPU_KERNELS;
 
 /// The prefix of the entry functions' names. The architecture, `::`, the kernel's name, `::entry::`
 /// and the function's name follow.
@@ -107,23 +108,9 @@ fn is_bit_shift(mnemonic: &str) -> bool {
 
 /// Returns the size of a kernel's registers in blocks.
 fn lanes(kernel: &str) -> Result<u32, String> {
-    match kernel {
-        "aesni" | "aesce" | "aeseor3" => Ok(1),
-        "vaes256" => Ok(2),
-        "vaes512" => Ok(4),
-        other => Err(format!("the kernel {other} has no limits")),
-    }
-}
-
-/// Returns LLVM's name for the instructions that a CPU must have for a kernel, and that those for
-/// the kernels before it lack.
-pub fn feature(kernel: &str) -> &'static str {
-    match kernel {
-        "vaes256" => "+vaes",
-        "vaes512" => "+avx512bw",
-        "aeseor3" => "+sha3",
-        _ => "+aes",
-    }
+    let listed = CPU_KERNELS.iter().find(|listed| listed.name == kernel);
+    let listed = listed.ok_or_else(|| format!("the kernel {kernel} is not in the catalogue"))?;
+    Ok(listed.blocks)
 }
 
 /// Returns the kernel and the function of an entry function's name.

@@ -15,6 +15,7 @@ use super::{
     table, verdict,
 };
 use crate::{
+    catalogue::CPU_KERNELS,
     process::{self, command},
     tools::LLVM_MCA,
 };
@@ -37,7 +38,7 @@ pub struct Architecture {
 struct Cpu {
     /// The name that LLVM knows.
     name: &'static str,
-    /// LLVM's names for the instructions that the kernels need, as far as it has them.
+    /// LLVM's names, which are Rust's too, for the features of the kernels in which the CPUs differ.
     features: &'static str,
     /// Whether a round of AES in two instructions counts as one, the first.
     fuses: bool,
@@ -59,9 +60,20 @@ impl Cpu {
         }
     }
 
+    /// Whether it has the features of a kernel, those aside that all the CPUs have.
     fn can_run(&self, kernel: &str) -> bool {
+        let listed = CPU_KERNELS.iter().find(|listed| listed.name == kernel);
+        let all = || X86_64.cpus.iter().chain(AARCH64.cpus);
+        listed.is_some_and(|kernel| {
+            let needs = kernel.features.iter();
+            let mut needs = needs.filter(|feature| all().any(|cpu| cpu.has(feature)));
+            needs.all(|feature| self.has(feature))
+        })
+    }
+
+    fn has(&self, feature: &str) -> bool {
         let mut features = self.features.split(',');
-        features.any(|feature| feature == main_loops::feature(kernel))
+        features.any(|known| known.strip_prefix('+') == Some(feature))
     }
 
     /// Returns its name in the table.

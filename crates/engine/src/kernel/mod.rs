@@ -5,14 +5,8 @@
 //! of whole blocks, and an expanded key that encrypts several registers together. The architecture
 //! files supply operations only.
 //!
-//! | name | instructions | blocks per pass |
-//! |---|---|---|
-//! | `vaes512` | VAES and VPCLMULQDQ in zmm registers | 32 |
-//! | `vaes256` | VAES and VPCLMULQDQ in ymm registers | 16 |
-//! | `aesni` | AES-NI and PCLMULQDQ in xmm registers, no AVX needed | 8 |
-//! | `aeseor3` | ARMv8 AES, and EOR3 of the SHA-3 instructions | 8 |
-//! | `aesce` | ARMv8 AES | 8 |
-//! | `portable` | bitsliced AES in 64-bit integers, any CPU | 32 |
+//! [`catalogue`] lists them. A pass of their main loops takes 8 registers. `portable`, bitsliced AES
+//! in 64-bit integers for any CPU, is not in the list; its passes take 32 blocks.
 
 #[cfg(all(
     target_arch = "aarch64",
@@ -30,6 +24,7 @@ mod aarch64;
 ))]
 mod aes;
 mod bitsliced;
+pub(crate) mod catalogue;
 mod feedback;
 mod four_blocks;
 mod modes;
@@ -52,6 +47,7 @@ use crate::{
         check_runs,
     },
     buffer::Buffer,
+    cpu_kernels,
     gf128::mul_alpha_pow,
     key::{KeySpec, Mode},
     message::Messages,
@@ -59,52 +55,47 @@ use crate::{
     run::{DataUnitLen, DataUnitNumber, Run},
 };
 
-impl Registry {
-    /// The backends of the CPU, fastest first, all in constant time:
-    ///
-    /// | name | needs |
-    /// |---|---|
-    /// | `vaes512` | AVX-512 (F, BW, VL), VAES, VPCLMULQDQ |
-    /// | `vaes256` | AVX2, VAES, VPCLMULQDQ |
-    /// | `aesni` | AES-NI, PCLMULQDQ, SSE4.1 |
-    /// | `aeseor3` | `AArch64` with AES, PMULL and SHA-3 instructions |
-    /// | `aesce` | `AArch64` with AES and PMULL instructions |
-    /// | `portable` | nothing |
-    ///
-    /// All of them support all modes. Those for another architecture than that of the program are
-    /// listed as [`Unavailable::Architecture`].
-    #[must_use]
-    pub fn cpu() -> Self {
-        let mut registry = Self::empty();
+macro_rules! register {
+    (
+        ($registry:ident)
+        $($architecture:ident $name:ident {
+            $token:ident, $blocks:literal, $words:tt, [$($feature:tt)+]
+        })+
+    ) => {
+        $(register!(@$architecture $registry, stringify!($name), $token);)+
+    };
+    (@x86_64 $registry:ident, $name:expr, $token:ident) => {
         #[cfg(target_arch = "x86_64")]
-        {
-            use crate::detect::{AesNi, Vaes256, Vaes512};
-            registry.register("vaes512", || Vaes512::detect().map(backend));
-            registry.register("vaes256", || Vaes256::detect().map(backend));
-            registry.register("aesni", || AesNi::detect().map(backend));
-        }
+        $registry.register($name, || crate::detect::$token::detect().map(backend));
         #[cfg(not(target_arch = "x86_64"))]
-        for name in ["vaes512", "vaes256", "aesni"] {
-            registry.register(name, || Err(Unavailable::Architecture));
-        }
+        $registry.register($name, || Err(Unavailable::Architecture));
+    };
+    (@aarch64 $registry:ident, $name:expr, $token:ident) => {
         #[cfg(all(
             target_arch = "aarch64",
             target_endian = "little",
             target_feature = "neon"
         ))]
-        {
-            use crate::detect::{AesCe, AesEor3};
-            registry.register("aeseor3", || AesEor3::detect().map(backend));
-            registry.register("aesce", || AesCe::detect().map(backend));
-        }
+        $registry.register($name, || crate::detect::$token::detect().map(backend));
         #[cfg(not(all(
             target_arch = "aarch64",
             target_endian = "little",
             target_feature = "neon"
         )))]
-        for name in ["aeseor3", "aesce"] {
-            registry.register(name, || Err(Unavailable::Architecture));
-        }
+        $registry.register($name, || Err(Unavailable::Architecture));
+    };
+}
+
+impl Registry {
+    /// The backends of the CPU, fastest first, all in constant time: those of [`CPU_KERNELS`], and
+    /// `portable`, which needs no special instructions. All of them support all modes. Those for
+    /// another architecture than that of the program are listed as [`Unavailable::Architecture`].
+    ///
+    /// [`CPU_KERNELS`]: crate::CPU_KERNELS
+    #[must_use]
+    pub fn cpu() -> Self {
+        let mut registry = Self::empty();
+        cpu_kernels!(register(registry));
         registry.register("portable", || Ok::<_, Unavailable>(portable()));
         registry
     }
