@@ -41,7 +41,7 @@ use luxor::{
 };
 
 use crate::{
-    args::{Cli, Command},
+    commands::Cli,
     console::{complain, say},
     context::Context,
     error::{Error, Result},
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         Ok(translated) => translated.unwrap_or(line),
         Err(error) => return failed(&error),
     };
-    let cli = match args::parse(line) {
+    let cli = match commands::parse(line) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -88,31 +88,7 @@ fn run(Cli { global, command }: Cli) -> Result<()> {
     if context.options.progress_json {
         console::check()?;
     }
-    match &command {
-        Command::Encrypt(args) => commands::encrypt::run(args, context),
-        Command::Decrypt(args) => commands::decrypt::run(args, context),
-        Command::Format(args) => commands::format::run(args, context),
-        Command::Resize(args) => commands::resize::run(args, context),
-        Command::Reencrypt(args) => commands::reencrypt::run(args, context),
-        Command::Dump(args) => commands::dump::run(args, context),
-        Command::Check(args) => commands::check::run(args, context),
-        Command::Header(args) => commands::header::run(args, context),
-        Command::Convert(args) => commands::convert::run(args, context),
-        Command::Erase(args) => commands::erase::run(args, context),
-        Command::Key(args) => commands::key::run(args, context),
-        Command::Token(args) => commands::token::run(args, context),
-        Command::Config(args) => commands::config::run(args, context),
-        Command::Uuid(args) => commands::identify::uuid(args, context),
-        Command::IsLuks(args) => commands::identify::is_luks(args, context),
-        Command::Mount(args) => commands::mount::run(args, context),
-        Command::Serve(args) => commands::serve::run(args, context),
-        Command::Raw(args) => commands::raw::run(args, context),
-        Command::Engines(args) => commands::engines::run(args, context),
-        Command::Bench(args) => commands::bench::run(args, context),
-        Command::Report(args) => commands::bench::report(args, context),
-        Command::Completions(args) => commands::generate::completions(args),
-        Command::Man(args) => commands::generate::man(args),
-    }
+    command.run(context)
 }
 
 /// What the standard library says about values that are not numbers, in plain words.

@@ -5,7 +5,7 @@ use std::{num::NonZeroU64, path::PathBuf};
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::{TypeArgs, UnlockArgs, volume::size};
+use super::{TypeArgs, UnlockArgs, values::size};
 
 /// The volume that is given out as a disk.
 #[derive(Args, Clone, Debug)]

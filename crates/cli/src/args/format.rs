@@ -13,7 +13,7 @@ use luxor::{
     volume::Format,
 };
 
-use super::header::encryption;
+use super::values::encryption;
 use crate::error::{Error, Result};
 
 /// The format of a volume.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor bench` and `luxor report` run the program `luxor-bench`. It is a separate package, so
-//! that building `luxor` does not build the libraries that it is compared with.
+//! `luxor bench` runs the program `luxor-bench`. It is a separate package, so that building
+//! `luxor` does not build the libraries that it is compared with.
 
 use std::{
     env, io,
@@ -9,10 +9,12 @@ use std::{
     process::Command,
 };
 
+use clap::{Args, ValueHint};
 use luxor::files::path_name;
 
 use crate::{
-    args::{BenchArgs, ReportArgs},
+    args::{AnyName, General},
+    commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
     process::unblocked,
@@ -20,42 +22,98 @@ use crate::{
 
 const PROGRAM: &str = "luxor-bench";
 
+/// Measure speed, beside the machine's own limit and other libraries
+///
+/// Runs the program luxor-bench, which Luxor's packages contain and `cargo build --release`
+/// builds. It first checks that all answers agree, then times the contestants alternately.
+///
+/// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
+/// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
+/// cryptsetup), reencrypt (beside cryptsetup and a copy, and `serve --reencrypt` beside `serve`),
+/// block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside copies), or a paper's
+/// experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015, an-seo-2022 or sanida-2020.
+/// Without a NAME, it measures all of them. `luxor bench NAME --help` says more about one of them.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor bench --quick
+  luxor bench cpu --engine vaes512 --json result.json
+  luxor bench file --size 1G
+  luxor bench cpu --unit 512 --call 64K        see luxor-bench --help")]
+pub(crate) struct BenchArgs {
+    /// What to measure: cpu, file, unlock, reencrypt, block, gpu, demir-2020, elmoghany-2011,
+    /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all); and options of luxor-bench
+    #[arg(value_name = "NAME", value_parser = bench_name(), hide_possible_values = true)]
+    #[arg(allow_hyphen_values = true)]
+    pub names: Vec<String>,
+
+    /// cpu: a buffer larger than all caches (256M); file: the length of the file (4G)
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+
+    /// Repeat less often and use less memory: for a quick look, not for results
+    #[arg(long)]
+    pub quick: bool,
+
+    /// Also write all measurements to FILE, as JSON
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub json: Option<PathBuf>,
+}
+
+impl Subcommand for BenchArgs {
+    const NAME: &str = "bench";
+    const TAKES: Taken = Taken::Options(&[General::Engine, General::Threads]);
+
+    /// Replaces this process by `luxor-bench`, which then sets the exit code and receives signals
+    /// itself.
+    ///
+    /// # Errors
+    /// Fails when the program cannot be found or started.
+    fn run(&self, context: &Context) -> Result<()> {
+        become_program(context, |command| {
+            if let Some(size) = &self.size {
+                command.args(["--size", size]);
+            }
+            if self.quick {
+                command.arg("--quick");
+            }
+            if let Some(json) = &self.json {
+                command.arg("--json").arg(json);
+            }
+            // `--` may come before its options.
+            command.args(self.names.iter().filter(|word| *word != "--"));
+        })
+    }
+}
+
+/// What luxor-bench measures.
+fn bench_name() -> AnyName {
+    AnyName(|| {
+        vec![
+            "cpu",
+            "file",
+            "unlock",
+            "reencrypt",
+            "block",
+            "demir-2020",
+            "elmoghany-2011",
+            "damjanovic-simic-2015",
+            "an-seo-2022",
+            "sanida-2020",
+            "gpu",
+        ]
+    })
+}
+
 /// Replaces this process by `luxor-bench`, which then sets the exit code and receives signals
 /// itself.
 ///
 /// # Errors
 /// Fails when the program cannot be found or started.
-pub(crate) fn run(args: &BenchArgs, context: &Context) -> Result<()> {
-    become_program(context, |command| {
-        if let Some(size) = &args.size {
-            command.args(["--size", size]);
-        }
-        if args.quick {
-            command.arg("--quick");
-        }
-        if let Some(json) = &args.json {
-            command.arg("--json").arg(json);
-        }
-        // `--` may come before its options.
-        command.args(args.names.iter().filter(|word| *word != "--"));
-    })
-}
-
-/// As [`run`], for `luxor report`.
-///
-/// # Errors
-/// Those of [`run`].
-pub(crate) fn report(args: &ReportArgs, context: &Context) -> Result<()> {
-    become_program(context, |command| {
-        command.arg("--report").arg(&args.output);
-        if args.quick {
-            command.arg("--quick");
-        }
-        command.args(args.others.iter().filter(|word| *word != "--"));
-    })
-}
-
-fn become_program(context: &Context, arguments: impl FnOnce(&mut Command)) -> Result<()> {
+pub(super) fn become_program(
+    context: &Context,
+    arguments: impl FnOnce(&mut Command),
+) -> Result<()> {
     let own = env::current_exe().map_err(|e| Error::io("cannot find this program's file", &e))?;
     let program = find(&own).ok_or_else(|| {
         Error::failure(format!(

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor check`.
 
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 use luxor::{
     KeyScope, LuksMetadata, VolumeMetadata,
     files::{Input, Role},
@@ -11,8 +14,8 @@ use serde::Serialize;
 
 use crate::{
     advice,
-    args::CheckArgs,
-    commands::inputs,
+    args::{General, TypeArgs, UnlockArgs},
+    commands::{Subcommand, Taken, inputs},
     console,
     context::Context,
     error::{Error, Result},
@@ -21,91 +24,140 @@ use crate::{
     volume::{check_no_header, header, test_keys},
 };
 
-/// Checks every copy of the metadata, the length of the data, and, with a key, a keyslot.
+/// Check a volume's metadata, and a key if one is given
 ///
-/// # Errors
-/// Fails when something is damaged, and when the key opens no keyslot.
-pub(crate) fn run(args: &CheckArgs, context: &Context) -> Result<()> {
-    let format = args.format.format()?;
-    check_no_header(&*format, &args.unlock, context)?;
-    let input = Input::open(context.place(&args.volume), Role::Metadata)?;
-    // Read without printing warnings: they are part of the result.
-    let (header, library) = (header(context)?, &context.library);
-    let volume = VolumeMetadata::read(input, header, format.clone(), library)?;
-    let inputs = inputs("VOLUME", &args.volume, context);
-    let general = &context.options;
-    let is_given = general.key_file.is_some()
-        || general.passphrase_fd.is_some()
-        || general.volume_key_file.is_some();
-    let secrets = (args.passphrase || is_given)
-        .then(|| SecretSource::for_format(context, &*format, &inputs))
-        .transpose()?;
-    let found = volume.check();
-    let name = volume.name();
-    if !args.json {
-        print(&found.good)?;
-    }
-    let opened = secrets.map(|secrets| {
-        let unlocked = test_keys(&volume, &secrets, &args.unlock, context)?;
-        // Nothing confirms the key of a format without passphrases.
-        Ok::<_, Error>(match format.secret_kind() {
-            SecretKind::Passphrase => opened_keys(&unlocked),
-            SecretKind::Key { .. } => Vec::new(),
-        })
-    });
-    let keys: &[OpenedKey] = match &opened {
-        Some(Ok(keys)) => keys,
-        _ => &[],
-    };
-    // The findings already say why the data cannot be read.
-    let scopes = volume.key_scopes().unwrap_or_default();
-    let luks = volume.into_luks();
-    if args.json {
-        let report = Report {
-            schema: 1,
-            good: &found.good,
-            damage: &found.damage,
-            key_scopes: scopes.into_iter().map(KeyScopeOfDigest::from).collect(),
-            reencryption: luks.as_ref().and_then(reencryption),
-            keys,
-        };
-        let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
-        console::print(&(json + "\n"))?;
-    } else {
-        let lines = keys
-            .iter()
-            .map(|OpenedKey { keyslot, digest }| match keyslot {
-                Some(keyslot) => {
-                    format!("keyslot {keyslot}: good (the key agrees with digest {digest})")
-                }
-                None => format!("volume key: good (it agrees with digest {digest})"),
-            });
-        print(&lines.collect::<Vec<_>>())?;
-    }
+/// Checks the header (of LUKS2 both copies and their checksums) against all rules for the
+/// metadata, and the length of the data. With --key-file, --passphrase, --passphrase-fd or
+/// --volume-key-file it also compares the key with its digest. The exit code is 1 if something is
+/// damaged, even if the volume still opens from its other copy. Data that this version cannot read are
+/// reported and do not count as damage. Nothing is changed.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor check backup.luks
+  luxor check --passphrase backup.luks
+  luxor check --key-file key.bin --key-slot 0 backup.luks")]
+pub(crate) struct CheckArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
 
-    // A key that opens no keyslot is the more important error, so it is reported first.
-    if let Some(Err(error)) = opened {
-        for damage in found.damage {
-            context.console.warn(damage);
+    /// Ask for a passphrase, and check that it opens a keyslot
+    #[arg(long, conflicts_with_all = ["key_file", "passphrase_fd"])]
+    pub passphrase: bool,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
+}
+
+impl Subcommand for CheckArgs {
+    const NAME: &str = "check";
+    const TAKES: Taken = Taken::Options(&[
+        General::Key,
+        General::Passphrase,
+        General::VolumeKey,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Talk,
+    ]);
+
+    /// Checks every copy of the metadata, the length of the data, and, with a key, a keyslot.
+    ///
+    /// # Errors
+    /// Fails when something is damaged, and when the key opens no keyslot.
+    fn run(&self, context: &Context) -> Result<()> {
+        let format = self.format.format()?;
+        check_no_header(&*format, &self.unlock, context)?;
+        let input = Input::open(context.place(&self.volume), Role::Metadata)?;
+        // Read without printing warnings: they are part of the result.
+        let (header, library) = (header(context)?, &context.library);
+        let volume = VolumeMetadata::read(input, header, format.clone(), library)?;
+        let inputs = inputs("VOLUME", &self.volume, context);
+        let general = &context.options;
+        let is_given = general.key_file.is_some()
+            || general.passphrase_fd.is_some()
+            || general.volume_key_file.is_some();
+        let secrets = (self.passphrase || is_given)
+            .then(|| SecretSource::for_format(context, &*format, &inputs))
+            .transpose()?;
+        let found = volume.check();
+        let name = volume.name();
+        if !self.json {
+            print(&found.good)?;
         }
-        return Err(error);
+        let opened = secrets.map(|secrets| {
+            let unlocked = test_keys(&volume, &secrets, &self.unlock, context)?;
+            // Nothing confirms the key of a format without passphrases.
+            Ok::<_, Error>(match format.secret_kind() {
+                SecretKind::Passphrase => opened_keys(&unlocked),
+                SecretKind::Key { .. } => Vec::new(),
+            })
+        });
+        let keys: &[OpenedKey] = match &opened {
+            Some(Ok(keys)) => keys,
+            _ => &[],
+        };
+        // The findings already say why the data cannot be read.
+        let scopes = volume.key_scopes().unwrap_or_default();
+        let luks = volume.into_luks();
+        if self.json {
+            let report = Report {
+                schema: 1,
+                good: &found.good,
+                damage: &found.damage,
+                key_scopes: scopes.into_iter().map(KeyScopeOfDigest::from).collect(),
+                reencryption: luks.as_ref().and_then(reencryption),
+                keys,
+            };
+            let json = serde_json::to_string_pretty(&report).expect("texts and numbers are JSON");
+            console::print(&(json + "\n"))?;
+        } else {
+            let lines = keys
+                .iter()
+                .map(|OpenedKey { keyslot, digest }| match keyslot {
+                    Some(keyslot) => {
+                        format!("keyslot {keyslot}: good (the key agrees with digest {digest})")
+                    }
+                    None => format!("volume key: good (it agrees with digest {digest})"),
+                });
+            print(&lines.collect::<Vec<_>>())?;
+        }
+
+        // A key that opens no keyslot is the more important error, so it is reported first.
+        if let Some(Err(error)) = opened {
+            for damage in found.damage {
+                context.console.warn(damage);
+            }
+            return Err(error);
+        }
+        if found.damage.is_empty() {
+            return Ok(());
+        }
+        let damage = found.damage.join("; ");
+        let error = Error::failure(format!("{name} is damaged: {damage}"));
+        if subject::is_stream() {
+            return Err(error);
+        }
+        let hint = luks.and_then(|volume| {
+            let is_luks1 = volume.header.version() == LuksVersion::Luks1;
+            advice::for_defect(volume.repair_outlook()?, is_luks1)
+        });
+        Err(match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        })
     }
-    if found.damage.is_empty() {
-        return Ok(());
-    }
-    let damage = found.damage.join("; ");
-    let error = Error::failure(format!("{name} is damaged: {damage}"));
-    if subject::is_stream() {
-        return Err(error);
-    }
-    let hint = luks.and_then(|volume| {
-        let is_luks1 = volume.header.version() == LuksVersion::Luks1;
-        advice::for_defect(volume.repair_outlook()?, is_luks1)
-    });
-    Err(match hint {
-        Some(hint) => error.hint(hint),
-        None => error,
-    })
 }
 
 /// The output of `--json`. `docs/examples/check.json` is an example.

@@ -7,9 +7,10 @@ use std::{
     fs,
     io::Write as _,
     os::unix::fs::FileTypeExt,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
+use clap::{Args, ValueHint};
 use luxor::{
     Engine, KeyScope, LuksMetadata,
     engine::Mode,
@@ -25,8 +26,8 @@ use luxor::{
 use serde::Serialize;
 
 use crate::{
-    args::DumpArgs,
-    commands::inputs,
+    args::{General, TypeArgs, UnlockArgs},
+    commands::{Subcommand, Taken, inputs},
     confirm::confirm,
     console,
     context::Context,
@@ -35,28 +36,87 @@ use crate::{
     volume::{Asking, open_metadata_of, unlock_options},
 };
 
-/// Prints a volume's metadata.
+/// Show a volume's metadata
 ///
-/// # Errors
-/// Fails when the volume cannot be read or has no valid metadata.
-pub(crate) fn run(args: &DumpArgs, context: &Context) -> Result<()> {
-    let volume = open_metadata_of(&args.volume, &args.format, &args.unlock, context)?;
-    let (name, description) = (volume.name(), volume.describe());
-    let Some(volume) = volume.into_luks() else {
-        return other_format(&name, &description, args);
-    };
-    if args.volume_key {
-        return volume_key(args, &volume, context);
-    }
-    if !args.json {
-        return console::print(&text(&with_data(volume, args, context)));
-    }
-    match &*volume.header {
-        VolumeHeader::Luks1(header) => console::print(&(header.metadata_json() + "\n")),
-        // Exactly the bytes that cryptsetup prints.
-        VolumeHeader::Luks2(header) => {
-            console::print_with(|stdout| header.write_metadata_json(stdout))
+/// Needs no key, and shows no key unless --volume-key is given.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  luxor dump backup.luks
+  luxor dump --json backup.luks | jq .keyslots
+  luxor dump --volume-key --volume-key-file backup.key backup.luks")]
+pub(crate) struct DumpArgs {
+    /// The volume (or its detached header)
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub volume: PathBuf,
+
+    /// Print the JSON metadata, as `cryptsetup luksDump --dump-json-metadata` does
+    ///
+    /// LUKS1 has no JSON metadata: its header is printed in a similar form, with the version
+    /// of that form as the number `schema`.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show the volume key instead, which opens the data for ever without a passphrase
+    #[arg(long, conflicts_with = "json")]
+    pub volume_key: bool,
+
+    /// Write the volume key to FILE, as plain bytes, instead of showing it
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "volume_key")]
+    pub volume_key_file: Option<PathBuf>,
+
+    /// Do not ask for confirmation before the volume key is shown
+    #[arg(long, alias = "force", requires = "volume_key")]
+    pub batch_mode: bool,
+
+    /// How to open the volume.
+    #[command(flatten)]
+    pub unlock: UnlockArgs,
+
+    /// The format. Last, since its heading goes on.
+    #[command(flatten)]
+    pub format: TypeArgs,
+}
+
+impl Subcommand for DumpArgs {
+    const NAME: &str = "dump";
+    const TAKES: Taken = Taken::Options(&[
+        General::Key,
+        General::Passphrase,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Talk,
+    ]);
+
+    /// Prints a volume's metadata.
+    ///
+    /// # Errors
+    /// Fails when the volume cannot be read or has no valid metadata.
+    fn run(&self, context: &Context) -> Result<()> {
+        let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, context)?;
+        let (name, description) = (volume.name(), volume.describe());
+        let Some(volume) = volume.into_luks() else {
+            return other_format(&name, &description, self);
+        };
+        if self.volume_key {
+            return volume_key(self, &volume, context);
         }
+        if !self.json {
+            return console::print(&text(&with_data(volume, self, context)));
+        }
+        match &*volume.header {
+            VolumeHeader::Luks1(header) => console::print(&(header.metadata_json() + "\n")),
+            // Exactly the bytes that cryptsetup prints.
+            VolumeHeader::Luks2(header) => {
+                console::print_with(|stdout| header.write_metadata_json(stdout))
+            }
+        }
+    }
+
+    fn output_is_stdout(&self) -> bool {
+        self.volume_key
     }
 }
 

@@ -16,7 +16,8 @@ use luxor::files::{path_name, shell_word};
 use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
 
 use crate::{
-    args::MountArgs,
+    args::{General, MountArgs},
+    commands::{Subcommand, Taken},
     context::Context,
     error::{Error, ErrorClass, Result},
     export::{self, Background},
@@ -25,12 +26,31 @@ use crate::{
     stats::{Page, StatsReporter},
 };
 
+impl Subcommand for MountArgs {
+    const NAME: &str = "mount";
+    const TAKES: Taken = Taken::Options(&[
+        General::Key,
+        General::Passphrase,
+        General::VolumeKey,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Threads,
+        General::Talk,
+    ]);
+
+    fn run(&self, context: &Context) -> Result<()> {
+        run(self, context)
+    }
+}
+
 /// Serves a volume's plaintext as a file until it is unmounted.
 ///
 /// # Errors
 /// Fails when the folder cannot be mounted on, when the volume or the secret cannot be used, and
 /// when writes cannot be made durable.
-pub(crate) fn run(args: &MountArgs, context: &Context) -> Result<()> {
+fn run(args: &MountArgs, context: &Context) -> Result<()> {
     if args.export.allow_discards {
         return Err(
             Error::failure("a mounted file cannot pass discards on").hint(

@@ -10,7 +10,8 @@ use luxor_serve::{
 };
 
 use crate::{
-    args::ServeArgs,
+    args::{General, ServeArgs},
+    commands::{Subcommand, Taken},
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
@@ -22,12 +23,31 @@ use crate::{
     stats::{Page, StatsReporter},
 };
 
+impl Subcommand for ServeArgs {
+    const NAME: &str = "serve";
+    const TAKES: Taken = Taken::Options(&[
+        General::Key,
+        General::Passphrase,
+        General::VolumeKey,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Threads,
+        General::Talk,
+    ]);
+
+    fn run(&self, context: &Context) -> Result<()> {
+        run(self, context)
+    }
+}
+
 /// Serves a volume until a signal arrives or, with `--exit-on-idle`, the last client leaves.
 ///
 /// # Errors
 /// Fails when the volume, the secret or a socket cannot be used, and when writes of clients cannot
 /// be made durable.
-pub(crate) fn run(args: &ServeArgs, context: &Context) -> Result<()> {
+fn run(args: &ServeArgs, context: &Context) -> Result<()> {
     // Options that can be refused are refused before a secret is asked for. The socket is made only
     // when the volume is open, so a socket that clients can see always works.
     let console = context.console;

@@ -11,7 +11,7 @@ fn becomes(line: &str, expected: &str) {
     let translated = translated.unwrap_or_else(|| panic!("{line}: not cryptsetup's"));
     assert_eq!(translated, words(expected), "{line}");
     // The translation must be a valid command line of Luxor.
-    if let Err(error) = args::parse(translated) {
+    if let Err(error) = crate::commands::parse(translated) {
         assert!(!error.use_stderr(), "{line}: {error}");
     }
 }
@@ -313,6 +313,6 @@ fn passphrases_may_be_lines_of_standard_input() {
     ] {
         let translated = translate(&words(line), false).unwrap().unwrap();
         assert_eq!(translated, words(expected), "{line}");
-        assert!(args::parse(translated).is_ok(), "{line}");
+        assert!(crate::commands::parse(translated).is_ok(), "{line}");
     }
 }

@@ -15,7 +15,7 @@ use super::*;
 use luxor::files::testing::{Loop, alone};
 
 use crate::{
-    args::{self, Command, GlobalArgs},
+    args::GlobalArgs,
     commands,
     error::{self, ErrorClass},
 };
@@ -60,15 +60,10 @@ fn refused(folder: &Path, line: &str, class: ErrorClass, words: &str) {
 
 /// Runs `luxor` with a line that makes, decrypts or changes a volume.
 fn luxor(folder: &Path, line: &str) {
-    let cli = args::parse(words(folder, &format!("luxor -q {line}"))).unwrap();
+    let cli = commands::parse(words(folder, &format!("luxor -q {line}"))).unwrap();
     let context = &Context::new(cli.global, false);
-    match &cli.command {
-        Command::Encrypt(args) => commands::encrypt::run(args, context),
-        Command::Decrypt(args) => commands::decrypt::run(args, context),
-        Command::Config(args) => commands::config::run(args, context),
-        _ => panic!("{line}"),
-    }
-    .unwrap_or_else(|error| panic!("{line}: {error}"));
+    let done = cli.command.run(context);
+    done.unwrap_or_else(|error| panic!("{line}: {error}"));
 }
 
 const MAKE: &str = "encrypt --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file @key";

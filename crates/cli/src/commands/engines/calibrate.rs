@@ -9,7 +9,8 @@ use luxor::{
     files::path_name,
 };
 
-use crate::{args::EnginesArgs, console, context::Context, error::Result};
+use super::EnginesArgs;
+use crate::{console, context::Context, error::Result};
 
 /// Makes a calibration, stores it and prints it.
 ///

@@ -1,45 +1,52 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `luxor completions` and `luxor man`: generated from the definition of the command line.
+//! `luxor man`: generated from the definition of the command line.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
-use clap::{Command, builder::Resettable};
+use clap::{Args, Command, ValueHint, builder::Resettable};
 use clap_mangen::{
     Man,
     roff::{Roff, roman},
 };
 use luxor::files::path_name;
 
+use super::definition::{EXIT_CODES, LIMITS, definition};
 use crate::{
-    args::{self, CompletionsArgs, ManArgs},
-    console, cryptsetup,
+    args::General,
+    commands::{Subcommand, Taken},
+    context::Context,
     error::{Error, Result},
 };
 
-/// Prints a completion script.
-///
-/// # Errors
-/// Fails when standard output cannot be written.
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<()> {
-    let mut script = Vec::new();
-    let mut definition = args::definition().subcommands(cryptsetup::for_completions());
-    clap_complete::generate(args.shell, &mut definition, "luxor", &mut script);
-    console::print(&String::from_utf8_lossy(&script))
+/// Write the man pages into a folder
+#[derive(Args, Debug)]
+pub(crate) struct ManArgs {
+    /// The folder, which is made if it is missing
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub dir: PathBuf,
 }
 
-/// Writes `luxor.1` and a page for each command into a folder, which it makes if it is missing.
-///
-/// # Errors
-/// Fails when the folder cannot be made, or a page cannot be written.
-pub(crate) fn man(args: &ManArgs) -> Result<()> {
-    let mut definition = args::definition().disable_help_subcommand(true);
-    definition.build();
-    fs::create_dir_all(&args.dir)
-        .and_then(|()| write_pages(&definition, &args.dir))
-        .map_err(|error| {
-            let folder = path_name(&args.dir);
-            Error::io(format!("cannot write man pages to {folder}"), &error)
-        })
+impl Subcommand for ManArgs {
+    const NAME: &str = "man";
+    const TAKES: Taken = Taken::Options(&[General::Talk]);
+
+    /// Writes `luxor.1` and a page for each command into a folder, which it makes if it is missing.
+    ///
+    /// # Errors
+    /// Fails when the folder cannot be made, or a page cannot be written.
+    fn run(&self, _context: &Context) -> Result<()> {
+        let mut definition = definition().disable_help_subcommand(true);
+        definition.build();
+        fs::create_dir_all(&self.dir)
+            .and_then(|()| write_pages(&definition, &self.dir))
+            .map_err(|error| {
+                let folder = path_name(&self.dir);
+                Error::io(format!("cannot write man pages to {folder}"), &error)
+            })
+    }
 }
 
 /// Writes the page of a command, and those of its commands. Hidden commands have no page.
@@ -68,9 +75,9 @@ fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
         let (_, examples) = examples.split_once('\n').unwrap_or(("", examples));
         preformatted("EXAMPLES", examples);
     }
-    preformatted("EXIT STATUS", args::EXIT_CODES);
+    preformatted("EXIT STATUS", EXIT_CODES);
     if command.get_after_long_help().is_some() {
-        preformatted("CAVEATS", args::LIMITS);
+        preformatted("CAVEATS", LIMITS);
     }
     sections.to_writer(&mut page)?;
     #[expect(

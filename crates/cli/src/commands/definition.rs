@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Defines the command line. Parsing, help, shell completions and man pages all use this
+//! definition.
+
+use std::{ffi::OsString, mem};
+
+use clap::{
+    Arg, CommandFactory, FromArgMatches, Parser,
+    builder::Resettable,
+    error::{ContextKind, ContextValue, ErrorKind},
+    parser::ValueSource,
+};
+
+use super::{Command, Taken};
+use crate::args::{General, GlobalArgs};
+
+const AFTER_HELP: &str = "\
+Examples:
+  luxor encrypt photos.tar photos.luks        asks for a new passphrase
+  luxor decrypt photos.luks photos.tar        asks for it, gives the same bytes back
+  luxor serve --socket disk.sock disk.luks    a volume as a disk, for qemu and others
+  sudo cryptsetup open photos.luks photos     the result is an ordinary LUKS2 volume
+
+`luxor help COMMAND` and `luxor COMMAND --help` describe one command in full.
+A command refuses options that its help does not list.
+cryptsetup's command lines work too: `luxor luksAddKey photos.luks`.";
+
+/// The exit codes of all commands.
+pub(super) const EXIT_CODES: &str = "    0  done
+    1  bad usage, not a volume, damaged metadata, unreadable key file, I/O error, disk full
+    2  no usable key: the passphrase or key file opens no keyslot
+    3  out of memory; Argon2 may need more than the machine has
+    4  the volume or the input does not exist
+    5  the output exists (see --force), or something is locked, mounted or in use
+  130  interrupted by SIGINT, SIGTERM, SIGHUP or SIGQUIT; no half-written file remains
+       (`serve` and `mount` stop cleanly at the first three, with 0)
+SIGPIPE ends `luxor` without a message when the reader of a pipe in place of OUTPUT has gone.";
+
+/// What encryption with XTS does not do.
+pub(super) const LIMITS: &str = "\
+XTS-AES keeps data secret. It does not detect changes: anyone who can write to a volume can
+garble it, in units of 16 bytes, and neither Luxor nor the kernel notices.";
+
+/// Encrypts files, images and disks into LUKS volumes, and back.
+///
+/// `cryptsetup open` opens what Luxor writes, and Luxor opens what cryptsetup writes. Luxor
+/// needs neither root nor a kernel module.
+#[derive(Debug, Parser)]
+#[command(
+    name = "luxor",
+    version,
+    max_term_width = 96,
+    arg_required_else_help = true,
+    after_help = AFTER_HELP,
+    after_long_help = const_str(&[AFTER_HELP, "\n\nExit codes:\n", EXIT_CODES, "\n\n", LIMITS]),
+)]
+pub(crate) struct Cli {
+    /// Options of several commands.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The general options that the commands take.
+const TAKEN: Taken = Taken::Each(Command::TAKES);
+
+/// Adds the option that an unknown one probably means. Clap compares whole words; this also finds
+/// `--key-file` for `--kye`, the beginning of an option with a letter missing, wrong or in the wrong
+/// place.
+fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+        return error;
+    };
+    let word = unknown.trim_start_matches('-').to_owned();
+    let is_long = unknown.starts_with("--");
+    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
+    if is_unknown {
+        // It says that `--` precedes values that begin with `-`. Of `-file` it shows `-- -f`, and most
+        // options that do not exist are no values.
+        error.remove(ContextKind::Suggested);
+    }
+    if !is_unknown || !is_long || word.len() < 3 {
+        return error;
+    }
+    let is_meant = |option: &&str| {
+        let beginning = option.get(..word.len());
+        beginning.is_some_and(|beginning| strsim::osa_distance(beginning, &word) <= 1)
+    };
+    if let Some(option) = general_options(definition)
+        .filter_map(Arg::get_long)
+        .find(is_meant)
+    {
+        let option = ContextValue::String(format!("--{option}"));
+        error.insert(ContextKind::SuggestedArg, option);
+    }
+    error
+}
+
+fn general_options(command: &clap::Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| arg.is_global_set())
+}
+
+/// Returns the definition, in which the help of each command hides the general options that it does
+/// not take. The parser accepts them everywhere, so that they can precede the command.
+pub(super) fn definition() -> clap::Command {
+    let mut definition = Cli::command();
+    let general: Vec<_> = general_options(&definition).cloned().collect();
+    hide(&mut definition, TAKEN, &general);
+    definition
+}
+
+/// Adds the general options to each command within `command`, hidden if the command does not take
+/// them.
+fn hide(command: &mut clap::Command, taken: Taken, general: &[Arg]) {
+    for command in command.get_subcommands_mut() {
+        let taken = taken.of(command.get_name());
+        // Clap does not add a global option to a command that already has it.
+        // `dump` has its own option of this name.
+        let own = general.iter().filter(|arg| {
+            let id = arg.get_id();
+            command.get_arguments().all(|own| own.get_id() != id)
+        });
+        let own: Vec<_> = own.collect();
+        let own = own.into_iter().map(|arg| {
+            let id = arg.get_id().as_str();
+            let arg = arg.clone().hide(!taken.contains(General::of_option(id)));
+            match arg.get_id().as_str() {
+                // The default source of the secret is explained only for commands that need a
+                // secret.
+                "key_file" if !taken.contains(General::Prompt) => arg.long_help(Resettable::Reset),
+                _ => arg,
+            }
+        });
+        *command = mem::take(command).args(own);
+        hide(command, taken, general);
+    }
+}
+
+/// Parses the command line.
+///
+/// # Errors
+/// Returns clap's errors, which include help and version texts, and an error for a general option
+/// that the command does not take.
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let mut definition = definition();
+    let matches = definition.try_get_matches_from_mut(args);
+    let matches = matches.map_err(|error| with_suggestion(error, &definition))?;
+    let (mut leaf, mut taken, mut names) = (&matches, TAKEN, Vec::new());
+    let mut command = &definition;
+    while let Some((name, inner)) = leaf.subcommand() {
+        (leaf, taken) = (inner, taken.of(name));
+        command = command.find_subcommand(name).unwrap_or(command);
+        names.push(name);
+    }
+    let is_own = |option: &Arg| {
+        let mut own = command.get_arguments();
+        own.any(|arg| !arg.is_global_set() && arg.get_id() == option.get_id())
+    };
+    let unused = general_options(&definition).find(|arg| {
+        let id = arg.get_id().as_str();
+        matches.value_source(id) == Some(ValueSource::CommandLine)
+            && !taken.contains(General::of_option(id))
+            && !is_own(arg)
+    });
+    if let Some(option) = unused.and_then(Arg::get_long) {
+        let name = names.join(" ");
+        let message = format!("{name} has no option --{option}\n  See `luxor {name} --help`.\n");
+        return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
+    }
+    crate::subject::is_about(&matches);
+    Cli::from_arg_matches(&matches)
+}
+
+/// Joins texts for clap's attributes.
+fn const_str(parts: &[&str]) -> String {
+    parts.concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Cli, clap::Error> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn general_options_stand_before_and_after_the_command() {
+        for line in [
+            "luxor --threads 3 -q engines",
+            "luxor engines -q --threads 3",
+        ] {
+            let cli = parsed(line).unwrap();
+            assert_eq!(cli.global.threads, Some(3), "{line}");
+            assert!(cli.global.quiet);
+        }
+    }
+
+    #[test]
+    fn an_option_that_means_nothing_to_the_command_is_refused() {
+        for (line, option) in [
+            ("luxor --threads 3 dump volume", "--threads"),
+            ("luxor dump --progress-json volume", "--progress-json"),
+            (
+                "luxor encrypt --require-cipher aes-xts-plain64 in out",
+                "--require-cipher",
+            ),
+            (
+                "luxor header --key-file key backup volume copy",
+                "--key-file",
+            ),
+            ("luxor header backup --engine auto volume copy", "--engine"),
+            ("luxor serve --disable-locks volume", "--disable-locks"),
+            ("luxor completions --header header bash", "--header"),
+            (
+                "luxor encrypt --volume-partition 1 in out",
+                "--volume-partition",
+            ),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");
+            let text = error.to_string();
+            assert!(text.contains(&format!("has no option {option}")), "{text}");
+        }
+    }
+
+    /// Every line of every help text must fit a terminal of 100 columns.
+    #[test]
+    fn help_fits() {
+        let mut commands = vec![definition()];
+        commands[0].build();
+        while let Some(mut command) = commands.pop() {
+            for help in [command.render_help(), command.render_long_help()] {
+                for line in help.to_string().lines() {
+                    assert!(
+                        line.chars().count() <= 100,
+                        "{}: {line}",
+                        command.get_name()
+                    );
+                }
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
+
+    #[test]
+    fn help_shows_only_what_matters_for_the_command() {
+        let help = |name: &str| {
+            let mut definition = definition();
+            definition.build();
+            definition
+                .find_subcommand_mut(name)
+                .unwrap()
+                .render_long_help()
+                .to_string()
+        };
+        assert!(help("encrypt").contains("--key-file"));
+        assert!(!help("engines").contains("--key-file"));
+        assert!(!help("dump").contains("--threads"));
+        assert!(!help("raw").contains("--header"));
+        let takes_locks = |name: &str| help(name).contains("--disable-locks");
+        assert!(
+            ["format", "encrypt", "decrypt", "raw", "key"]
+                .into_iter()
+                .all(takes_locks)
+        );
+        assert!(!["dump", "serve", "engines"].into_iter().any(takes_locks));
+        let asked = "luxor asks for the passphrase";
+        assert!(help("decrypt").contains(asked) && !help("check").contains(asked));
+    }
+}
