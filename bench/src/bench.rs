@@ -10,8 +10,6 @@ use crate::{rivals::Rival, section::Section, settings::Settings};
 
 /// An experiment with its options.
 pub(crate) trait Bench: Sized {
-    /// The name on the command line. The JSON uses `_` instead of `-`.
-    const NAME: &'static str;
     /// The description for `--help`.
     const HELP: &'static str;
     /// The description for `--help` with this bench alone: what is measured, beside what, and what it needs.
@@ -27,7 +25,9 @@ pub(crate) trait Bench: Sized {
     fn new(context: &Context, options: Self::Options) -> Result<Self, String>;
 
     /// Checks that everything the bench needs is available.
-    fn check(&self) -> Result<(), String>;
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Runs the experiment.
     fn measure(&self) -> Result<Self::Report, String>;
@@ -50,6 +50,7 @@ pub(crate) struct NoOptions {}
 
 /// A bench in the table.
 pub(crate) struct Entry {
+    /// The name on the command line. The JSON uses `_` instead of `-`.
     pub(crate) name: &'static str,
     pub(crate) help: &'static str,
     pub(crate) about: &'static str,
@@ -72,9 +73,9 @@ pub(crate) struct Outcome {
 
 impl Entry {
     /// The entry of `B`.
-    pub(crate) const fn of<B: Bench>() -> Self {
+    pub(crate) const fn of<B: Bench>(name: &'static str) -> Self {
         Self {
-            name: B::NAME,
+            name,
             help: B::HELP,
             about: B::ABOUT,
             size: B::SIZE,

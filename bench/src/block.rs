@@ -49,7 +49,6 @@ pub(crate) struct Options {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "block";
     const HELP: &'static str = "luxor serve compared with nbdkit and qemu-nbd, under load from fio";
     const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 64M]");
     type Options = Options;

@@ -2,7 +2,7 @@
 //! The configurations of Demir et al., 2020: the work of the co-processor, and that of the CPU.
 //!
 //! The simulation of the core runs a thousand times slower than the hardware, so only clock cycles
-//! are taken from it ([`crate::demir`]). Here the CPU's engine produces the same bytes, and a
+//! are taken from it ([`crate::papers::demir`]). Here the CPU's engine produces the same bytes, and a
 //! request takes at least as long as on the core, including its setup. Tweaks and XORs are the
 //! CPU's own work and take their real time.
 

@@ -108,7 +108,6 @@ enum DirectionName {
 }
 
 impl Bench for Plan<'static> {
-    const NAME: &'static str = "cpu";
     const HELP: &'static str = "XTS, CTR and ECB of each kernel, in the L2 cache and over memory";
     const SIZE: Option<&'static str> =
         Some("size of the buffer for memory, larger than any cache [default: 256M, quick: 64M]");

@@ -34,7 +34,6 @@ pub(crate) struct Plan {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "file";
     const HELP: &'static str =
         "luxor encrypt, decrypt and dump of a file in memory, compared with cp";
     const SIZE: Option<&'static str> = Some("size of the file [default: 4G, quick: 128M]");

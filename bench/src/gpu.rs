@@ -5,7 +5,7 @@
 //! XTS reads and writes each byte once, as a copy does. So encryption of data on the device is
 //! compared with a copy there, and encryption of data on the host, in pinned memory, with
 //! simultaneous copies to and from the device. The third contestant is the α¹²⁸ system of
-//! [`an_seo`](crate::an_seo) on the same device. Rates count the bytes encrypted or copied per
+//! [`an_seo`](crate::papers::an_seo) on the same device. Rates count the bytes encrypted or copied per
 //! second.
 
 mod section;
@@ -17,11 +17,11 @@ use luxor_engine_gpu::AesSize;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
     bench::{Bench, Context, NoOptions},
     cipher::direction_name,
     cpu,
     devices::{self, About, LuxorKernels, PaperKernels, Work},
+    papers::an_seo::{BLOCK, PapersDevice, STREAMS, Step, Xts},
     plaintext::Pattern,
     stats::{self, Summary},
 };
@@ -37,7 +37,6 @@ pub(crate) struct Plan {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "gpu";
     const HELP: &'static str = "The opencl (both kinds of kernels) and cuda backends on each device, against copies and An \
          and Seo's system";
     const SIZE: Option<&'static str> = Some(

@@ -7,39 +7,36 @@
 // devices (`devices`).
 #![deny(unsafe_code)]
 
-mod an_seo;
 mod args;
 mod bench;
+#[path = "../../crates/cli/src/bench_names.rs"]
+mod bench_names;
 mod benches;
 mod block;
 mod cipher;
 mod compare;
 mod coprocessor;
 mod cpu;
-mod damjanovic;
-mod demir;
 mod devices;
 mod disk;
-mod elmoghany;
 mod file;
 mod fio;
 mod gpu;
 mod limit;
 mod machine;
 mod page;
+mod papers;
 mod plaintext;
 mod plot;
 mod program;
 mod reencrypt;
 mod report;
 mod rivals;
-mod sanida;
 mod section;
 mod server;
 mod settings;
 mod size;
 mod stats;
-mod table_aes;
 mod terminal;
 mod unlock;
 
@@ -61,7 +58,7 @@ fn main() -> ExitCode {
             _ => {}
         }
     }
-    let (args, matches) = match args::parse(words, &benches::ALL) {
+    let (args, matches) = match args::parse(words, benches::ALL) {
         Ok(parsed) => parsed,
         Err(error) => {
             let _ = error.print();

@@ -75,7 +75,6 @@ pub(crate) struct Options {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "reencrypt";
     const HELP: &'static str = "luxor and cryptsetup re-encrypting the same volume, compared with a copy in place, and clients \
          of luxor serve --reencrypt";
     const ABOUT: &'static str = "\

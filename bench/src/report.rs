@@ -97,7 +97,7 @@ impl Report {
             let schema = report.schema;
             return Err(named(&format!("has the schema {schema}, not {SCHEMA}")));
         }
-        for bench in &benches::ALL {
+        for bench in benches::ALL {
             if let Some(json) = report.outcomes.get(&bench.key()) {
                 let outcome = (bench.read)(Box::leak(Box::new(json.clone())));
                 let outcome = outcome.map_err(|e| other(&e))?;

@@ -29,7 +29,6 @@ pub(crate) struct Plan {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "unlock";
     const HELP: &'static str = "luxor and cryptsetup opening the same keyslots";
     type Options = NoOptions;
     type Report = Report;

@@ -2,6 +2,9 @@
 //! The page of `luxor report` is well formed, complete, and identical whenever it is made from the
 //! same figures. `cargo xtask page` checks its appearance in a browser.
 
+#[path = "../../crates/cli/src/bench_names.rs"]
+mod bench_names;
+
 use std::{
     env, fs,
     os::unix::fs::PermissionsExt,
@@ -50,19 +53,12 @@ fn pages_are_complete_and_reproducible() {
             Some(name.to_owned())
         }));
     }
-    for bench in [
-        "cpu",
-        "file",
-        "unlock",
-        "reencrypt",
-        "block",
-        "demir-2020",
-        "elmoghany-2011",
-        "damjanovic-simic-2015",
-        "an-seo-2022",
-        "sanida-2020",
-        "gpu",
-    ] {
+    macro_rules! names {
+        ($($module:ident $name:literal $words:literal;)+) => {
+            [$($name),+]
+        };
+    }
+    for bench in bench_names::benches!(names) {
         assert!(seen.iter().any(|name| name == bench), "{bench}: {seen:?}");
     }
 }

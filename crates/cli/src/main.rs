@@ -7,6 +7,7 @@
 
 mod advice;
 mod args;
+mod bench_names;
 mod commands;
 mod confirm;
 mod console;

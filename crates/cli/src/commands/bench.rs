@@ -14,6 +14,7 @@ use luxor::files::path_name;
 
 use crate::{
     args::{AnyName, General},
+    bench_names,
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
@@ -23,28 +24,16 @@ use crate::{
 const PROGRAM: &str = "luxor-bench";
 
 /// Measure speed, beside the machine's own limit and other libraries
-///
-/// Runs the program luxor-bench, which Luxor's packages contain and `cargo build --release`
-/// builds. It first checks that all answers agree, then times the contestants alternately.
-///
-/// NAME is cpu (the kernels, in the cache and over memory), file (`encrypt`, `decrypt`
-/// and `dump` beside `cp`, in a memory file system), unlock (keyslots, beside
-/// cryptsetup), reencrypt (beside cryptsetup and a copy, and `serve --reencrypt` beside `serve`),
-/// block (`serve` beside nbdkit and qemu-nbd), gpu (cuda and opencl beside copies), or a paper's
-/// experiment: demir-2020, elmoghany-2011, damjanovic-simic-2015, an-seo-2022 or sanida-2020.
-/// Without a NAME, it measures all of them. `luxor bench NAME --help` says more about one of them.
 #[derive(Args, Debug)]
-#[command(after_help = "\
+#[command(long_about = about(), after_help = "\
 Examples:
   luxor bench --quick
   luxor bench cpu --engine vaes512 --json result.json
   luxor bench file --size 1G
   luxor bench cpu --unit 512 --call 64K        see luxor-bench --help")]
 pub(crate) struct BenchArgs {
-    /// What to measure: cpu, file, unlock, reencrypt, block, gpu, demir-2020, elmoghany-2011,
-    /// damjanovic-simic-2015, an-seo-2022, sanida-2020 (default: all); and options of luxor-bench
     #[arg(value_name = "NAME", value_parser = bench_name(), hide_possible_values = true)]
-    #[arg(allow_hyphen_values = true)]
+    #[arg(allow_hyphen_values = true, help = names())]
     pub names: Vec<String>,
 
     /// cpu: a buffer larger than all caches (256M); file: the length of the file (4G)
@@ -88,21 +77,48 @@ impl Subcommand for BenchArgs {
 
 /// What luxor-bench measures.
 fn bench_name() -> AnyName {
-    AnyName(|| {
-        vec![
-            "cpu",
-            "file",
-            "unlock",
-            "reencrypt",
-            "block",
-            "demir-2020",
-            "elmoghany-2011",
-            "damjanovic-simic-2015",
-            "an-seo-2022",
-            "sanida-2020",
-            "gpu",
-        ]
-    })
+    AnyName(|| benches().map(|(name, _)| name).collect())
+}
+
+/// All benches, each with its description, which is empty for a paper's experiment.
+fn benches() -> impl Iterator<Item = (&'static str, &'static str)> {
+    macro_rules! listed {
+        ($($module:ident $name:literal $words:literal;)+) => {
+            [$(($name, $words)),+]
+        };
+    }
+    bench_names::benches!(listed).into_iter()
+}
+
+/// Returns the names of the papers' experiments.
+fn papers() -> Vec<&'static str> {
+    let papers = benches().filter(|(_, words)| words.is_empty());
+    papers.map(|(name, _)| name).collect()
+}
+
+fn about() -> String {
+    let described = benches().filter(|(_, words)| !words.is_empty());
+    let described = described.map(|(name, words)| format!("{name} ({words}), "));
+    let papers = papers();
+    let (last, others) = papers.split_last().expect("there are papers");
+    format!(
+        "Measure speed, beside the machine's own limit and other libraries\n\n\
+         Runs the program luxor-bench, which Luxor's packages contain and `cargo build --release` \
+         builds. It first checks that all answers agree, then times the contestants alternately.\n\n\
+         NAME is {}or a paper's experiment: {} or {last}. Without a NAME, it measures all of them. \
+         `luxor bench NAME --help` says more about one of them.",
+        described.collect::<String>(),
+        others.join(", ")
+    )
+}
+
+fn names() -> String {
+    let described = benches().filter(|(_, words)| !words.is_empty());
+    let names = described.map(|(name, _)| name).chain(papers());
+    format!(
+        "What to measure: {} (default: all); and options of luxor-bench",
+        names.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// Replaces this process by `luxor-bench`, which then sets the exit code and receives signals

@@ -6,7 +6,7 @@ use luxor_engine::Direction;
 use super::{of_direction, rounds};
 use crate::{
     coprocessor::{CONFIGURATIONS, Configuration, UNIT, Work},
-    demir::{
+    papers::demir::{
         self, Case, Report,
         breakdown::{self, SoftwareTimes},
         cycles::{Kind, UNITS, Waiting},

@@ -44,7 +44,6 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Bench for Plan<'static> {
-    const NAME: &'static str = "sanida-2020";
     const HELP: &'static str =
         "AES-CTR and AES-XTS on a GPU, one byte at a time (Sanida et al., 2020)";
     const SIZE: Option<&'static str> = Some(

@@ -19,7 +19,6 @@ use crate::bench::{Bench, Context, NoOptions};
 pub(crate) struct Plan;
 
 impl Bench for Plan {
-    const NAME: &'static str = "elmoghany-2011";
     const HELP: &'static str =
         "XTS-AES cores on FPGAs: area, clock, and cycles by simulation (Elmoghany et al., 2011)";
     type Options = NoOptions;
@@ -27,10 +26,6 @@ impl Bench for Plan {
 
     fn new(_: &Context, _: NoOptions) -> Result<Self, String> {
         Ok(Self)
-    }
-
-    fn check(&self) -> Result<(), String> {
-        Ok(())
     }
 
     fn measure(&self) -> Result<Report, String> {
@@ -101,7 +96,7 @@ impl Cycles {
 
 /// Runs the bench.
 pub(crate) fn measure() -> Result<Report, String> {
-    let record = include_str!("../../rtl/syn/record.json");
+    let record = include_str!("../../../rtl/syn/record.json");
     let record = serde_json::from_str(record).map_err(|e| e.to_string())?;
     let points =
         points(&record).ok_or("the record of the core's synthesis has an unknown format")?;

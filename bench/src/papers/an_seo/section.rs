@@ -346,7 +346,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::an_seo::{Rates, SystemTimes};
+    use crate::papers::an_seo::{Rates, SystemTimes};
 
     fn summary(value: f64) -> Summary {
         Summary::of(vec![value]).unwrap()

@@ -20,7 +20,7 @@ use luxor_engine::{Construction, KeySize, TweakSchedule, gf128};
 use luxor_engine_gpu::AesSize;
 
 use super::lane::{Division, Form, IV, Lane, halves};
-use crate::table_aes::TableAes;
+use crate::papers::table_aes::TableAes;
 
 /// The name in the place of an engine's.
 pub(super) const NAME: &str = "tables";

@@ -6,7 +6,7 @@
 use luxor_engine::gf128;
 use luxor_engine_gpu::keys::AesSize;
 
-use crate::table_aes::TableAes;
+use crate::papers::table_aes::TableAes;
 
 pub(crate) const BLOCK: usize = 16;
 

@@ -526,7 +526,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::damjanovic::{Plan, measure};
+    use crate::papers::damjanovic::{Plan, measure};
 
     fn section(arrays: &[usize]) -> Section {
         let plan = Plan {

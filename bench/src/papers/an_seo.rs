@@ -51,7 +51,6 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Bench for Plan<'static> {
-    const NAME: &'static str = "an-seo-2022";
     const HELP: &'static str = "XTS on a GPU with powers of alpha from the CPU (An and Seo, 2022)";
     const SIZE: Option<&'static str> =
         Some("size of the data [default: 128M, quick: 8M; a CPU as an OpenCL device: a sixteenth]");

@@ -56,7 +56,6 @@ pub(crate) struct Options {
 }
 
 impl Bench for Plan<'static> {
-    const NAME: &'static str = "damjanovic-simic-2015";
     const HELP: &'static str = "Two chains of tweakable AES-128-OFB against one of AES-256-OFB \
                                 (Damjanovic and Simic, 2015)";
     const SIZE: Option<&'static str> = Some(

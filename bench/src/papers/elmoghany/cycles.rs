@@ -5,7 +5,7 @@
 use super::Cycles;
 
 /// The reason why there are none.
-pub(super) const MISSING: Option<&str> = crate::demir::NO_SIMULATION;
+pub(super) const MISSING: Option<&str> = crate::papers::demir::NO_SIMULATION;
 
 #[cfg(not(feature = "fpga"))]
 pub(super) fn measure() -> Result<Vec<Cycles>, String> {

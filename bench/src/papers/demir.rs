@@ -76,7 +76,6 @@ fn megahertz(text: &str) -> Result<f64, String> {
 }
 
 impl Bench for Plan {
-    const NAME: &'static str = "demir-2020";
     const HELP: &'static str =
         "XTS with extended requests, on a co-processor and in software (Demir et al., 2020)";
     const SIZE: Option<&'static str> = Some("size of the disk [default: 1G, quick: 64M]");

@@ -285,7 +285,7 @@ impl Cost {
 
 /// Returns the clock of the core for encryption with AES-128, on the part for which it was routed.
 fn recorded_mhz() -> Option<f64> {
-    let record = include_str!("../../../rtl/syn/record.json");
+    let record = include_str!("../../../../rtl/syn/record.json");
     let record: serde_json::Value = serde_json::from_str(record).ok()?;
     record["points"]["ecp5-aes128-enc"]["mhz"].as_f64()
 }
