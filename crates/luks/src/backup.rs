@@ -413,8 +413,8 @@ fn is_unsupported(error: &VolumeReadError) -> bool {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misfit {
-    /// One of the two copies in the backup is damaged.
-    #[error("the {} copy of the header in the backup is damaged ({error})", kind.name())]
+    /// One of the two copies in the backup is damaged, or this version does not accept it.
+    #[error("the {} copy of the header in the backup is not usable ({error})", kind.name())]
     DamagedCopy {
         /// Which one.
         kind: CopyKind,

@@ -101,12 +101,13 @@ impl HeaderCopy {
             .expect("each of the nine sizes is more than 4096");
         let binary = BinaryHeader::parse(head, kind, offset)?;
         binary.verify(area)?;
+        // The checksum is right, so a program wrote this on purpose, perhaps one that permits more.
         let classified = |error: MetadataError| {
-            if error.is_unsupported() {
+            if error.is_no_json() {
+                CopyError::Metadata(error)
+            } else {
                 let seqid = binary.seqid;
                 CopyError::Unsupported { seqid, error }
-            } else {
-                error.into()
             }
         };
         let text = metadata::area_text(json).map_err(classified)?;
@@ -203,10 +204,11 @@ pub enum CopyError {
     /// The binary header breaks a rule.
     #[error(transparent)]
     Binary(#[from] BinaryHeaderError),
-    /// The JSON area breaks a rule.
+    /// The JSON area has no JSON text, so that no program reads it.
     #[error(transparent)]
-    Metadata(#[from] MetadataError),
-    /// The copy is intact, but this version does not support or refuses it.
+    Metadata(MetadataError),
+    /// The checksum is right, but this version does not support or refuses the JSON area, or finds that
+    /// it breaks a rule.
     #[error("{error}")]
     Unsupported {
         /// Its sequence number.

@@ -384,8 +384,9 @@ fn warnings(
     warnings
 }
 
-/// Returns why this version does not support the newest intact copy, if that is so. An older copy
-/// is not used in its place, because it does not hold what the owner last wrote.
+/// Returns why this version does not accept the newest copy with the right checksum, if that is so. An
+/// older copy is not used in its place, because it does not hold what the owner last wrote. If both
+/// copies have the same seqid, one that breaks a rule gives way to the other.
 fn unsupported(
     primary: &Result<HeaderCopy, CopyError>,
     secondary: &Result<HeaderCopy, CopyError>,
@@ -397,6 +398,11 @@ fn unsupported(
     };
     let newest = match (whole(primary), whole(secondary)) {
         (Some(primary), Some(secondary)) if secondary.0 > primary.0 => secondary,
+        (Some((seqid, Some(error))), Some(secondary))
+            if seqid == secondary.0 && !error.is_unsupported() =>
+        {
+            secondary
+        }
         (Some(primary), _) => primary,
         (None, secondary) => secondary?,
     };
@@ -465,15 +471,19 @@ pub enum Warning {
 
 fn damaged(kind: CopyKind, error: &CopyError) -> String {
     let kind = kind.name();
+    let used_instead = |state: &str| {
+        format!(
+            "the {kind} copy of the LUKS2 header is {state} ({error}); the other copy is used. `luxor \
+             header repair VOLUME` rewrites it"
+        )
+    };
     match error {
         CopyError::Io { source } => format!(
             "the {kind} copy of the LUKS2 header cannot be read ({source}); the other copy is used, \
              which may be older"
         ),
-        _ => format!(
-            "the {kind} copy of the LUKS2 header is damaged ({error}); the other copy is used. `luxor \
-             header repair VOLUME` rewrites it"
-        ),
+        CopyError::Unsupported { .. } => used_instead("not supported"),
+        CopyError::Binary(_) | CopyError::Metadata(_) => used_instead("damaged"),
     }
 }
 

@@ -315,8 +315,16 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
-    /// Returns whether the metadata may be valid, and only this version too old for them. Then an
-    /// older copy is no better.
+    /// Returns whether the area has no JSON text at all, rather than one that breaks a rule.
+    pub(crate) fn is_no_json(&self) -> bool {
+        matches!(
+            self,
+            Self::Opening { .. } | Self::Unterminated | Self::Trailing { .. } | Self::Syntax { .. }
+        )
+    }
+
+    /// Returns whether the metadata break no rule, and only this version is too old for them or refuses
+    /// them. Then a copy of the same age is no better.
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(
             self,

@@ -160,7 +160,10 @@ fn a_header_in_the_dialect_of_json_c_is_the_same_to_cryptsetup_and_after_a_chang
             edited("\"keyslots\":{\"0\"", "\"keyslots\":{\"00\""),
             Some("not the usual form of a number"),
         ),
-        (edited("\"key_size\":64", "\"key_size\":64e"), None),
+        (
+            edited("\"key_size\":64", "\"key_size\":64e"),
+            Some("key_size must be a whole number"),
+        ),
         (token("\"a\":+1"), None),
         (token("\"a\":1 \"b\":2"), None),
         ([&plain[..], b"x"].concat(), None),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The choice between the two copies.
 
-use luxor_luks::{CopyKind, Luks2Header, PbkdfKind, ReadError, Warning};
+use luxor_luks::{CopyKind, HeaderRepair, Luks2Header, Overwrite, PbkdfKind, ReadError, Warning};
 use luxor_sector::{MemoryStorage, Storage};
 use serde_json::json;
 
@@ -256,6 +256,59 @@ fn the_newer_copy_counts_even_if_it_is_not_understood() {
                 matches!(error, ReadError::Unsupported { .. }),
                 "{words}: {error}"
             );
+        }
+    }
+}
+
+/// A copy with the right checksum that breaks a rule is not called damaged, and never overwritten if it
+/// is the newer one: another program may permit what it says.
+#[test]
+fn a_newer_copy_that_breaks_a_rule_is_never_overwritten() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let of = |kind| match kind {
+        CopyKind::Primary => 0..SIZE,
+        CopyKind::Secondary => SIZE..2 * SIZE,
+    };
+    for (path, value) in [
+        ("keyslots/0/af/stripes", json!(4001)),
+        ("keyslots/0/key_size", json!(1 << 20)),
+        ("keyslots/0/kdf/salt", json!("AAAA")),
+        ("keyslots/0/area/size", json!("4096")),
+        ("digests/0/digest", json!("AAAA")),
+        ("digests/0/keyslots", json!([])),
+        ("segments/0/size", json!("100")),
+    ] {
+        let refused = changed(&volume, &[(path, Some(value))]);
+        for kind in [CopyKind::Primary, CopyKind::Secondary] {
+            for seqid in [6, 5, 4] {
+                let mut bytes = volume.clone();
+                bytes[of(kind)].copy_from_slice(&refused[of(kind)]);
+                for copy in [CopyKind::Primary, CopyKind::Secondary] {
+                    let seqid = if copy == kind { seqid } else { 5_u64 };
+                    let copy = &mut bytes[of(copy)];
+                    copy[16..24].copy_from_slice(&seqid.to_be_bytes());
+                    seal(copy);
+                }
+                let words = format!("{path}, {} copy, seqid {seqid} and 5", kind.name());
+                let storage = MemoryStorage::new(bytes.clone());
+                if seqid == 6 {
+                    let error = Luks2Header::read(&storage).unwrap_err();
+                    assert!(
+                        matches!(error, ReadError::Unsupported { .. }),
+                        "{words}: {error}"
+                    );
+                    for overwrite in [Overwrite::Damaged, Overwrite::Anything] {
+                        let plan = HeaderRepair::plan(&storage, overwrite);
+                        assert!(plan.is_err(), "{words}");
+                    }
+                } else {
+                    let mut header = Luks2Header::read(&storage).unwrap();
+                    let told = header.warnings()[0].to_string();
+                    assert!(!told.contains("damaged"), "{words}: {told}");
+                    let repaired = header.repair(&storage, Overwrite::Damaged);
+                    assert_eq!(repaired.unwrap(), Some(kind), "{words}");
+                }
+            }
         }
     }
 }
