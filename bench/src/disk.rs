@@ -16,7 +16,10 @@ use std::{
 
 use luxor_engine::{Backend, KeySpec, LoadedKey, Mode, Registry, XtsKey};
 use luxor_sector::{Disk, DiskOptions, EngineTime, Geometry, IvMode, Part, SectorSize};
-use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
+use luxor_serve::{
+    Export, Frontend, Listener, Stop,
+    nbd::{Server, ServerOptions},
+};
 
 use crate::coprocessor::{Coprocessor, Device};
 
@@ -186,9 +189,9 @@ fn try_serve(words: &[OsString]) -> Result<(), String> {
         }
         stopped.request();
     });
-    Arc::new(Server::new(disk, ServerOptions::default()))
-        .run(&[Listener::Unix(listener)], &stop)
-        .map_err(|e| e.to_string())
+    let listeners = vec![Listener::Unix(listener)];
+    let server = Server::new(Export::new(disk), ServerOptions::default(), listeners, stop);
+    Box::new(server).run().map_err(|e| e.to_string())
 }
 
 /// Parses a server's answer: bytes, calls and seconds of the engine.

@@ -25,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-use luxor_serve::nbd::Listener;
+use luxor_serve::Listener;
 use nix::{
     errno::Errno,
     fcntl::{AT_FDCWD, OFlag},

@@ -15,6 +15,7 @@ mod context;
 mod cryptsetup;
 mod error;
 mod export;
+mod frontend;
 mod keyring;
 mod listen;
 mod log;

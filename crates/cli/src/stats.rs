@@ -8,10 +8,9 @@ use std::{
     thread,
 };
 
-use luxor::sector::Disk;
 use luxor_serve::{
+    Export,
     metrics::{Metrics, MetricsError},
-    stats::Stats,
 };
 use signal_hook::{consts::SIGUSR1, iterator::Signals};
 
@@ -43,8 +42,7 @@ impl Page {
 
 /// Reports statistics while it lives, and with `--stats` once more when dropped.
 pub(crate) struct StatsReporter {
-    stats: Arc<Stats>,
-    disk: Arc<Disk>,
+    export: Arc<Export>,
     at_end: bool,
     metrics_at: Option<SocketAddr>,
 }
@@ -55,16 +53,11 @@ impl StatsReporter {
     ///
     /// # Errors
     /// Fails when the metrics' address cannot be used, or a thread cannot be started.
-    pub(crate) fn begin(
-        args: &StatsArgs,
-        page: &Page,
-        stats: &Arc<Stats>,
-        disk: &Arc<Disk>,
-    ) -> Result<Self> {
+    pub(crate) fn begin(args: &StatsArgs, page: &Page, export: &Arc<Export>) -> Result<Self> {
         let mut metrics_at = None;
         if let Some(address) = page.0 {
-            let metrics =
-                Metrics::listen(address, Arc::clone(stats), disk).map_err(|error| match error {
+            let metrics = Metrics::listen(address, Arc::clone(export.stats()), export.disk())
+                .map_err(|error| match error {
                     MetricsError::Listen { address, source } => Error::io(
                         format!("--metrics-listen: cannot listen on {address}"),
                         &source,
@@ -80,20 +73,19 @@ impl StatsReporter {
         SIGUSR1_ASKS.store(true, Relaxed);
         let mut signals = Signals::new([SIGUSR1]).map_err(failed)?;
         // A weak reference: the disk's file stays locked as long as anything holds the disk.
-        let (counted, used) = (Arc::clone(stats), Arc::downgrade(disk));
+        let used = Arc::downgrade(export);
         thread::Builder::new()
             .name("stats".into())
             .spawn(move || {
                 for _ in &mut signals {
-                    if let Some(disk) = used.upgrade() {
-                        say(&counted.report(&disk).to_string());
+                    if let Some(export) = used.upgrade() {
+                        say(&export.stats().report(export.disk()).to_string());
                     }
                 }
             })
             .map_err(failed)?;
         Ok(Self {
-            stats: Arc::clone(stats),
-            disk: Arc::clone(disk),
+            export: Arc::clone(export),
             at_end: args.stats,
             metrics_at,
         })
@@ -112,7 +104,7 @@ impl StatsReporter {
 impl Drop for StatsReporter {
     fn drop(&mut self) {
         if self.at_end {
-            say(&self.stats.report(&self.disk).to_string());
+            say(&self.export.stats().report(self.export.disk()).to_string());
         }
     }
 }

@@ -53,7 +53,11 @@ use nix::{
     unistd::{getegid, geteuid},
 };
 
-use crate::stats::{Done, Operation, Stats};
+use crate::{
+    export::Export,
+    frontend::{Frontend, ServeError, Stopper},
+    stats::{Done, Operation},
+};
 
 mod mounting;
 
@@ -162,7 +166,10 @@ pub struct MountOptions {
 /// ```no_run
 /// use std::{path::Path, sync::Arc};
 ///
-/// use luxor_serve::fuse::{FileName, MountOptions, MountPoint, Mounted};
+/// use luxor_serve::{
+///     Export, Frontend,
+///     fuse::{FileName, MountOptions, MountPoint, Mounted},
+/// };
 ///
 /// # fn mount(disk: Arc<luxor_sector::Disk>) -> Result<(), Box<dyn std::error::Error>> {
 /// let point = MountPoint::new(Path::new("/home/me/disk"))?;
@@ -172,31 +179,30 @@ pub struct MountOptions {
 ///     modified: std::fs::metadata("volume.luks")?.modified()?,
 ///     allow_other: false,
 /// };
-/// let mounted = Mounted::new(disk, point, &options)?;
+/// let mounted = Mounted::new(Export::new(disk), point, &options)?;
 /// // Another thread can call `unmount` on this, or a user `fusermount3 -u`.
 /// let unmounter = mounted.unmounter();
 /// # drop(unmounter);
-/// mounted.serve()?;
+/// Box::new(mounted).run()?;
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
 pub struct Mounted {
     session: Session<OneFile>,
-    disk: Arc<Disk>,
-    stats: Arc<Stats>,
+    export: Arc<Export>,
     unmounter: Unmounter,
 }
 
 impl Mounted {
-    /// Mounts `disk` on `point`, directly as root or through `fusermount3`. The file exists when
-    /// this returns, but is served only when [`Mounted::serve`] is called. It belongs to this
+    /// Mounts the disk of `export` on `point`, directly as root or through `fusermount3`. The file exists when
+    /// this returns, but is served only when [`Frontend::run`] is called. It belongs to this
     /// process's user and has the mode 0600, or 0400 if the disk is read-only.
     ///
     /// # Errors
     /// Returns [`MountError`] if the system refuses the mount.
     pub fn new(
-        disk: Arc<Disk>,
+        export: Arc<Export>,
         point: MountPoint,
         options: &MountOptions,
     ) -> Result<Self, MountError> {
@@ -208,20 +214,19 @@ impl Mounted {
         };
         let cores = thread::available_parallelism().map_or(1, Into::into);
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
-        let file = OneFile::new(disk.clone(), options);
-        let stats = file.stats.clone();
+        let file = OneFile::new(export.clone(), options);
         // Checked again, because the caller may have waited for a secret since the first check.
         let path = point.empty_path()?;
         let MountPoint { folder, place } = point;
-        let (fuse, unmounter) = mounting::mount(&place, &path, options, disk.is_read_only())?;
+        let (fuse, unmounter) =
+            mounting::mount(&place, &path, options, export.disk().is_read_only())?;
         let session = Session::from_fd(file, fuse, config.acl, config).map_err(|error| {
             let _ = unmounter.unmount();
             MountError::refused(&folder, &error)
         })?;
         Ok(Self {
             session,
-            disk,
-            stats,
+            export,
             unmounter,
         })
     }
@@ -231,26 +236,23 @@ impl Mounted {
     pub fn unmounter(&self) -> Unmounter {
         self.unmounter.clone()
     }
+}
 
-    /// The statistics. Here the time of a request ends before its reply is sent.
-    #[must_use]
-    pub fn stats(&self) -> &Arc<Stats> {
-        &self.stats
+/// Stopping unmounts. The end is when no program has the file open. In the statistics the time of a
+/// request ends before its reply is sent.
+impl Frontend for Mounted {
+    fn stopper(&self) -> Stopper {
+        let unmounter = self.unmounter();
+        Box::new(move || unmounter.unmount())
     }
 
-    /// Serves requests until the disk is unmounted, then makes everything durable.
-    ///
-    /// # Errors
-    /// Those of the connection to the kernel, and of [`Disk::flush`].
-    pub fn serve(self) -> io::Result<()> {
-        let ended = self.session.run();
-        self.disk.flush()?;
-        match ended {
+    fn run(self: Box<Self>) -> Result<(), ServeError> {
+        self.export.flush_after(match self.session.run() {
             // If the kernel was handing out a request at the moment of unmounting, the read ends
             // with ECONNABORTED. A later read ends with ENODEV, which `run` handles.
             Err(error) if error.raw_os_error() == Some(ECONNABORTED) => Ok(()),
-            ended => ended,
-        }
+            ended => ended.map_err(|source| ServeError::Kernel { source }),
+        })
     }
 }
 
@@ -358,18 +360,16 @@ thread_local! {
 }
 
 struct OneFile {
-    disk: Arc<Disk>,
-    stats: Arc<Stats>,
+    export: Arc<Export>,
     name: FileName,
     mounted: SystemTime,
     modified: Mutex<SystemTime>,
 }
 
 impl OneFile {
-    fn new(disk: Arc<Disk>, options: &MountOptions) -> Self {
+    fn new(export: Arc<Export>, options: &MountOptions) -> Self {
         Self {
-            disk,
-            stats: Arc::default(),
+            export,
             name: options.name.clone(),
             mounted: SystemTime::now(),
             modified: Mutex::new(options.modified),
@@ -380,7 +380,7 @@ impl OneFile {
     fn attributes(&self, ino: INodeNo) -> FileAttr {
         let is_file = ino == FILE;
         let modified = *self.lock_modified();
-        let size = if is_file { self.disk.len() } else { 0 };
+        let size = if is_file { self.export.disk().len() } else { 0 };
         FileAttr {
             ino,
             size,
@@ -394,7 +394,7 @@ impl OneFile {
             } else {
                 FileType::Directory
             },
-            perm: match (is_file, self.disk.is_read_only()) {
+            perm: match (is_file, self.export.disk().is_read_only()) {
                 (true, false) => 0o600,
                 (true, true) => 0o400,
                 (false, _) => 0o500,
@@ -414,7 +414,7 @@ impl OneFile {
 
     /// Returns how many of `len` bytes at `offset` exist.
     fn until_end(&self, offset: u64, len: usize) -> usize {
-        let left = self.disk.len().saturating_sub(offset);
+        let left = self.export.disk().len().saturating_sub(offset);
         usize::try_from(left).map_or(len, |left| len.min(left))
     }
 
@@ -426,13 +426,13 @@ impl OneFile {
         work: impl FnOnce(&Disk) -> io::Result<()>,
     ) -> Result<(), Errno> {
         let begun = Instant::now();
-        let result = work(&self.disk);
+        let result = work(self.export.disk());
         let done = Done {
             operation,
             bytes: bytes as u64,
             succeeded: result.is_ok(),
         };
-        self.stats.record([done], begun.elapsed());
+        self.export.stats().record([done], begun.elapsed());
         result.map_err(|error| errno(&error))
     }
 
@@ -504,7 +504,7 @@ impl Filesystem for OneFile {
         reply: ReplyAttr,
     ) {
         // Setting the length that the file already has is allowed, because it changes nothing.
-        if ino == FILE && size == Some(self.disk.len()) {
+        if ino == FILE && size == Some(self.export.disk().len()) {
             reply.attr(&TTL, &self.attributes(ino));
         } else {
             reply.error(Errno::EPERM);
@@ -582,7 +582,7 @@ impl Filesystem for OneFile {
                     Err(_) => return reply.error(Errno::ENOMEM),
                 }
             }
-            let offset = offset.min(self.disk.len());
+            let offset = offset.min(self.export.disk().len());
             let read = self.count(Operation::Read, len, |disk| {
                 disk.read(&mut buffer[..len], offset)
             });
@@ -679,7 +679,7 @@ impl Filesystem for OneFile {
     }
 
     fn statfs(&self, _: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        let blocks = self.disk.len().div_ceil(BLOCK.into());
+        let blocks = self.export.disk().len().div_ceil(BLOCK.into());
         reply.statfs(blocks, 0, 0, 1, 0, BLOCK, 255, BLOCK);
     }
 
@@ -700,11 +700,11 @@ impl Filesystem for OneFile {
         {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let left = self.disk.len().saturating_sub(offset);
+        let left = self.export.disk().len().saturating_sub(offset);
         if len > left && !keep_size {
             return reply.error(Errno::ENOSPC);
         }
-        let (offset, len) = (offset.min(self.disk.len()), len.min(left));
+        let (offset, len) = (offset.min(self.export.disk().len()), len.min(left));
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         let zeroed = self.modify(Operation::WriteZeroes, bytes, |disk| {
             disk.write_zeroes(offset, len)

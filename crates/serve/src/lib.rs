@@ -4,12 +4,13 @@
 //!
 //! | task | use |
 //! |---|---|
-//! | serve a disk to NBD clients until told to stop | [`nbd::Server`], [`nbd::Stop`] |
-//! | see what the server has done so far | [`stats`], [`metrics`] |
+//! | offer a disk by one frontend or several, until told to stop | [`Export`], [`Frontend`] |
+//! | serve it to NBD clients | [`nbd::Server`], [`Listener`], [`Stop`] |
+//! | mount it as a file | [`fuse::Mounted`] |
+//! | see what the frontends have done so far | [`stats`], [`metrics`] |
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
 //! | parse and check a request of an NBD client | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
 //! | reply to it | [`nbd::reply`] |
-//! | mount a disk as a file | [`fuse::Mounted`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
 //! | do that inside mutual TLS, with certificates or pre-shared keys | [`TlsServer::accept`] |
@@ -18,18 +19,22 @@
 //! All input from a client is untrusted until it has been parsed.
 //!
 //! Serves a disk to the clients of a Unix socket until another thread calls
-//! [`nbd::Stop::request`]:
+//! [`Stop::request`]:
 //!
 //! ```no_run
 //! use std::{os::unix::net::UnixListener, sync::Arc};
 //!
-//! use luxor_serve::nbd::{Listener, Server, ServerOptions, Stop};
+//! use luxor_serve::{
+//!     Export, Frontend, Listener, Stop,
+//!     nbd::{Server, ServerOptions},
+//! };
 //!
 //! # fn serve(disk: Arc<luxor_sector::Disk>) -> Result<(), Box<dyn std::error::Error>> {
 //! let listener = Listener::Unix(UnixListener::bind("/run/user/1000/disk.sock")?);
 //! let stop = Stop::new()?;
-//! let server = Arc::new(Server::new(disk, ServerOptions::default()));
-//! server.run(&[listener], &stop)?;
+//! let export = Export::new(disk);
+//! let server = Server::new(export, ServerOptions::default(), vec![listener], stop.clone());
+//! Box::new(server).run()?;
 //! # Ok(())
 //! # }
 //! ```
@@ -59,12 +64,21 @@
 #![forbid(unsafe_code)]
 
 mod channel;
+mod export;
+mod frontend;
 pub mod fuse;
+mod listener;
+mod memory_budget;
 pub mod metrics;
 pub mod nbd;
 mod outage;
 pub mod stats;
+mod stop;
 mod tls;
 
 pub use channel::{Channel, Timed};
+pub use export::Export;
+pub use frontend::{Frontend, ServeError, Stopper};
+pub use listener::Listener;
+pub use stop::Stop;
 pub use tls::{TlsChannel, TlsConfigError, TlsServer};

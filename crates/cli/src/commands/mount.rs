@@ -4,26 +4,29 @@
 use std::{
     ffi::OsStr,
     fs::{self, Metadata},
-    io, mem,
+    io,
     os::unix::ffi::OsStrExt,
     path::Path,
-    sync::mpsc::{self, RecvTimeoutError},
-    thread,
-    time::{Duration, SystemTime},
+    sync::Arc,
+    time::SystemTime,
 };
 
-use luxor::files::{path_name, shell_word};
-use luxor_serve::fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter};
+use luxor::{
+    VolumeDisk,
+    files::{path_name, shell_word},
+};
+use luxor_serve::{
+    Export, Frontend, ServeError,
+    fuse::{FileName, MountError, MountOptions, MountPoint, Mounted},
+};
 
 use crate::{
     args::{General, MountArgs},
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, ErrorClass, Result},
-    export::{self, Background},
-    notify,
-    process::{StopOnSignal, unblocked},
-    stats::{Page, StatsReporter},
+    frontend::{self, FrontendSetup, RunOptions, Started},
+    process::unblocked,
 };
 
 impl Subcommand for MountArgs {
@@ -59,90 +62,65 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
             ),
         );
     }
+    let options = RunOptions::new(&args.export, &args.stats, None)?;
     let volume = &args.export.volume;
-    let options = MountOptions {
-        name: args.name.clone().unwrap_or_else(|| file_name(volume)),
-        source: volume.as_os_str().to_owned(),
-        modified: modified(volume),
-        allow_other: args.allow_other,
+    let mut fuse = Fuse {
+        folder: &args.folder,
+        // Problems with the folder are reported before the secret is asked for.
+        point: Some(MountPoint::new(&args.folder).map_err(|error| refused(&error))?),
+        options: MountOptions {
+            name: args.name.clone().unwrap_or_else(|| file_name(volume)),
+            source: volume.as_os_str().to_owned(),
+            modified: modified(volume),
+            allow_other: args.allow_other,
+        },
     };
-    let page = Page::of(&args.stats)?;
-    let file = args.folder.join(options.name.as_os_str());
-    // Problems with the folder are reported before the secret is asked for.
-    let point = MountPoint::new(&args.folder).map_err(|error| refused(&error))?;
-    let (export, work) = export::open(&args.export, context)?;
-
-    let (stop, stopped) = mpsc::channel();
-    let stop_on_signal = move || {
-        let stop = stop.clone();
-        StopOnSignal::new(move || {
-            // After the end the receiver is gone.
-            let _ = stop.send(());
-            notify::stopping_without_waiting();
-        })
-    };
-    // A signal may arrive before the disk is mounted.
-    let _signals = stop_on_signal();
-    let mounted = unblocked(|| Mounted::new(export.shared().clone(), point, &options))
-        .map_err(|error| refused(&error))?;
-    let unmounter = mounted.unmounter();
-    let serve = || {
-        let reporter = StatsReporter::begin(&args.stats, &page, mounted.stats(), export.shared())?;
-        let unmounter = mounted.unmounter();
-        let (end, ended) = mpsc::channel::<()>();
-        let shown = path_name(&file);
-        let console = context.console;
-        let said = format!("{shown} is still in use: luxor exits when no program has it open");
-        thread::Builder::new()
-            .name("unmount".into())
-            .spawn(move || {
-                while stopped.recv().is_ok() {
-                    if let Err(error) = unmount(&unmounter) {
-                        // The next signal tries again. Dropping `_signals` ends this registration
-                        // too.
-                        mem::forget(stop_on_signal());
-                        console.warn(error.message());
-                    } else if ended.recv_timeout(SOON) == Err(RecvTimeoutError::Timeout) {
-                        console.warn(&said);
-                    }
-                }
-            })
-            .map_err(|error| Error::io("cannot start a thread", &error))?;
-        console.tell(format!(
-            "the plaintext is {shown} until {} is unmounted",
-            path_name(&args.folder)
-        ));
-        reporter.announce(console);
-        notify::ready(console, &format!("{} is shown as {shown}", export.name()));
-        let background = Background::begin(work)?;
-        let served = mounted.serve();
-        notify::stopping();
-        let worked = background.end();
-        drop((reporter, end));
-        served.map_err(|error| {
-            Error::io(
-                format!("{}: recent writes may be lost", export.name()),
-                &error,
-            )
-        })?;
-        worked
-    };
-    let served = serve();
-    // After an error, or if the connection was aborted, it may still be mounted.
-    let unmounted = unmount(&unmounter).map_err(|error| {
-        let folder = path_name(&args.folder);
-        error.hint(format!(
-            "{folder} stays mounted; to unmount it: fusermount3 -u {folder}"
-        ))
-    });
-    if let (Err(_), Err(error)) = (&served, &unmounted) {
-        context.console.warn(error.message());
-    }
-    served.and(unmounted)
+    frontend::run(&mut fuse, &options, context)
 }
 
-/// Unmounting that takes no longer than this needs no message.
-const SOON: Duration = Duration::from_secs(1);
+/// The mount.
+struct Fuse<'a> {
+    folder: &'a Path,
+    /// Until it is mounted on.
+    point: Option<MountPoint>,
+    options: MountOptions,
+}
+
+impl FrontendSetup for Fuse<'_> {
+    fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
+        let point = self.point.take().expect("`start` is called once");
+        let mounted = unblocked(|| Mounted::new(export, point, &self.options))
+            .map_err(|error| refused(&error))?;
+        let folder = path_name(self.folder);
+        let file = self.folder.join(self.options.name.as_os_str());
+        let shown = path_name(&file);
+        let unmount = mounted.stopper();
+        let hint = format!("{folder} stays mounted; to unmount it: fusermount3 -u {folder}");
+        Ok(Started {
+            frontend: Box::new(mounted),
+            stop: Arc::new(move || {
+                let unmounted = unblocked(&unmount);
+                unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
+            }),
+            lines: vec![format!(
+                "the plaintext is {shown} until {folder} is unmounted"
+            )],
+            status: format!("{} is shown as {shown}", volume.name()),
+            still_in_use: Some(format!(
+                "{shown} is still in use: luxor exits when no program has it open"
+            )),
+        })
+    }
+
+    fn error(&self, name: &str, error: &ServeError) -> Error {
+        match error {
+            ServeError::Flush { source } | ServeError::Kernel { source } => {
+                Error::io(format!("{name}: recent writes may be lost"), source)
+            }
+            _ => Error::failure(format!("{name}: {error}")),
+        }
+    }
+}
 
 /// Returns when the volume's file was last changed. The time of a device's node says nothing about its
 /// data.
@@ -150,11 +128,6 @@ fn modified(volume: &Path) -> SystemTime {
     let metadata = fs::metadata(volume).ok().filter(Metadata::is_file);
     let modified = metadata.and_then(|metadata| metadata.modified().ok());
     modified.unwrap_or_else(SystemTime::now)
-}
-
-fn unmount(unmounter: &Unmounter) -> Result<()> {
-    let unmounted = unblocked(|| unmounter.unmount());
-    unmounted.map_err(|error| Error::io("cannot unmount", &error))
 }
 
 /// Returns the name of the volume's file without `.luks`.

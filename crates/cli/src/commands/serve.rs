@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor serve`.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
+use std::{fs, mem, os::unix::fs::PermissionsExt, path::Path, sync::Arc};
 
-use luxor::files::{path_name, shell_word};
+use luxor::{
+    VolumeDisk,
+    files::{path_name, shell_word},
+};
 use luxor_serve::{
-    TlsConfigError, TlsServer,
-    nbd::{Listener, ServeError, Server, ServerOptions, Stop, Text},
+    Export, Frontend, Listener, Stop, TlsConfigError, TlsServer,
+    nbd::{Server, ServerOptions, Text},
 };
 
 use crate::{
@@ -14,13 +17,10 @@ use crate::{
     commands::{Subcommand, Taken},
     console::Console,
     context::Context,
-    error::{Error, ErrorClass, Result},
-    export::{self, Background},
+    error::{Error, Result},
+    frontend::{self, FrontendSetup, RunOptions, Started},
     listen::{self, SocketFile},
-    log, notify,
-    pid_file::PidFile,
-    process::{self, StopOnSignal},
-    stats::{Page, StatsReporter},
+    log, process,
 };
 
 impl Subcommand for ServeArgs {
@@ -48,79 +48,10 @@ impl Subcommand for ServeArgs {
 /// Fails when the volume, the secret or a socket cannot be used, and when writes of clients cannot
 /// be made durable.
 fn run(args: &ServeArgs, context: &Context) -> Result<()> {
-    // Options that can be refused are refused before a secret is asked for. The socket is made only
-    // when the volume is open, so a socket that clients can see always works.
-    let console = context.console;
     log::begin(&context.options);
-    let tls = tls(args, console)?;
-    let has_tls = tls.is_some();
-    let places = Places::of(args, has_tls)?;
-    let name: Text = args
-        .export_name
-        .parse()
-        .map_err(|error| Error::failure(format!("--export-name: {error}")))?;
-    if let Some(path) = &args.pid_file {
-        PidFile::check(path)?;
-    }
-    let page = Page::of(&args.stats)?;
-    let stop = Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?;
-    let (export, work, (listeners, _socket)) = if args.export.reencrypt.is_some() {
-        // Nothing begins unless clients can come.
-        let listening = places.listen()?;
-        let (export, work) = export::open(&args.export, context)?;
-        (export, work, listening)
-    } else {
-        let (export, work) = export::open(&args.export, context)?;
-        (export, work, places.listen()?)
-    };
-    let options = ServerOptions {
-        name,
-        exit_on_idle: args.exit_on_idle,
-        tls,
-        ..ServerOptions::default()
-    };
-    let server = Arc::new(Server::new(Arc::clone(export.shared()), options));
-    let reporter = StatsReporter::begin(&args.stats, &page, server.stats(), export.shared())?;
-    let _signals = {
-        let stop = stop.clone();
-        StopOnSignal::new(move || {
-            stop.request();
-            notify::stopping_without_waiting();
-        })
-    };
-    let _pid_file = args.pid_file.as_deref().map(PidFile::create).transpose()?;
-    let read_only = if export.shared().is_read_only() {
-        ", read-only"
-    } else {
-        ""
-    };
-    let uris = listeners
-        .iter()
-        .map(|listener| listen::uri(listener, &args.export_name, has_tls));
-    let uris: Vec<_> = uris.collect();
-    for uri in &uris {
-        console.tell(format!("serving {}{read_only}, at {uri}", export.name()));
-    }
-    reporter.announce(console);
-    let at = uris.join(" and ");
-    notify::ready(
-        console,
-        &format!("Serving {}{read_only}, at {at}", export.name()),
-    );
-    let background = Background::begin(work)?;
-    let served = server.run(&listeners, &stop).map_err(|error| {
-        let class = match error {
-            ServeError::Thread { .. } => ErrorClass::OutOfMemory,
-            _ => ErrorClass::Failure,
-        };
-        Error::new(class, format!("{}: {error}", export.name()))
-    });
-    notify::stopping();
-    // Release the volume before the socket and the pid file disappear: a program that waits for
-    // that can then use the volume.
-    let worked = background.end();
-    drop((reporter, server, export));
-    served.and(worked)
+    let mut nbd = Nbd::new(args, context.console)?;
+    let options = RunOptions::new(&args.export, &args.stats, args.pid_file.as_deref())?;
+    frontend::run(&mut nbd, &options, context)
 }
 
 /// Loads the certificates or the pre-shared keys for TCP clients. The parser requires all three files
@@ -157,70 +88,123 @@ fn is_public(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o004 != 0)
 }
 
-/// Where clients connect.
-struct Places<'a> {
-    /// `--socket`.
-    socket: Option<&'a Path>,
-    /// `--listen`.
-    address: Option<&'a str>,
-    /// Sockets inherited from systemd, which already listen.
+/// The NBD server.
+struct Nbd<'a> {
+    args: &'a ServeArgs,
+    tls: Option<TlsServer>,
+    export_name: Text,
+    stop: Stop,
+    /// Sockets inherited from systemd, until [`FrontendSetup::listen`].
     inherited: Vec<Listener>,
+    /// All sockets. They stay open until the volume is closed.
+    listeners: Arc<[Listener]>,
+    socket: Option<SocketFile>,
 }
 
-impl<'a> Places<'a> {
-    fn of(args: &'a ServeArgs, tls: bool) -> Result<Self> {
-        let (socket, address) = (args.socket.as_deref(), args.listen.as_deref());
+impl<'a> Nbd<'a> {
+    fn new(args: &'a ServeArgs, console: Console) -> Result<Self> {
+        let tls = tls(args, console)?;
         let inherited = listen::inherited()?;
-        match (socket.is_some() || address.is_some(), inherited.is_empty()) {
-            (true, false) => {
-                return Err(Error::failure(
-                    "--socket and --listen cannot be used together with the sockets of LISTEN_FDS",
-                ));
-            }
-            (false, true) => {
-                return Err(Error::failure(
-                    "no address to listen on: give --socket PATH or --listen ADDRESS",
-                ));
-            }
-            _ => {}
-        }
-        if let Some(path) = socket {
-            SocketFile::check(path)?;
-        }
-        let is_tcp = |listener: &Listener| matches!(listener, Listener::Tcp(_));
-        let over_tcp = address.is_some() || inherited.iter().any(is_tcp);
-        if tls && !over_tcp {
-            return Err(Error::failure(
-                "--tls-cert, --tls-key, --tls-ca and --tls-psk are for TCP: a Unix socket has no TLS",
-            ));
-        }
-        if over_tcp && !tls && !args.insecure {
-            return Err(Error::failure(
-                "over TCP without TLS, any program that reaches the address could read the \
-                 plaintext",
-            )
-            .hint(
-                "Use --tls-cert, --tls-key and --tls-ca, or --tls-psk, or --socket; --insecure \
-                 serves without TLS.",
-            ));
-        }
+        check_addresses(args, &inherited, tls.is_some())?;
+        let export_name = args
+            .export_name
+            .parse()
+            .map_err(|error| Error::failure(format!("--export-name: {error}")))?;
         Ok(Self {
-            socket,
-            address,
+            args,
+            tls,
+            export_name,
+            stop: Stop::new().map_err(|error| Error::io("cannot make a socket", &error))?,
             inherited,
+            listeners: Arc::default(),
+            socket: None,
         })
     }
+}
 
-    fn listen(self) -> Result<(Vec<Listener>, Option<SocketFile>)> {
-        let mut listeners = self.inherited;
-        if let Some(address) = self.address {
+impl FrontendSetup for Nbd<'_> {
+    fn listen(&mut self) -> Result<()> {
+        let mut listeners = mem::take(&mut self.inherited);
+        if let Some(address) = &self.args.listen {
             listeners.extend(listen::listen_tcp(address)?.into_iter().map(Listener::Tcp));
         }
-        let Some(path) = self.socket else {
-            return Ok((listeners, None));
-        };
-        let (listener, file) = SocketFile::listen(path)?;
-        listeners.push(Listener::Unix(listener));
-        Ok((listeners, Some(file)))
+        if let Some(path) = &self.args.socket {
+            let (listener, file) = SocketFile::listen(path)?;
+            listeners.push(Listener::Unix(listener));
+            self.socket = Some(file);
+        }
+        self.listeners = listeners.into();
+        Ok(())
     }
+
+    fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
+        let uri = |listener| listen::uri(listener, &self.args.export_name, self.tls.is_some());
+        let uris: Vec<_> = self.listeners.iter().map(uri).collect();
+        let name = volume.name();
+        let read_only = if export.disk().is_read_only() {
+            ", read-only"
+        } else {
+            ""
+        };
+        let options = ServerOptions {
+            name: mem::take(&mut self.export_name),
+            exit_on_idle: self.args.exit_on_idle,
+            tls: self.tls.take(),
+            ..ServerOptions::default()
+        };
+        let listeners = Arc::clone(&self.listeners);
+        let server = Server::new(export, options, listeners, self.stop.clone());
+        let stop = server.stopper();
+        Ok(Started {
+            frontend: Box::new(server),
+            stop: Arc::new(move || stop().map_err(|error| Error::io("cannot stop", &error))),
+            lines: uris
+                .iter()
+                .map(|uri| format!("serving {name}{read_only}, at {uri}"))
+                .collect(),
+            status: format!("Serving {name}{read_only}, at {}", uris.join(" and ")),
+            still_in_use: None,
+        })
+    }
+}
+
+/// Refuses options for addresses that contradict each other, and a socket that is in use.
+fn check_addresses(args: &ServeArgs, inherited: &[Listener], tls: bool) -> Result<()> {
+    match (
+        args.socket.is_some() || args.listen.is_some(),
+        inherited.is_empty(),
+    ) {
+        (true, false) => {
+            return Err(Error::failure(
+                "--socket and --listen cannot be used together with the sockets of LISTEN_FDS",
+            ));
+        }
+        (false, true) => {
+            return Err(Error::failure(
+                "no address to listen on: give --socket PATH or --listen ADDRESS",
+            ));
+        }
+        _ => {}
+    }
+    if let Some(path) = &args.socket {
+        SocketFile::check(path)?;
+    }
+    let is_tcp = |listener: &Listener| matches!(listener, Listener::Tcp(_));
+    let over_tcp = args.listen.is_some() || inherited.iter().any(is_tcp);
+    if tls && !over_tcp {
+        return Err(Error::failure(
+            "--tls-cert, --tls-key, --tls-ca and --tls-psk are for TCP: a Unix socket has no TLS",
+        ));
+    }
+    if over_tcp && !tls && !args.insecure {
+        return Err(Error::failure(
+            "over TCP without TLS, any program that reaches the address could read the \
+             plaintext",
+        )
+        .hint(
+            "Use --tls-cert, --tls-key and --tls-ca, or --tls-psk, or --socket; --insecure \
+             serves without TLS.",
+        ));
+    }
+    Ok(())
 }

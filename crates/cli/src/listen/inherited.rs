@@ -8,7 +8,7 @@ use std::{
 };
 
 use listenfd::ListenFd;
-use luxor_serve::nbd::Listener;
+use luxor_serve::Listener;
 use nix::sys::socket::{getsockopt, sockopt};
 
 use crate::error::{Error, Result};

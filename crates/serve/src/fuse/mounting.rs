@@ -220,7 +220,7 @@ impl Unmounter {
     }
 
     /// Detaches the file system from its folder. Programs that have the file open keep it.
-    /// [`Mounted::serve`](super::Mounted::serve) returns when the last of them has closed it. Does
+    /// Its [`run`](crate::Frontend::run) returns when the last of them has closed it. Does
     /// nothing if the file system is already unmounted, even if something else is mounted on the
     /// folder by then.
     ///

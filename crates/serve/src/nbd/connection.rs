@@ -15,7 +15,6 @@
 //! out and the server's while the client prepares it. Waking a core takes longer than everything
 //! else, especially on a virtual machine. The thread that is called to receive wakes the core that
 //! the client will need in a moment.
-//! that the client will need in a moment.
 
 use std::{
     io::{self, IoSlice},
@@ -36,15 +35,16 @@ use tracing::Level;
 use super::{
     agreed::Agreed,
     inbox::{Batch, Entry, Failure, Inbox},
-    listener::Peer,
-    memory_budget::{FLOOR, Share},
     reply,
     request::{Command, Request},
-    service::Service,
+    watch::Watch,
     wire::{AllocationFlags, CommandFlags, ErrorValue},
 };
 use crate::{
     channel::Channel,
+    export::Export,
+    listener::Peer,
+    memory_budget::{FLOOR, Share},
     stats::{Done, Operation},
 };
 
@@ -78,7 +78,8 @@ pub struct Connection {
     channel: Arc<dyn Channel>,
     peer: Peer,
     agreed: Agreed,
-    service: Arc<Service>,
+    export: Arc<Export>,
+    watch: Arc<Watch>,
     share: Arc<Share>,
     roles: Mutex<Roles>,
     /// Wakes a parked thread, when the inbox is free or the connection is over.
@@ -186,14 +187,16 @@ impl Connection {
         channel: Arc<dyn Channel>,
         peer: Peer,
         agreed: Agreed,
-        service: Arc<Service>,
+        export: Arc<Export>,
+        watch: Arc<Watch>,
     ) -> Arc<Self> {
-        let share = Share::new(service.budget());
+        let share = Share::new(export.memory());
         Arc::new(Self {
             channel,
             peer,
             agreed,
-            service,
+            export,
+            watch,
             share,
             roles: Mutex::new(Roles {
                 inbox: Some(Inbox::default()),
@@ -226,7 +229,7 @@ impl Connection {
         while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
             match self.receive(&mut inbox) {
                 Ok(Some(batch)) => {
-                    let foreseen = batch.is_slow(self.service.disk())
+                    let foreseen = batch.is_slow(self.export.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
                     self.lay_down(inbox, &batch, foreseen);
                     answered = batch.bytes();
@@ -256,7 +259,7 @@ impl Connection {
     /// Waits for requests. A write that is processed in pieces has been written completely when
     /// this returns.
     fn receive(&self, inbox: &mut Inbox) -> io::Result<Option<Batch>> {
-        let (channel, buffers) = (&*self.channel, self.service.buffers());
+        let (channel, buffers) = (&*self.channel, self.export.buffers());
         let mut received = inbox.receive(channel, &self.agreed, buffers, &self.share)?;
         if let Some(batch) = &mut received
             && batch.in_pieces
@@ -271,7 +274,7 @@ impl Connection {
                 if entry.outcome.is_ok() {
                     self.lock().begin_work();
                     let written =
-                        transfer_one(self.service.disk(), offset, TransferData::Write(piece));
+                        transfer_one(self.export.disk(), offset, TransferData::Write(piece));
                     self.lock().end_work();
                     entry.outcome = written.map_err(Failure::Failed);
                 }
@@ -382,7 +385,7 @@ impl Connection {
             self.call(&mut roles);
         }
         drop(roles);
-        self.service.watch().notice();
+        self.watch.notice();
     }
 
     /// Calls another thread to take the inbox. If no more threads are allowed, the inbox waits.
@@ -393,7 +396,7 @@ impl Connection {
         if roles.parked > 0 {
             self.called.notify_one();
         } else if roles.threads < THREADS
-            && let Some(counted) = self.service.budget().helper()
+            && let Some(counted) = self.export.memory().helper()
         {
             let connection = Arc::clone(self);
             let helper = thread::Builder::new()
@@ -411,7 +414,7 @@ impl Connection {
 
     /// Carries out a batch and sends the replies.
     fn answer(&self, mut batch: Batch) -> io::Result<()> {
-        let disk = self.service.disk();
+        let disk = self.export.disk();
         transfer(disk, &mut batch);
         make_durable(disk, &mut batch.entries);
         let mut replies = Replies::default();
@@ -436,11 +439,11 @@ impl Connection {
             }
         };
         self.count(&batch, &done);
-        self.service.stats().record(done, batch.begun.elapsed());
+        self.export.stats().record(done, batch.begun.elapsed());
         if let Some(buffer) = batch.buffer {
-            self.service.buffers().give_back(buffer);
+            self.export.buffers().give_back(buffer);
         }
-        drop(batch.lease);
+        drop(batch.memory);
         sent
     }
 
@@ -471,7 +474,7 @@ impl Connection {
     /// Otherwise the connection ends, as it also does when the last call is over.
     fn send_in_pieces(&self, batch: &mut Batch, done: &mut Done) -> io::Result<()> {
         let request = batch.entries[0].request;
-        let (cookie, disk) = (request.cookie, self.service.disk());
+        let (cookie, disk) = (request.cookie, self.export.disk());
         let buffer = batch.buffer.as_deref_mut().unwrap_or_default();
         let structured = self.agreed.structured_replies;
         let in_chunks = structured && !request.flags.contains(CommandFlags::DF);
@@ -526,7 +529,7 @@ impl Connection {
             if self.lock().last_call_is_over() {
                 return Err(Failure::Late);
             }
-            work(self.service.disk(), offset, len as u64).map_err(Failure::Failed)?;
+            work(self.export.disk(), offset, len as u64).map_err(Failure::Failed)?;
         }
         Ok(())
     }
@@ -535,7 +538,7 @@ impl Connection {
     /// succeeded.
     fn reply(&self, replies: &mut Replies, entry: &Entry, outcome: Result<(), Failure>) -> bool {
         let request = &entry.request;
-        let disk = self.service.disk();
+        let disk = self.export.disk();
         let offset = request.offset;
         let outcome = outcome.and_then(|()| {
             match request.command {

@@ -8,11 +8,13 @@ use luxor_sector::{Buffers, Disk};
 
 use super::{
     agreed::{Agreed, Refusal},
-    memory_budget::{BatchMemory, Share},
     request::{Command, REQUEST_LEN, Request},
     wire::CommandFlags,
 };
-use crate::channel::Channel;
+use crate::{
+    channel::Channel,
+    memory_budget::{BatchMemory, Share},
+};
 
 /// The most bytes received at a time: some tens of requests with 4 KiB each.
 const CAPACITY: usize = 256 << 10;
@@ -52,7 +54,7 @@ pub struct Batch {
     pub buffer: Option<Buffer>,
     /// The memory that is accounted for the buffer, of exactly the same length. Released after the
     /// buffer.
-    pub lease: Option<BatchMemory>,
+    pub memory: Option<BatchMemory>,
     /// Whether the only entry is a read or write that does not fit into the buffer. Its bytes pass
     /// through the buffer in pieces, and those of a write have not been received yet
     /// ([`Inbox::fill`]). The entry's range is empty.
@@ -128,7 +130,7 @@ impl Inbox {
         let begun = Instant::now();
         let mut entries: Vec<Entry> = Vec::new();
         // Declared before the buffer, so that the buffer is dropped first.
-        let mut lease: Option<BatchMemory> = None;
+        let mut memory: Option<BatchMemory> = None;
         let mut buffer: Option<Buffer> = None;
         let mut used = 0;
         let mut in_pieces = false;
@@ -172,7 +174,7 @@ impl Inbox {
                 let taken = share.take(wanted);
                 buffer = Some(buffers.take(taken.len())?);
                 in_pieces = taken.len() < len;
-                lease = Some(taken);
+                memory = Some(taken);
             }
             self.full.start += REQUEST_LEN;
             let len = if in_pieces { 0 } else { len };
@@ -198,7 +200,7 @@ impl Inbox {
             begun,
             entries,
             buffer,
-            lease,
+            memory,
             in_pieces,
         }))
     }

@@ -6,20 +6,17 @@
 mod agreed;
 mod connection;
 mod inbox;
-mod listener;
-mod memory_budget;
 mod negotiate;
 pub mod reply;
 mod request;
 mod server;
-mod service;
+mod watch;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};
-pub use listener::Listener;
 pub use negotiate::{
     Handshake, InTls, MAX_OPTION_DATA, MAX_OPTIONS, MAX_SKIPPED, NegotiateError, Offer, Outcome,
     SHOWN_NAME, Text, TextError, TlsPolicy,
 };
 pub use request::{BadMagic, Command, REQUEST_LEN, Request};
-pub use server::{ServeError, Server, ServerOptions, Stop};
+pub use server::{Server, ServerOptions};

@@ -4,35 +4,27 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt, io, mem,
-    os::{fd::AsFd, unix::net::UnixStream},
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
 use luxor_sector::Disk;
-use nix::{
-    errno::Errno,
-    libc,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 use super::{
     agreed::Agreed,
     connection::{Connection, End},
-    listener::{Listener, Peer},
     negotiate::{Handshake, NegotiateError, Offer, Outcome, Text, TlsPolicy},
-    service::Service,
+    watch::Watch,
     wire::TransmissionFlags,
 };
 use crate::{
     channel::{Channel, Timed},
-    outage::Outage,
-    stats::Stats,
+    export::Export,
+    frontend::{Frontend, ServeError, Stopper},
+    listener::{self, Clients, Listener, Peer, Socket},
+    stop::Stop,
     tls::TlsServer,
 };
 
@@ -50,8 +42,7 @@ const FAREWELL: Duration = Duration::from_secs(10);
 /// How often the server checks for clients that have run out of time.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The options of a [`Server`]. Whether clients can write, and whether they can discard, depends on
-/// the [`DiskOptions`](luxor_sector::DiskOptions) of the disk.
+/// The options of a [`Server`].
 #[derive(Default)]
 pub struct ServerOptions {
     /// The export's name. Clients can also ask for the default export, which has the empty name.
@@ -72,15 +63,18 @@ pub struct ServerOptions {
 /// Serves one disk to NBD clients. Events of `tracing` tell of every client: where it is, when and how
 /// its connection ended, and why it was refused.
 pub struct Server {
-    service: Arc<Service>,
+    export: Arc<Export>,
     options: ServerOptions,
-    clients: Mutex<Clients>,
+    listeners: Arc<[Listener]>,
+    stop: Stop,
+    watch: Arc<Watch>,
+    clients: Mutex<ClientTable>,
     /// Signalled when a client has left.
     left: Condvar,
 }
 
 #[derive(Default)]
-struct Clients {
+struct ClientTable {
     next: u64,
     present: HashMap<u64, Client>,
     /// The threads of present clients, and of some that have left.
@@ -100,7 +94,7 @@ enum Client {
     Leaving,
 }
 
-impl Clients {
+impl ClientTable {
     /// Disconnects the client that has been longest in its handshake, if that is longer than
     /// [`LONG`]: it may never complete. Returns `false` if there is none.
     fn make_room(&mut self) -> bool {
@@ -131,117 +125,31 @@ impl Clients {
 }
 
 impl Server {
-    /// Makes a server for `disk`.
+    /// Makes a server of `export` for the clients of `listeners`. Requests of `stop` stop it.
     #[must_use]
-    pub fn new(disk: Arc<Disk>, options: ServerOptions) -> Self {
+    pub fn new(
+        export: Arc<Export>,
+        options: ServerOptions,
+        listeners: impl Into<Arc<[Listener]>>,
+        stop: Stop,
+    ) -> Self {
         Self {
-            service: Arc::new(Service::new(disk)),
+            export,
             options,
+            listeners: listeners.into(),
+            stop,
+            watch: Arc::default(),
             clients: Mutex::default(),
             left: Condvar::new(),
         }
     }
 
-    /// Returns the statistics, which continue to count.
-    #[must_use]
-    pub fn stats(&self) -> &Arc<Stats> {
-        self.service.stats()
-    }
-
-    /// Serves clients of `listeners` on threads of its own, until `stop` is requested or, with
-    /// [`ServerOptions::exit_on_idle`], the last client has left. Then pending requests that can be
-    /// started within a second are completed and answered, and everything is made durable. All
-    /// threads have ended when this returns. A server runs once: afterwards it refuses all clients.
-    ///
-    /// # Errors
-    /// Returns [`ServeError`] when a listener fails, when a thread cannot be started, and when data
-    /// could not be made durable.
-    pub fn run(self: &Arc<Self>, listeners: &[Listener], stop: &Stop) -> Result<(), ServeError> {
-        let server = Arc::clone(self);
-        let watch = thread::Builder::new()
-            .name("nbd watch".into())
-            .spawn(move || server.service.watch().run(|| server.look()))
-            .map_err(|source| ServeError::Thread { source })?;
-        let accepted = self.accept(listeners, stop);
-        self.dismiss();
-        self.service.watch().end();
-        // This thread panics only if code that it calls panics. That panic has already been
-        // printed.
-        let _ = watch.join();
-        let flushed = self.service.disk().flush();
-        accepted?;
-        flushed.map_err(|source| ServeError::Flush { source })
-    }
-
-    fn accept(self: &Arc<Self>, listeners: &[Listener], stop: &Stop) -> Result<(), ServeError> {
-        for listener in listeners {
-            listener
-                .prepare()
-                .map_err(|source| ServeError::Listen { source })?;
-        }
-        let mut outage = Outage::default();
-        while !stop.is_requested() && !self.is_idle_and_done() {
-            let mut waiting: Vec<_> = listeners
-                .iter()
-                .map(|listener| PollFd::new(listener.as_fd(), PollFlags::POLLIN))
-                .collect();
-            waiting.push(PollFd::new(stop.woken.as_fd(), PollFlags::POLLIN));
-            match poll(&mut waiting, PollTimeout::NONE) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(errno) => {
-                    return Err(ServeError::Listen {
-                        source: errno.into(),
-                    });
-                }
-            }
-            let ready: Vec<bool> = waiting.iter().map(|fd| fd.any() == Some(true)).collect();
-            drop(waiting);
-            stop.clear();
-            for (listener, _) in listeners.iter().zip(ready).filter(|(_, ready)| *ready) {
-                let accepted = listener.accept();
-                if matches!(accepted, Ok(Some(_))) {
-                    outage.accepted();
-                }
-                match accepted {
-                    Ok(Some((_, peer))) if !peer.may_come_in() => {
-                        refused(peer, "it belongs to another user");
-                    }
-                    Ok(Some((channel, peer))) => {
-                        let tls = match listener {
-                            Listener::Unix(_) => None,
-                            Listener::Tcp(_) => self.options.tls.clone(),
-                        };
-                        self.welcome(channel, peer, tls, stop);
-                    }
-                    Ok(None) => {}
-                    Err(error) => {
-                        let (pause, is_new) = outage.failed(&error, Instant::now());
-                        if is_new {
-                            error!(reason = error.to_string(), "cannot accept clients");
-                        }
-                        if matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
-                            self.lock().make_room();
-                        }
-                        stop.wait(pause);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn is_idle_and_done(&self) -> bool {
-        let clients = self.lock();
-        self.options.exit_on_idle && clients.any && clients.present.is_empty()
-    }
-
     /// Starts a thread for a client.
-    fn welcome(
+    fn start_client(
         self: &Arc<Self>,
         channel: Arc<dyn Channel>,
         peer: Peer,
         tls: Option<TlsServer>,
-        stop: &Stop,
     ) {
         let max = match self.options.max_clients {
             0 => 1024,
@@ -249,7 +157,7 @@ impl Server {
         };
         let mut clients = self.lock();
         if !clients.has_room(max) {
-            refused(peer, &format!("{max} clients are connected already"));
+            peer.log_refusal(&format!("{max} clients are connected already"));
             return;
         }
         let id = clients.next;
@@ -258,16 +166,15 @@ impl Server {
             .present
             .insert(id, Client::New(Arc::clone(&channel), Instant::now()));
         drop(clients);
-        let (server, stop) = (Arc::clone(self), stop.clone());
+        let server = Arc::clone(self);
         let thread = thread::Builder::new()
             .name("nbd client".into())
             .spawn(move || {
-                let _leave = Leave {
+                let _remove = RemoveClient {
                     server: &server,
                     id,
-                    stop,
                 };
-                server.attend(id, peer, channel, tls.as_ref());
+                server.serve_client(id, peer, channel, tls.as_ref());
             });
         let mut clients = self.lock();
         match thread {
@@ -276,26 +183,32 @@ impl Server {
                 clients.threads.push(thread);
             }
             Err(error) => {
-                refused(peer, &error.to_string());
+                peer.log_refusal(&error.to_string());
                 clients.present.remove(&id);
             }
         }
     }
 
     /// Makes the handshake and serves the client.
-    fn attend(&self, id: u64, peer: Peer, channel: Arc<dyn Channel>, tls: Option<&TlsServer>) {
+    fn serve_client(
+        &self,
+        id: u64,
+        peer: Peer,
+        channel: Arc<dyn Channel>,
+        tls: Option<&TlsServer>,
+    ) {
         debug!(%peer, "client accepted");
         let begun = Instant::now();
-        let shaken = self.shake_hands(channel, tls, begun + HANDSHAKE);
-        match self.admit(id, peer, shaken) {
+        let negotiated = self.handshake(channel, tls, begun + HANDSHAKE);
+        match self.admit(id, peer, negotiated) {
             Ok((connection, identity)) => {
                 info!(%peer, tls = tls.is_some(), identity, "client connected");
                 connection.serve();
                 log_end(peer, begun, &connection);
             }
-            Err(Parted::Left) => info!(%peer, "client left without using the export"),
-            Err(Parted::Stopped) => debug!(%peer, "client disconnected: the server stops"),
-            Err(Parted::Refused(reason)) => refused(peer, &reason),
+            Err(NotServed::Left) => info!(%peer, "client left without using the export"),
+            Err(NotServed::Stopped) => debug!(%peer, "client disconnected: the server stops"),
+            Err(NotServed::Refused(reason)) => peer.log_refusal(&reason),
         }
     }
 
@@ -304,35 +217,41 @@ impl Server {
         &self,
         id: u64,
         peer: Peer,
-        shaken: Result<Option<Welcomed>, NegotiateError>,
-    ) -> Result<(Arc<Connection>, Option<String>), Parted> {
+        negotiated: Result<Option<NegotiatedClient>, NegotiateError>,
+    ) -> Result<(Arc<Connection>, Option<String>), NotServed> {
         let mut clients = self.lock();
         if clients.closed {
-            return Err(Parted::Stopped);
+            return Err(NotServed::Stopped);
         }
         if matches!(clients.present.get(&id), Some(Client::Leaving)) {
             let reason = "its handshake took too long, and another client needed room";
-            return Err(Parted::Refused(reason.to_owned()));
+            return Err(NotServed::Refused(reason.to_owned()));
         }
-        let shaken = shaken.map_err(|error| match error {
-            NegotiateError::Io(error) if is_gone(&error) => Parted::Left,
-            error => Parted::Refused(error.to_string()),
+        let negotiated = negotiated.map_err(|error| match error {
+            NegotiateError::Io(error) if is_gone(&error) => NotServed::Left,
+            error => NotServed::Refused(error.to_string()),
         })?;
-        let (channel, agreed, identity) = shaken.ok_or(Parted::Left)?;
-        let connection = Connection::new(channel, peer, agreed, Arc::clone(&self.service));
+        let (channel, agreed, identity) = negotiated.ok_or(NotServed::Left)?;
+        let connection = Connection::new(
+            channel,
+            peer,
+            agreed,
+            Arc::clone(&self.export),
+            Arc::clone(&self.watch),
+        );
         clients.any = true;
         let client = Client::Served(Arc::clone(&connection), peer);
         clients.present.insert(id, client);
         Ok((connection, identity))
     }
 
-    fn shake_hands(
+    fn handshake(
         &self,
         channel: Arc<dyn Channel>,
         tls: Option<&TlsServer>,
         until: Instant,
-    ) -> Result<Option<Welcomed>, NegotiateError> {
-        let disk = self.service.disk();
+    ) -> Result<Option<NegotiatedClient>, NegotiateError> {
+        let disk = self.export.disk();
         let offer = Offer {
             name: self.options.name.clone(),
             description: self.options.description.clone(),
@@ -414,23 +333,70 @@ impl Server {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clients> {
+    fn lock(&self) -> MutexGuard<'_, ClientTable> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Frontend for Server {
+    fn stopper(&self) -> Stopper {
+        let stop = self.stop.clone();
+        Box::new(move || {
+            stop.request();
+            Ok(())
+        })
+    }
+
+    /// Serves until the stop is requested or, with [`ServerOptions::exit_on_idle`], the last client has
+    /// left. Pending requests that can be started within a second are then completed and answered.
+    fn run(self: Box<Self>) -> Result<(), ServeError> {
+        let server = Arc::<Self>::from(self);
+        let watching = Arc::clone(&server);
+        let watch = thread::Builder::new()
+            .name("nbd watch".into())
+            .spawn(move || watching.watch.run(|| watching.look()))
+            .map_err(|source| ServeError::Thread { source })?;
+        let accepted = listener::accept(&server.listeners, &server.stop, &server);
+        server.dismiss();
+        server.watch.end();
+        // This thread panics only if code that it calls panics. That panic has already been
+        // printed.
+        let _ = watch.join();
+        server.export.flush_after(accepted)
+    }
+}
+
+impl Clients for Arc<Server> {
+    fn is_done(&self) -> bool {
+        let clients = self.lock();
+        self.options.exit_on_idle && clients.any && clients.present.is_empty()
+    }
+
+    fn add(&self, socket: Socket, peer: Peer) {
+        match socket {
+            Socket::Unix(socket) => self.start_client(Arc::new(socket), peer, None),
+            Socket::Tcp(socket) => {
+                self.start_client(Arc::new(socket), peer, self.options.tls.clone());
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        self.lock().make_room();
     }
 }
 
 /// The channel of a client that chose the export, what was agreed with it, and the name of its
 /// pre-shared key.
-type Welcomed = (Arc<dyn Channel>, Agreed, Option<String>);
+type NegotiatedClient = (Arc<dyn Channel>, Agreed, Option<String>);
 
 /// Removes a client when it leaves, for whatever reason.
-struct Leave<'a> {
+struct RemoveClient<'a> {
     server: &'a Server,
     id: u64,
-    stop: Stop,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for RemoveClient<'_> {
     fn drop(&mut self) {
         let mut clients = self.server.lock();
         clients.present.remove(&self.id);
@@ -440,17 +406,17 @@ impl Drop for Leave<'_> {
         drop(clients);
         if !served {
             // The next client may come days later, and the buffers contain plaintext.
-            self.server.service.buffers().clear();
+            self.server.export.buffers().clear();
         }
         self.server.left.notify_all();
         if idle && self.server.options.exit_on_idle {
-            self.stop.wake();
+            self.server.stop.wake();
         }
     }
 }
 
 /// Why a client is not served.
-enum Parted {
+enum NotServed {
     /// It did not ask for the export.
     Left,
     /// The server stops.
@@ -463,10 +429,6 @@ enum Parted {
 fn is_gone(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
     matches!(error.kind(), BrokenPipe | ConnectionReset)
-}
-
-fn refused(peer: Peer, reason: &str) {
-    warn!(%peer, reason, "client refused");
 }
 
 /// Waits for the end of a connection, and logs it.
@@ -501,66 +463,10 @@ fn offered(disk: &Disk) -> TransmissionFlags {
     }
 }
 
-/// Asks a server to stop. Clones stand for the same request, and can be used from any thread.
-#[derive(Clone, Debug)]
-pub struct Stop {
-    requested: Arc<AtomicBool>,
-    waker: Arc<UnixStream>,
-    woken: Arc<UnixStream>,
-}
-
-impl Stop {
-    /// Makes a stop that is not requested yet.
-    ///
-    /// # Errors
-    /// Those of the system, when there are too many open files.
-    pub fn new() -> io::Result<Self> {
-        let (waker, woken) = UnixStream::pair()?;
-        waker.set_nonblocking(true)?;
-        woken.set_nonblocking(true)?;
-        Ok(Self {
-            requested: Arc::default(),
-            waker: Arc::new(waker),
-            woken: Arc::new(woken),
-        })
-    }
-
-    /// Requests the stop: the server accepts no more clients, and disconnects the present ones.
-    pub fn request(&self) {
-        self.requested.store(true, Ordering::SeqCst);
-        self.wake();
-    }
-
-    /// Whether the stop has been requested.
-    #[must_use]
-    pub fn is_requested(&self) -> bool {
-        self.requested.load(Ordering::SeqCst)
-    }
-
-    /// Waits for at most `limit`, until the stop is requested or a client has left.
-    fn wait(&self, limit: Duration) {
-        let limit = PollTimeout::try_from(limit).unwrap_or(PollTimeout::ZERO);
-        let _ = poll(
-            &mut [PollFd::new(self.woken.as_fd(), PollFlags::POLLIN)],
-            limit,
-        );
-    }
-
-    fn wake(&self) {
-        // If the socket is full, there are enough bytes in it to wake the server.
-        let _ = io::Write::write(&mut &*self.waker, &[0]);
-    }
-
-    fn clear(&self) {
-        let mut bytes = [0; 64];
-        while matches!(io::Read::read(&mut &*self.woken, &mut bytes), Ok(1..)) {}
-    }
-}
-
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
-            .field("service", &self.service)
+            .field("listeners", &self.listeners)
             .field("options", &self.options)
             .field("clients", &self.lock().present.len())
             .finish_non_exhaustive()
@@ -577,32 +483,10 @@ impl fmt::Debug for ServerOptions {
     }
 }
 
-/// Why a server has stopped.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The listening sockets cannot be used.
-    #[error("cannot accept clients: {source}")]
-    Listen {
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The system cannot start a thread.
-    #[error("a thread cannot be started: {source}")]
-    Thread {
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The last writes may be lost.
-    #[error("what was written could not be made durable: {source}")]
-    Flush {
-        /// The system's error.
-        source: io::Error,
-    },
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use luxor_sector::{DiskOptions, MemoryStorage, Part};
 
     use super::*;
@@ -616,8 +500,10 @@ mod tests {
         };
         let storage = Arc::new(MemoryStorage::new(vec![0; 512]));
         let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
-        let server = Server::new(Arc::new(disk), ServerOptions::default());
-        let buffers = server.service.buffers();
+        let export = Export::new(Arc::new(disk));
+        let stop = Stop::new().unwrap();
+        let server = Server::new(export, ServerOptions::default(), Vec::new(), stop);
+        let buffers = server.export.buffers();
         let mut buffer = buffers.take(1).unwrap();
         buffer[0] = 7;
         buffers.give_back(buffer);
@@ -630,8 +516,8 @@ mod tests {
         };
         for id in 0..2 {
             let peer = Peer::Process { pid: 1, uid: 0 };
-            let service = Arc::clone(&server.service);
-            let connection = Connection::new(channel(), peer, agreed, service);
+            let (export, watch) = (Arc::clone(&server.export), Arc::clone(&server.watch));
+            let connection = Connection::new(channel(), peer, agreed, export, watch);
             let client = Client::Served(connection, peer);
             server.lock().present.insert(id, client);
         }
@@ -639,11 +525,9 @@ mod tests {
         let new = Client::New(channel(), Instant::now());
         server.lock().present.insert(2, new);
         for (id, expected) in [(0, 7), (1, 0)] {
-            let stop = Stop::new().unwrap();
-            drop(Leave {
+            drop(RemoveClient {
                 server: &server,
                 id,
-                stop,
             });
             let buffer = buffers.take(1).unwrap();
             assert_eq!(buffer[0], expected, "client {id} has left");

@@ -19,8 +19,9 @@ use std::{
 };
 
 use luxor_sector::{Disk, SectorSize};
-use luxor_serve::fuse::{
-    FileName, MAX_REQUEST, MountError, MountOptions, MountPoint, Mounted, Unmounter,
+use luxor_serve::{
+    Export, Frontend, ServeError,
+    fuse::{FileName, MAX_REQUEST, MountError, MountOptions, MountPoint, Mounted, Unmounter},
 };
 use nix::{
     errno::Errno,
@@ -382,10 +383,10 @@ fn a_folder_that_was_renamed_is_unmounted() {
     fs::create_dir_all(folder.join("in it")).unwrap();
     let (_, disk) = disk(LEN, SectorSize::B512, false);
     let point = MountPoint::new(&folder.join("in it")).unwrap();
-    let mounted = Mounted::new(disk, point, &options()).unwrap();
+    let mounted = Mounted::new(Export::new(disk), point, &options()).unwrap();
     fs::rename(&folder, &renamed).unwrap();
     mounted.unmounter().unmount().unwrap();
-    mounted.serve().unwrap();
+    Box::new(mounted).run().unwrap();
     assert_eq!(fs::read_dir(renamed.join("in it")).unwrap().count(), 0);
 }
 
@@ -422,7 +423,7 @@ fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
         fs::create_dir(&folder).unwrap();
         MountPoint::new(&folder).unwrap()
     };
-    let mount = |point| Mounted::new(disk.clone(), point, &options());
+    let mount = |point| Mounted::new(Export::new(disk.clone()), point, &options());
 
     let point = prepared();
     fs::remove_dir(&folder).unwrap();
@@ -506,19 +507,19 @@ struct Mount {
     folder: TempDir,
     disk: Arc<Disk>,
     unmounter: Unmounter,
-    serving: Option<JoinHandle<io::Result<()>>>,
+    serving: Option<JoinHandle<Result<(), ServeError>>>,
 }
 
 impl Mount {
     fn new(disk: Arc<Disk>) -> Self {
         let folder = TempDir::new().unwrap();
         let point = MountPoint::new(folder.path()).unwrap();
-        let mounted = Mounted::new(disk.clone(), point, &options()).unwrap();
+        let mounted = Mounted::new(Export::new(disk.clone()), point, &options()).unwrap();
         Self {
             folder,
             disk,
             unmounter: mounted.unmounter(),
-            serving: Some(thread::spawn(|| mounted.serve())),
+            serving: Some(thread::spawn(|| Box::new(mounted).run())),
         }
     }
 
@@ -532,13 +533,13 @@ impl Mount {
         file.unwrap_or_else(|e| panic!("{}: {e}", path.display()))
     }
 
-    fn unmount(self) -> io::Result<()> {
+    fn unmount(self) -> Result<(), ServeError> {
         self.unmounter.unmount().unwrap();
         self.ended()
     }
 
     /// Waits for the end after another program has unmounted it.
-    fn ended(mut self) -> io::Result<()> {
+    fn ended(mut self) -> Result<(), ServeError> {
         self.serving.take().unwrap().join().unwrap()
     }
 }

@@ -19,7 +19,10 @@ use luxor_sector::{
     Disk, DiskOptions, MemoryStorage, Part, Storage,
     faulty::{Faults, FaultyStorage, Operation},
 };
-use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop};
+use luxor_serve::{
+    Export, Frontend, Listener, ServeError, Stop,
+    nbd::{Server, ServerOptions},
+};
 use nix::{
     sys::resource::{Resource, getrlimit, setrlimit},
     unistd::geteuid,
@@ -79,12 +82,13 @@ impl OverTcp {
         };
         let storage = Arc::new(MemoryStorage::new(vec![0; 32 << 20]));
         let disk = Disk::new(storage, vec![part], DiskOptions::default()).unwrap();
-        let server = Arc::new(Server::new(Arc::new(disk), ServerOptions::default()));
+        let export = Export::new(Arc::new(disk));
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let stop = Stop::new().unwrap();
-        let stopped = stop.clone();
-        let thread = thread::spawn(move || server.run(&[Listener::Tcp(listener)], &stopped));
+        let (options, listeners) = (ServerOptions::default(), vec![Listener::Tcp(listener)]);
+        let server = Box::new(Server::new(export, options, listeners, stop.clone()));
+        let thread = thread::spawn(move || server.run());
         let mut client = TcpStream::connect(address).unwrap();
         client.read_exact(&mut [0; 18]).unwrap();
         Self {

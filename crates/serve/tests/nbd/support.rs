@@ -17,7 +17,10 @@ use std::{
 };
 
 use luxor_sector::{Disk, DiskOptions, Part, Storage};
-use luxor_serve::nbd::{Listener, ServeError, Server, ServerOptions, Stop};
+use luxor_serve::{
+    Export, Frontend, Listener, ServeError, Stop,
+    nbd::{Server, ServerOptions},
+};
 
 /// Longer than anything takes, in case something hangs.
 pub const FOR_EVER: Duration = Duration::from_secs(60);
@@ -47,10 +50,11 @@ impl Running {
         let name = format!("luxor-test-{}-{number}", process::id());
         let address = SocketAddr::from_abstract_name(name).unwrap();
         let listener = UnixListener::bind_addr(&address).unwrap();
-        let server = Arc::new(Server::new(Arc::new(disk), options));
         let stop = Stop::new().unwrap();
-        let stopped = stop.clone();
-        let thread = thread::spawn(move || server.run(&[Listener::Unix(listener)], &stopped));
+        let export = Export::new(Arc::new(disk));
+        let listeners = vec![Listener::Unix(listener)];
+        let server = Box::new(Server::new(export, options, listeners, stop.clone()));
+        let thread = thread::spawn(move || server.run());
         Self {
             address,
             stop,

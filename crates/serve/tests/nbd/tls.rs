@@ -1,4 +1,3 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A server with mutual TLS, and clients that use another TLS library.
 
 use std::{
@@ -12,8 +11,8 @@ use std::{
 
 use luxor_sector::{Disk, DiskOptions, MemoryStorage, Part};
 use luxor_serve::{
-    TlsServer,
-    nbd::{Listener, Server, ServerOptions, Stop},
+    Export, Frontend, Listener, Stop, TlsServer,
+    nbd::{Server, ServerOptions},
 };
 
 use crate::certificates;
@@ -73,10 +72,10 @@ fn clients_with_a_certificate_read_and_others_do_not() {
         tls: Some(tls.unwrap()),
         ..ServerOptions::default()
     };
-    let server = Arc::new(Server::new(Arc::new(disk), options));
     let stop = Stop::new().unwrap();
-    let stopped = stop.clone();
-    let running = thread::spawn(move || server.run(&[Listener::Tcp(listener)], &stopped));
+    let (export, listeners) = (Export::new(Arc::new(disk)), vec![Listener::Tcp(listener)]);
+    let server = Box::new(Server::new(export, options, listeners, stop.clone()));
+    let running = thread::spawn(move || server.run());
 
     let copy = file("copy");
     let known = client(folder.path(), "client");

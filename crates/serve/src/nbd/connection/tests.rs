@@ -132,9 +132,9 @@ fn agreed(
         structured_replies,
         base_allocation: structured_replies,
     };
-    let service = Arc::new(Service::new(Arc::new(disk)));
+    let export = Export::new(Arc::new(disk));
     let peer = Peer::Process { pid: 1, uid: 0 };
-    Connection::new(channel, peer, agreed, service)
+    Connection::new(channel, peer, agreed, export, Arc::default())
 }
 
 impl Drop for Session {
@@ -659,7 +659,7 @@ fn requests_that_exceed_the_memory_pass_in_pieces() {
     for structured in [false, true] {
         let storage = Arc::new(MemoryStorage::new(original(0, SIZE)));
         let mut session = Session::new(storage, structured);
-        session.connection.service.budget().empty();
+        session.connection.export.memory().empty();
         let mut expected = original(0, SIZE);
         for (round, (offset, len)) in [
             (0, FLOOR),
@@ -735,7 +735,7 @@ fn errors_within_a_split_request_reach_the_client() {
             ..Faults::default()
         });
         let mut session = Session::new(storage, structured);
-        session.connection.service.budget().empty();
+        session.connection.export.memory().empty();
         let mut message = session.request(WRITE, 0, 0, len32);
         message.extend(vec![9; len]);
         session.client.write_all(&message).unwrap();

@@ -97,7 +97,7 @@ fn a_client_that_reads_slowly_does_not_delay_a_stop() {
     for in_pieces in [false, true] {
         let mut session = Session::memory();
         if in_pieces {
-            session.connection.service.budget().empty();
+            session.connection.export.memory().empty();
         }
         // Reading these replies would take the client a minute.
         let requests = request(1, READ, 0, 0, 32 << 20).repeat(100);
@@ -187,7 +187,7 @@ fn a_long_request_does_not_delay_a_stop() {
 fn a_long_read_does_not_delay_a_stop() {
     let storage = Slow(32 << 20, Mutex::default());
     let mut session = Session::new(Arc::new(storage), false);
-    session.connection.service.budget().empty();
+    session.connection.export.memory().empty();
     session.send(READ, 0, 0, 32 << 20);
     // The read has begun.
     session.receive(16);

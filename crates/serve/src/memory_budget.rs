@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits the memory for requests in progress, for all connections of a server together.
+//! Limits the memory for requests in progress, for all connections to an export together.
 //!
 //! Each connection has [`FLOOR`] bytes of its own, which one of its batches uses at a time. Memory
 //! beyond that comes from a budget that all connections share, if enough is left in it at that
@@ -113,7 +113,7 @@ impl Share {
     /// Takes memory for `len` bytes, or [`FLOOR`] bytes if the budget does not have enough. Waits at
     /// most for another batch of the same connection.
     pub fn take(self: &Arc<Self>, len: usize) -> BatchMemory {
-        let lease = |len, is_floor| BatchMemory {
+        let memory = |len, is_floor| BatchMemory {
             share: Arc::clone(self),
             len,
             is_floor,
@@ -121,13 +121,13 @@ impl Share {
         let mut floor_taken = self.lock();
         let len = Buffers::rounded(len);
         if (len > FLOOR || *floor_taken) && add_within(&self.budget.used, len, SHARED) {
-            return lease(len, false);
+            return memory(len, false);
         }
         while mem::replace(&mut *floor_taken, true) {
             let waited = self.floor_freed.wait(floor_taken);
             floor_taken = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        lease(FLOOR, true)
+        memory(FLOOR, true)
     }
 
     fn lock(&self) -> MutexGuard<'_, bool> {
@@ -172,9 +172,9 @@ mod tests {
         let greedy = Share::new(&budget);
         let mut held = Vec::new();
         for len in [32 << 20, 1 << 20, FLOOR + 1, 1].into_iter().cycle() {
-            let lease = greedy.take(len);
-            assert!(lease.len() >= len || lease.is_floor, "{len}");
-            held.push(lease);
+            let memory = greedy.take(len);
+            assert!(memory.len() >= len || memory.is_floor, "{len}");
+            held.push(memory);
             assert!(budget.used.load(Relaxed) <= SHARED);
             // With less left, the greedy connection would wait for its own floor.
             if SHARED - budget.used.load(Relaxed) < 32 << 20 {
@@ -184,8 +184,8 @@ mod tests {
         budget.empty();
         for len in [1, FLOOR, FLOOR + 1, 32 << 20] {
             let share = Share::new(&budget);
-            let lease = share.take(len);
-            assert!(lease.is_floor && lease.len() == FLOOR, "{len}");
+            let memory = share.take(len);
+            assert!(memory.is_floor && memory.len() == FLOOR, "{len}");
         }
     }
 
@@ -209,7 +209,7 @@ mod tests {
         let share = Share::new(&budget);
         for _ in 0..100 {
             let all = [(); SHARED / (32 << 20)].map(|()| share.take(32 << 20));
-            assert!(all.iter().all(|lease| !lease.is_floor));
+            assert!(all.iter().all(|memory| !memory.is_floor));
         }
         assert_eq!(budget.used.load(Relaxed), 0);
     }

@@ -1,66 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts that the connections of a server share.
+//! A clock for connections whose threads wait for the disk.
 
 use std::{
-    fmt,
     sync::{
-        Arc, Condvar, Mutex, PoisonError,
+        Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
-
-use luxor_sector::{Buffers, Disk};
-
-use super::memory_budget::MemoryBudget;
-use crate::stats::Stats;
-
-/// The parts that the connections of a server share.
-pub struct Service {
-    disk: Arc<Disk>,
-    buffers: Buffers,
-    budget: Arc<MemoryBudget>,
-    stats: Arc<Stats>,
-    watch: Watch,
-}
-
-impl Service {
-    pub fn new(disk: Arc<Disk>) -> Self {
-        Self {
-            disk,
-            buffers: Buffers::default(),
-            budget: Arc::default(),
-            stats: Arc::default(),
-            watch: Watch::default(),
-        }
-    }
-
-    pub fn disk(&self) -> &Arc<Disk> {
-        &self.disk
-    }
-
-    pub fn buffers(&self) -> &Buffers {
-        &self.buffers
-    }
-
-    pub fn budget(&self) -> &Arc<MemoryBudget> {
-        &self.budget
-    }
-
-    pub fn stats(&self) -> &Arc<Stats> {
-        &self.stats
-    }
-
-    pub fn watch(&self) -> &Watch {
-        &self.watch
-    }
-}
-
-impl fmt::Debug for Service {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Service").finish_non_exhaustive()
-    }
-}
 
 /// A clock that ticks while requests are in progress.
 #[derive(Debug, Default)]
@@ -122,7 +69,7 @@ impl Watch {
         self.woken.notify_all();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+    fn lock(&self) -> MutexGuard<'_, bool> {
         self.over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs a frontend, for `serve` and `mount`: from opening the volume to closing it.
+
+use std::{
+    mem,
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use luxor::VolumeDisk;
+use luxor_serve::{Export, Frontend, ServeError};
+
+use crate::{
+    args::{ExportArgs, StatsArgs},
+    console::Console,
+    context::Context,
+    error::{Error, ErrorClass, Result},
+    export::{self, Background},
+    notify,
+    pid_file::PidFile,
+    process::StopOnSignal,
+    stats::{Page, StatsReporter},
+};
+
+/// A frontend that a command is about to start. The command refuses whatever it can before it makes
+/// one, so before a secret is asked for.
+pub(crate) trait FrontendSetup {
+    /// Listens where clients connect. Called once, when the volume is open, so that an address that
+    /// clients can see always works. With `--reencrypt` it is called before, so that no re-encryption
+    /// begins if clients cannot connect.
+    fn listen(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes the frontend, once, after [`FrontendSetup::listen`].
+    fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started>;
+
+    /// Says for the user why the frontend has failed. `name` is the name of the volume.
+    fn error(&self, name: &str, error: &ServeError) -> Error {
+        let class = match error {
+            ServeError::Thread { .. } => ErrorClass::OutOfMemory,
+            _ => ErrorClass::Failure,
+        };
+        Error::new(class, format!("{name}: {error}"))
+    }
+}
+
+/// A frontend that clients can find.
+pub(crate) struct Started {
+    /// The frontend, which does not run yet.
+    pub(crate) frontend: Box<dyn Frontend>,
+    /// Its [`Frontend::stopper`], with errors for the user.
+    pub(crate) stop: StopFrontend,
+    /// Where clients find it, in lines for the user.
+    pub(crate) lines: Vec<String>,
+    /// The same as one sentence for the service manager.
+    pub(crate) status: String,
+    /// A warning for when it takes longer to stop than a second.
+    pub(crate) still_in_use: Option<String>,
+}
+
+/// Asks the frontend to stop.
+pub(crate) type StopFrontend = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+
+/// The options of a command that concern no frontend in particular.
+pub(crate) struct RunOptions<'a> {
+    export: &'a ExportArgs,
+    stats: &'a StatsArgs,
+    page: Page,
+    pid_file: Option<&'a Path>,
+}
+
+impl<'a> RunOptions<'a> {
+    /// Checks the options, before a secret is asked for.
+    ///
+    /// # Errors
+    /// Fails when the pid file cannot be used, and when other machines could reach the metrics.
+    pub(crate) fn new(
+        export: &'a ExportArgs,
+        stats: &'a StatsArgs,
+        pid_file: Option<&'a Path>,
+    ) -> Result<Self> {
+        if let Some(path) = pid_file {
+            PidFile::check(path)?;
+        }
+        Ok(Self {
+            export,
+            stats,
+            page: Page::of(stats)?,
+            pid_file,
+        })
+    }
+}
+
+/// Opens a volume and serves it by a frontend until a signal arrives or the frontend ends by itself.
+///
+/// # Errors
+/// Fails when the volume, the secret or the frontend cannot be used, and when writes of clients cannot
+/// be made durable.
+pub(crate) fn run(
+    setup: &mut impl FrontendSetup,
+    options: &RunOptions<'_>,
+    context: &Context,
+) -> Result<()> {
+    let console = context.console;
+    let listens_first = options.export.reencrypt.is_some();
+    if listens_first {
+        setup.listen()?;
+    }
+    let (volume, work) = export::open(options.export, context)?;
+    if !listens_first {
+        setup.listen()?;
+    }
+    let export = Export::new(Arc::clone(volume.shared()));
+    let (events, received) = mpsc::channel();
+    // A signal may arrive before the frontend has started.
+    let _signals = stop_on_signal(&events);
+    let Started {
+        frontend,
+        stop,
+        lines,
+        status,
+        still_in_use,
+    } = setup.start(&volume, Arc::clone(&export))?;
+    let mut pid_file = None;
+    let serve = || {
+        let reporter = StatsReporter::begin(options.stats, &options.page, &export)?;
+        pid_file = options.pid_file.map(PidFile::create).transpose()?;
+        stop_on_events(&events, received, Arc::clone(&stop), still_in_use, console)?;
+        for line in lines {
+            console.tell(line);
+        }
+        reporter.announce(console);
+        notify::ready(console, &status);
+        let background = Background::begin(work)?;
+        let served = frontend.run();
+        notify::stopping();
+        let worked = background.end();
+        let _ = events.send(Event::Ended);
+        served
+            .map_err(|error| setup.error(volume.name(), &error))
+            .and(worked)
+    };
+    let served = serve();
+    // After an error, programs may still find the frontend, such as a folder that is mounted.
+    let stopped = stop();
+    if let (Err(_), Err(error)) = (&served, &stopped) {
+        console.warn(error.message());
+    }
+    // Release the volume before the socket and the pid file disappear: a program that waits for
+    // that can then use the volume.
+    drop((export, volume));
+    served.and(stopped)
+}
+
+enum Event {
+    Signal,
+    /// The frontend has ended.
+    Ended,
+}
+
+fn stop_on_signal(events: &Sender<Event>) -> StopOnSignal {
+    let events = events.clone();
+    StopOnSignal::new(move || {
+        // After the end the receiver is gone.
+        let _ = events.send(Event::Signal);
+        notify::stopping_without_waiting();
+    })
+}
+
+/// A frontend that stops within this time needs no message.
+const SOON: Duration = Duration::from_secs(1);
+
+/// Starts a thread that asks the frontend to stop when a signal has arrived.
+fn stop_on_events(
+    events: &Sender<Event>,
+    received: Receiver<Event>,
+    stop: StopFrontend,
+    still_in_use: Option<String>,
+    console: Console,
+) -> Result<()> {
+    let events = events.clone();
+    let thread = thread::Builder::new().name("stop".into());
+    let started = thread.spawn(move || {
+        while let Ok(Event::Signal) = received.recv() {
+            let Err(error) = stop() else {
+                let ended = received.recv_timeout(SOON);
+                if let (Err(RecvTimeoutError::Timeout), Some(text)) = (ended, still_in_use) {
+                    console.warn(text);
+                }
+                return;
+            };
+            // The next signal tries again. The end of `run` ends this registration too.
+            mem::forget(stop_on_signal(&events));
+            console.warn(error.message());
+        }
+    });
+    started
+        .map(drop)
+        .map_err(|error| Error::io("cannot start a thread", &error))
+}
