@@ -44,7 +44,7 @@ fuzz_target!(|input: [u8; REQUEST_LEN + 11]| {
         if code == 1 { request.len } else { 0 }
     );
 
-    match agreed.judge(&request) {
+    match agreed.check(&request) {
         Ok(()) => served(&request, &agreed, code),
         Err(refusal) => {
             assert_ne!(request.command, Command::Disconnect);

@@ -104,7 +104,7 @@ pub struct MountPoint {
     /// The folder as the caller named it, for messages.
     folder: PathBuf,
     /// The open folder. By the time of mounting, its name may refer to another folder.
-    place: File,
+    handle: File,
 }
 
 impl MountPoint {
@@ -114,10 +114,10 @@ impl MountPoint {
     /// Returns [`MountError`] if the folder does not exist or is not empty, or FUSE is not
     /// available.
     pub fn new(folder: &Path) -> Result<Self, MountError> {
-        let place =
-            mounting::open_place(folder).map_err(|error| MountError::of_folder(folder, error))?;
+        let handle =
+            mounting::open_folder(folder).map_err(|error| MountError::of_folder(folder, error))?;
         let folder = folder.to_owned();
-        let point = Self { folder, place };
+        let point = Self { folder, handle };
         point.empty_path()?;
         match File::options().read(true).write(true).open("/dev/fuse") {
             Ok(_) => Ok(point),
@@ -132,8 +132,8 @@ impl MountPoint {
     fn empty_path(&self) -> Result<PathBuf, MountError> {
         let folder = &self.folder;
         let path =
-            mounting::path_of(&self.place).map_err(|source| MountError::NoProc { source })?;
-        // Read by path, not through `place`: if something is mounted on the folder, the path shows
+            mounting::path_of(&self.handle).map_err(|source| MountError::NoProc { source })?;
+        // Read by path, not through `handle`: if something is mounted on the folder, the path shows
         // its file. That also prevents mounting twice.
         let mut names =
             fs::read_dir(&path).map_err(|error| MountError::of_folder(folder, error))?;
@@ -189,7 +189,7 @@ pub struct MountOptions {
 /// ```
 #[derive(Debug)]
 pub struct Mounted {
-    session: Session<OneFile>,
+    session: Session<DiskFilesystem>,
     export: Arc<Export>,
     unmounter: Unmounter,
 }
@@ -214,12 +214,12 @@ impl Mounted {
         };
         let cores = thread::available_parallelism().map_or(1, Into::into);
         config.n_threads = Some((2 * cores).clamp(*THREADS.start(), *THREADS.end()));
-        let file = OneFile::new(export.clone(), options);
+        let file = DiskFilesystem::new(export.clone(), options);
         // Checked again, because the caller may have waited for a secret since the first check.
         let path = point.empty_path()?;
-        let MountPoint { folder, place } = point;
+        let MountPoint { folder, handle } = point;
         let (fuse, unmounter) =
-            mounting::mount(&place, &path, options, export.disk().is_read_only())?;
+            mounting::mount(&handle, &path, options, export.disk().is_read_only())?;
         let session = Session::from_fd(file, fuse, config.acl, config).map_err(|error| {
             let _ = unmounter.unmount();
             MountError::refused(&folder, &error)
@@ -359,14 +359,14 @@ thread_local! {
     static BUFFER: RefCell<Buffer> = RefCell::new(Buffer::zeroed(0));
 }
 
-struct OneFile {
+struct DiskFilesystem {
     export: Arc<Export>,
     name: FileName,
     mounted: SystemTime,
     modified: Mutex<SystemTime>,
 }
 
-impl OneFile {
+impl DiskFilesystem {
     fn new(export: Arc<Export>, options: &MountOptions) -> Self {
         Self {
             export,
@@ -449,13 +449,13 @@ impl OneFile {
     }
 }
 
-impl std::fmt::Debug for OneFile {
+impl std::fmt::Debug for DiskFilesystem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("OneFile").finish_non_exhaustive()
+        f.debug_struct("DiskFilesystem").finish_non_exhaustive()
     }
 }
 
-impl Filesystem for OneFile {
+impl Filesystem for DiskFilesystem {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Older kernels lack these flags and work without them: no mapping, and one request of an
         // asynchronous batch at a time.

@@ -9,7 +9,7 @@
 //! | mount it as a file | [`fuse::Mounted`] |
 //! | see what the frontends have done so far | [`stats`], [`metrics`] |
 //! | agree with an NBD client on an export | [`nbd::Handshake`] |
-//! | parse and check a request of an NBD client | [`nbd::Request::parse`], then [`nbd::Agreed::judge`] |
+//! | parse and check a request of an NBD client | [`nbd::Request::parse`], then [`nbd::Agreed::check`] |
 //! | reply to it | [`nbd::reply`] |
 //! | look up a constant of the NBD protocol | [`nbd::wire`] |
 //! | receive and send at the same time, on any socket | [`Channel`] |
@@ -55,7 +55,7 @@
 //! let request = Request::parse(&bytes)?;
 //! assert_eq!((request.command, request.offset, request.len), (Command::Write, 4096, 512));
 //!
-//! let refusal = agreed.judge(&request).unwrap_err();
+//! let refusal = agreed.check(&request).unwrap_err();
 //! let mut answer = Vec::new();
 //! reply::error(&mut answer, &agreed, request.cookie, refusal.error, refusal.message);
 //! # Ok::<(), luxor_serve::nbd::BadMagic>(())

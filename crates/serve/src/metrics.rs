@@ -28,10 +28,10 @@ use crate::{
 const THREADS: usize = 4;
 
 /// How long a client may take to send its request and to receive the answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const CLIENT_LIMIT: Duration = Duration::from_secs(1);
 
 /// The most bytes of a request. Prometheus sends some hundreds.
-const REQUEST: usize = 8 << 10;
+const MAX_REQUEST: usize = 8 << 10;
 
 /// Serves a page of metrics at `/metrics` in the `OpenMetrics` text format, on a loopback address
 /// only: the page shows how much is read and written, and clients are not authenticated.
@@ -62,7 +62,7 @@ impl Metrics {
             .map_err(|source| MetricsError::Listen { address, source })?;
         let mut page = Registry::default();
         let disk = Arc::downgrade(disk);
-        page.register_collector(Box::new(Source { stats, disk }));
+        page.register_collector(Box::new(StatsCollector { stats, disk }));
         Ok(Self { listener, page })
     }
 
@@ -95,7 +95,7 @@ impl Metrics {
                 Ok((client, _)) => {
                     outage.accepted();
                     // Errors of a client, such as a timeout, are ignored.
-                    let _ = self.attend(&client);
+                    let _ = self.serve_client(&client);
                 }
                 Err(error) => thread::sleep(outage.failed(&error, Instant::now()).0),
             }
@@ -103,9 +103,9 @@ impl Metrics {
     }
 
     /// Receives one request and sends the answer.
-    fn attend(&self, socket: &TcpStream) -> io::Result<()> {
-        let mut client = Timed::new(socket, Instant::now() + PATIENCE);
-        let mut request = [0; REQUEST];
+    fn serve_client(&self, socket: &TcpStream) -> io::Result<()> {
+        let mut client = Timed::new(socket, Instant::now() + CLIENT_LIMIT);
+        let mut request = [0; MAX_REQUEST];
         let mut len = 0;
         let answer = loop {
             let end = request[..len].windows(4).position(|end| end == b"\r\n\r\n");
@@ -113,7 +113,9 @@ impl Metrics {
                 break self.answer(&request[..end]);
             }
             match client.read(&mut request[len..])? {
-                0 if len == REQUEST => break bare("431 Request Header Fields Too Large"),
+                0 if len == MAX_REQUEST => {
+                    break empty_answer("431 Request Header Fields Too Large");
+                }
                 0 => return Ok(()),
                 received => len += received,
             }
@@ -133,21 +135,21 @@ impl Metrics {
             .split(|&byte| byte == b' ')
             .collect();
         let [method, target, version] = words[..] else {
-            return bare("400 Bad Request");
+            return empty_answer("400 Bad Request");
         };
         if !version.starts_with(b"HTTP/1.") {
-            return bare("400 Bad Request");
+            return empty_answer("400 Bad Request");
         }
         if target.split(|&byte| byte == b'?').next() != Some(b"/metrics") {
             let words = "The metrics are at /metrics.\n";
             return answer("404 Not Found", "text/plain", words, method != b"HEAD");
         }
         if method != b"GET" && method != b"HEAD" {
-            return bare("405 Method Not Allowed\r\nAllow: GET, HEAD");
+            return empty_answer("405 Method Not Allowed\r\nAllow: GET, HEAD");
         }
         let mut page = String::new();
         if text::encode(&mut page, &self.page).is_err() {
-            return bare("500 Internal Server Error");
+            return empty_answer("500 Internal Server Error");
         }
         let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
         answer("200 OK", kind, &page, method == b"GET")
@@ -165,7 +167,7 @@ fn answer(status: &str, kind: &str, body: &str, with_body: bool) -> Vec<u8> {
 }
 
 /// An answer without a body.
-fn bare(status: &str) -> Vec<u8> {
+fn empty_answer(status: &str) -> Vec<u8> {
     answer(status, "text/plain", "", false)
 }
 
@@ -203,13 +205,13 @@ const BUCKETS: [f64; 14] = [
 ];
 
 #[derive(Debug)]
-struct Source {
+struct StatsCollector {
     stats: Arc<Stats>,
     /// Weak, so that the disk's storage is closed when its other users are done.
     disk: Weak<Disk>,
 }
 
-impl Collector for Source {
+impl Collector for StatsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = self.stats.all();
         type Count = fn(&OperationStats) -> u64;
@@ -345,7 +347,7 @@ mod tests {
                 return answer;
             }
             assert!(
-                begun.elapsed() >= PATIENCE && Some(first.elapsed()) < limit,
+                begun.elapsed() >= CLIENT_LIMIT && Some(first.elapsed()) < limit,
                 "{said:.60}: {taken:?}, {answer}"
             );
         }

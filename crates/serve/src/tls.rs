@@ -44,7 +44,7 @@ use thiserror::Error;
 
 use self::{
     pem::PemError,
-    psk::{Keys, LineError},
+    psk::{LineError, PreSharedKeys},
     session::Session,
 };
 use crate::channel::{Channel, Timed, send_all};
@@ -205,7 +205,7 @@ impl TlsServer {
     /// # Errors
     /// Returns [`TlsConfigError`], which names the file and what is wrong with it.
     pub fn from_psk_file(path: &Path) -> Result<Self, TlsConfigError> {
-        let keys = Keys::parse(read(path)?.expose());
+        let keys = PreSharedKeys::parse(read(path)?.expose());
         let keys =
             keys.map_err(
                 |(line, reason): (usize, LineError)| TlsConfigError::PreSharedLine {

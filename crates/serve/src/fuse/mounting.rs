@@ -32,10 +32,10 @@ use rustix::{
 
 use super::{MountError, MountOptions};
 
-/// Mounts on `place`, which has the path `folder`, directly as root or through `fusermount3`.
+/// Mounts on `handle`, which has the path `folder`, directly as root or through `fusermount3`.
 /// Returns the connection to the kernel and the unmounter.
 pub fn mount(
-    place: &File,
+    handle: &File,
     folder: &Path,
     options: &MountOptions,
     read_only: bool,
@@ -43,8 +43,8 @@ pub fn mount(
     let failed = |error: io::Error| MountError::refused(folder, &error);
     let fuse = File::options().read(true).write(true).open("/dev/fuse");
     let fuse = fuse.map_err(failed)?;
-    let mode = place.metadata().map_err(failed)?.mode();
-    let source = plain(&options.source);
+    let mode = handle.metadata().map_err(failed)?.mode();
+    let source = without_separators(&options.source);
     let mut words = "subtype=luxor,default_permissions".to_owned();
     if options.allow_other {
         words += ",allow_other";
@@ -61,11 +61,11 @@ pub fn mount(
         words += ",ro";
     }
     // Mount by descriptor: another user may have replaced a part of the path by a link.
-    let target = &*name_in_proc(place);
+    let target = &*name_in_proc(handle);
     let fuse = match nix::mount::mount(Some(&*source), target, Some("fuse"), flags, Some(&*ours)) {
         Err(Errno::EPERM) => {
             let words = format!("fsname={source},nodev,nosuid,noexec,{words}");
-            mount_by_fusermount3(place, folder, &words)?
+            mount_by_fusermount3(handle, folder, &words)?
         }
         mounted => mounted
             .map(|()| fuse.into())
@@ -74,19 +74,23 @@ pub fn mount(
     match Unmounter::new(&fuse, folder) {
         Ok(unmounter) => Ok((fuse, unmounter)),
         Err(error) => {
-            undo(place);
+            undo(handle);
             Err(failed(error))
         }
     }
 }
 
-/// Removes the mount that was made on `place` a moment ago, by its path, because there may be no free
+/// Removes the mount that was made on `handle` a moment ago, by its path, because there may be no free
 /// descriptor left.
-fn undo(place: &File) {
-    let _ = path_of(place).and_then(|folder| detach(&folder, &folder));
+fn undo(handle: &File) {
+    let _ = path_of(handle).and_then(|folder| detach(&folder, &folder));
 }
 
-fn mount_by_fusermount3(place: &File, folder: &Path, options: &str) -> Result<OwnedFd, MountError> {
+fn mount_by_fusermount3(
+    handle: &File,
+    folder: &Path,
+    options: &str,
+) -> Result<OwnedFd, MountError> {
     let failed = |error: io::Error| MountError::refused(folder, &error);
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;
     let mut program = fusermount3();
@@ -104,8 +108,8 @@ fn mount_by_fusermount3(place: &File, folder: &Path, options: &str) -> Result<Ow
         return Err(failed(ended.error()));
     }
     // Without an exit status, a descriptor is the sign of success.
-    received(&ours).map_err(|error| {
-        undo(place);
+    receive_descriptor(&ours).map_err(|error| {
+        undo(handle);
         failed(match ended.words.as_str() {
             "" => error,
             _ => ended.error(),
@@ -114,7 +118,7 @@ fn mount_by_fusermount3(place: &File, folder: &Path, options: &str) -> Result<Ow
 }
 
 /// Receives the descriptor that `fusermount3` has sent.
-fn received(socket: &UnixStream) -> io::Result<OwnedFd> {
+fn receive_descriptor(socket: &UnixStream) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -198,7 +202,7 @@ pub struct Unmounter {
 impl Unmounter {
     /// Identifies the mount that was just made on `folder`.
     fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
-        let mount = MountIdentity::of(&open_place(folder)?)?;
+        let mount = MountIdentity::of(&open_folder(folder)?)?;
         let mounts = fs::read(MOUNTS)?;
         let listed = mount.lines_of(&mounts).next();
         let listed = listed.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
@@ -238,19 +242,19 @@ impl Unmounter {
         let Some(folder) = self.folder()? else {
             return Ok(());
         };
-        let place = open_place(&folder)?;
-        let found = MountIdentity::of(&place)?;
+        let handle = open_folder(&folder)?;
+        let found = MountIdentity::of(&handle)?;
         if (found.device, found.id) != (self.mount.device, self.mount.id) {
             return Err(io::Error::other("something else is mounted over it"));
         }
         // The device and mount numbers may belong to another mount by now. Before Linux 6.8 there
         // is no unique number, but if this session's connection has ended, a file system that still
         // answers is a different one. While the connection exists, no other file system can have
-        // its device number, because `place` is open.
-        if found != self.mount || (self.has_ended()? && !is_dead(&place)) {
+        // its device number, because `handle` is open.
+        if found != self.mount || (self.has_ended()? && !is_dead(&handle)) {
             return Ok(());
         }
-        detach(Path::new(&name_in_proc(&place)), &folder)
+        detach(Path::new(&name_in_proc(&handle)), &folder)
     }
 
     /// Whether the kernel has ended the connection: either nothing uses the file system any more,
@@ -263,7 +267,7 @@ impl Unmounter {
     }
 }
 
-/// Unmounts the mount on `path`, directly or through `fusermount3`. `folder` is the same place.
+/// Unmounts the mount on `path`, directly or through `fusermount3`. `folder` is its name.
 fn detach(path: &Path, folder: &Path) -> io::Result<()> {
     match umount2(path, MntFlags::MNT_DETACH) {
         Err(Errno::EPERM) => {
@@ -292,17 +296,17 @@ struct MountIdentity {
 }
 
 impl MountIdentity {
-    /// Identifies the mount that contains `place`.
-    fn of(place: &File) -> io::Result<Self> {
+    /// Identifies the mount that contains `handle`.
+    fn of(handle: &File) -> io::Result<Self> {
         // With this flag, kernels since Linux 4.20 do not ask the file system, which cannot answer
         // before it is served.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
-        let listed = statx(place, c"", flags, StatxFlags::MNT_ID)?;
+        let listed = statx(handle, c"", flags, StatxFlags::MNT_ID)?;
         let unique = StatxFlags::from_bits_retain(STATX_MNT_ID_UNIQUE);
         Ok(Self {
             device: (listed.stx_dev_major, listed.stx_dev_minor),
             id: listed.stx_mnt_id,
-            unique: statx(place, c"", flags, unique)?.stx_mnt_id,
+            unique: statx(handle, c"", flags, unique)?.stx_mnt_id,
         })
     }
 
@@ -368,33 +372,33 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// Whether `place` is in a FUSE file system with a connection that has ended. A live file system is
+/// Whether `handle` is in a FUSE file system with a connection that has ended. A live file system is
 /// asked and has to answer.
-fn is_dead(place: &File) -> bool {
+fn is_dead(handle: &File) -> bool {
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_FORCE_SYNC;
-    let found = statx(place, c"", flags, StatxFlags::BASIC_STATS);
+    let found = statx(handle, c"", flags, StatxFlags::BASIC_STATS);
     found.is_err_and(|error| error == rustix::io::Errno::NOTCONN)
 }
 
 /// Opens a folder, or the root of the mount on it, without asking the file system.
-pub fn open_place(folder: &Path) -> io::Result<File> {
+pub fn open_folder(folder: &Path) -> io::Result<File> {
     // Not by `OpenOptions`, which ignores `O_PATH` if the C library is musl.
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     Ok(open(folder, flags, Mode::empty())?.into())
 }
 
 /// Returns the current path of a folder.
-pub fn path_of(place: &File) -> io::Result<PathBuf> {
-    fs::read_link(name_in_proc(place))
+pub fn path_of(handle: &File) -> io::Result<PathBuf> {
+    fs::read_link(name_in_proc(handle))
 }
 
 /// Returns a path for system calls that cannot take a descriptor.
-fn name_in_proc(place: &File) -> String {
-    format!("/proc/self/fd/{}", place.as_raw_fd())
+fn name_in_proc(handle: &File) -> String {
+    format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
 /// Replaces characters that would end a mount option or break a list of mounts.
-fn plain(source: &OsStr) -> String {
+fn without_separators(source: &OsStr) -> String {
     let shown = |c: char| match c {
         ',' | '\\' => '_',
         c if c.is_control() => '_',
@@ -442,6 +446,6 @@ mod tests {
     #[test]
     fn no_source_ends_an_option() {
         let source = OsStr::new("disk,allow_other\\,suid\n");
-        assert_eq!(plain(source), "disk_allow_other__suid_");
+        assert_eq!(without_separators(source), "disk_allow_other__suid_");
     }
 }

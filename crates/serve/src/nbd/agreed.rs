@@ -43,7 +43,7 @@ impl Agreed {
     /// # Errors
     /// Returns a [`Refusal`] with the error value that the document prescribes. The caller still
     /// has to skip the payload ([`Request::payload_len`]).
-    pub fn judge(&self, request: &Request) -> Result<(), Refusal> {
+    pub fn check(&self, request: &Request) -> Result<(), Refusal> {
         let flag = |flag| self.flags.contains(flag);
         match request.command {
             Command::Disconnect => return Ok(()),
@@ -156,7 +156,7 @@ mod tests {
             offset,
             len,
         };
-        match agreed.judge(&request) {
+        match agreed.check(&request) {
             Ok(()) => 0,
             Err(refusal) => {
                 assert!(!refusal.message.is_empty());

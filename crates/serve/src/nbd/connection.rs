@@ -8,7 +8,7 @@
 //!
 //! Another thread takes the inbox if the first one is busy for longer. It is called at once if that
 //! can be foreseen (a flush, or so much data that a second core helps), otherwise when
-//! [`Connection::look`] finds the inbox still unused.
+//! [`Connection::call_if_stuck`] finds the inbox still unused.
 //!
 //! A thread is also called at once for a single request: no other has arrived with it, and none is
 //! in progress. Then both cores sleep most of the time, the client's while the request is carried
@@ -37,7 +37,7 @@ use super::{
     inbox::{Batch, Entry, Failure, Inbox},
     reply,
     request::{Command, Request},
-    watch::Watch,
+    ticker::Ticker,
     wire::{AllocationFlags, CommandFlags, ErrorValue},
 };
 use crate::{
@@ -53,12 +53,12 @@ const THREADS: usize = 8;
 
 /// While this many bytes are in progress nothing is received. So a client that reads no replies
 /// holds the memory for these and one more request.
-const UNDER_WAY: usize = 32 << 20;
+const MAX_IN_PROGRESS: usize = 32 << 20;
 
 /// From this many bytes on, waking a second core pays.
 const WORTH_A_CALL: usize = 128 << 10;
 
-/// The most zeros that a thread writes before it checks again whether the last call is over. Up to
+/// The most zeros that a thread writes before it checks again whether the grace period is over. Up to
 /// eight threads of each client do so.
 const ZEROES: usize = 1 << 20;
 
@@ -71,7 +71,7 @@ const HINTS: usize = 64 << 20;
 /// client likes, and a full inbox holds thousands, each of which may take long. Requests that
 /// remain get no reply, not even `NBD_ESHUTDOWN`: qemu and the kernel repeat unanswered requests
 /// after they reconnect, but report an error to the program that uses the disk.
-const LAST_CALL: Duration = Duration::from_secs(1);
+const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// A client that has completed the handshake.
 pub struct Connection {
@@ -79,9 +79,9 @@ pub struct Connection {
     peer: Peer,
     agreed: Agreed,
     export: Arc<Export>,
-    watch: Arc<Watch>,
+    ticker: Arc<Ticker>,
     share: Arc<Share>,
-    roles: Mutex<Roles>,
+    state: Mutex<State>,
     /// Wakes a parked thread, when the inbox is free or the connection is over.
     called: Condvar,
     /// Signalled when the last thread has ended.
@@ -121,7 +121,7 @@ impl From<io::Error> for End {
     }
 }
 
-struct Roles {
+struct State {
     /// `None` while a thread receives.
     inbox: Option<Inbox>,
     /// The time of [`Connection::stop`].
@@ -140,14 +140,14 @@ struct Roles {
     /// The sum of earlier such periods since [`Connection::stop`].
     worked: Duration,
     /// The bytes of requests that were received and are not yet answered.
-    under_way: usize,
+    in_progress: usize,
     /// `turns` counts how often the inbox was put back. `seen` is its value at the last
-    /// [`Connection::look`].
+    /// [`Connection::call_if_stuck`].
     turns: u64,
     seen: u64,
 }
 
-impl Roles {
+impl State {
     /// Counts one more thread that waits for the disk.
     fn begin_work(&mut self) {
         if self.working == 0 {
@@ -165,9 +165,9 @@ impl Roles {
     }
 
     /// Whether nothing more may be started.
-    fn last_call_is_over(&self) -> bool {
+    fn grace_is_over(&self) -> bool {
         self.stopped
-            .is_some_and(|stopped| stopped.elapsed() >= LAST_CALL)
+            .is_some_and(|stopped| stopped.elapsed() >= STOP_GRACE)
     }
 
     /// Returns how long threads have waited for the disk since [`Connection::stop`].
@@ -188,7 +188,7 @@ impl Connection {
         peer: Peer,
         agreed: Agreed,
         export: Arc<Export>,
-        watch: Arc<Watch>,
+        ticker: Arc<Ticker>,
     ) -> Arc<Self> {
         let share = Share::new(export.memory());
         Arc::new(Self {
@@ -196,9 +196,9 @@ impl Connection {
             peer,
             agreed,
             export,
-            watch,
+            ticker,
             share,
-            roles: Mutex::new(Roles {
+            state: Mutex::new(State {
                 inbox: Some(Inbox::default()),
                 stopped: None,
                 over: false,
@@ -209,7 +209,7 @@ impl Connection {
                 working: 0,
                 working_since: Instant::now(),
                 worked: Duration::ZERO,
-                under_way: 0,
+                in_progress: 0,
                 turns: 0,
                 seen: 0,
             }),
@@ -224,14 +224,14 @@ impl Connection {
     /// Serves until the client leaves, an error occurs, or [`Connection::stop`] is called. Helpers
     /// may still be answering when this returns.
     pub fn serve(self: &Arc<Self>) {
-        let _last = Last(self);
+        let _end = EndOfThread(self);
         let mut answered = 0;
         while let Some(mut inbox) = self.take_inbox(mem::take(&mut answered)) {
             match self.receive(&mut inbox) {
                 Ok(Some(batch)) => {
                     let foreseen = batch.is_slow(self.export.disk())
                         || (batch.bytes() >= WORTH_A_CALL && inbox.has_request());
-                    self.lay_down(inbox, &batch, foreseen);
+                    self.put_back(inbox, &batch, foreseen);
                     answered = batch.bytes();
                     if let Err(error) = self.answer(batch) {
                         self.note_end(error.into());
@@ -247,13 +247,13 @@ impl Connection {
 
     /// Notes how the connection ends, unless another thread has done so.
     fn note_end(&self, end: End) {
-        let mut roles = self.lock();
-        let end = if roles.stopped.is_some() {
+        let mut state = self.lock();
+        let end = if state.stopped.is_some() {
             End::Stopped
         } else {
             end
         };
-        roles.end.get_or_insert(end);
+        state.end.get_or_insert(end);
     }
 
     /// Waits for requests. A write that is processed in pieces has been written completely when
@@ -286,15 +286,15 @@ impl Connection {
     /// Waits until all requests are answered and no thread works for this connection. Returns how it
     /// ended.
     pub fn wait(&self) -> End {
-        let mut roles = self.lock();
-        while roles.threads > 0 {
-            let waited = self.ended.wait(roles);
-            roles = waited.unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        while state.threads > 0 {
+            let waited = self.ended.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        let helpers = mem::take(&mut roles.helpers);
-        // Without a reason, the time of the last call was over.
-        let end = roles.end.take().unwrap_or(End::Stopped);
-        drop(roles);
+        let helpers = mem::take(&mut state.helpers);
+        // Without a reason, the grace period was over.
+        let end = state.end.take().unwrap_or(End::Stopped);
+        drop(state);
         for helper in helpers {
             // These threads panic only if code that they call panics. That panic has already been
             // printed.
@@ -309,7 +309,7 @@ impl Connection {
     }
 
     /// Stops receiving, except for bytes that have already arrived. Requests that can be started
-    /// within [`LAST_CALL`] are answered.
+    /// within [`STOP_GRACE`] are answered.
     pub fn stop(&self) {
         self.lock().stopped = Some(Instant::now());
         self.channel.stop_receiving();
@@ -319,9 +319,9 @@ impl Connection {
     /// replies. Time in which a thread waits for the disk does not count, but it does not restart
     /// the limit: otherwise a client that reads slowly would get more time after each reply.
     pub fn waits_for_client(&self, limit: Duration) -> bool {
-        let roles = self.lock();
-        roles.stopped.is_some_and(|stopped| {
-            stopped.elapsed().saturating_sub(roles.worked_since_stop()) >= limit
+        let state = self.lock();
+        state.stopped.is_some_and(|stopped| {
+            stopped.elapsed().saturating_sub(state.worked_since_stop()) >= limit
         })
     }
 
@@ -332,70 +332,70 @@ impl Connection {
 
     /// Called at intervals. Calls a thread if the inbox has not been taken since the last call,
     /// because the thread that put it back is waiting for the disk.
-    pub fn look(self: &Arc<Self>) {
-        let mut roles = self.lock();
-        let turns = roles.turns;
-        let stuck = roles.inbox.is_some() && roles.working > 0 && roles.seen == turns;
-        roles.seen = turns;
+    pub fn call_if_stuck(self: &Arc<Self>) {
+        let mut state = self.lock();
+        let turns = state.turns;
+        let stuck = state.inbox.is_some() && state.working > 0 && state.seen == turns;
+        state.seen = turns;
         if stuck {
-            self.call(&mut roles);
+            self.call(&mut state);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Roles> {
-        self.roles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until the inbox is free and takes it. Returns `None` when the connection is over.
     /// First subtracts `answered` bytes from those in progress.
     fn take_inbox(&self, answered: usize) -> Option<Inbox> {
-        let mut roles = self.lock();
-        roles.under_way -= answered;
+        let mut state = self.lock();
+        state.in_progress -= answered;
         loop {
-            if roles.over {
+            if state.over {
                 return None;
             }
             // If too much is in progress, the threads that answer it take the inbox later: the last
             // of them finds nothing in progress. It would not be enough to call no thread here,
             // because on a busy machine threads that were called earlier run late, and all at once.
-            if roles.under_way < UNDER_WAY
-                && let Some(inbox) = roles.inbox.take()
+            if state.in_progress < MAX_IN_PROGRESS
+                && let Some(inbox) = state.inbox.take()
             {
-                return (!roles.last_call_is_over()).then_some(inbox);
+                return (!state.grace_is_over()).then_some(inbox);
             }
-            roles.parked += 1;
-            roles = self
+            state.parked += 1;
+            state = self
                 .called
-                .wait(roles)
+                .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
-            roles.parked -= 1;
+            state.parked -= 1;
         }
     }
 
-    fn lay_down(self: &Arc<Self>, inbox: Inbox, batch: &Batch, call: bool) {
-        let mut roles = self.lock();
-        let alone = batch.entries.len() == 1 && !inbox.has_request() && roles.working == 0;
+    fn put_back(self: &Arc<Self>, inbox: Inbox, batch: &Batch, call: bool) {
+        let mut state = self.lock();
+        let alone = batch.entries.len() == 1 && !inbox.has_request() && state.working == 0;
         // A second thread that is not parked will come by itself.
-        let alone = alone && (roles.parked > 0 || roles.threads == 1);
-        roles.inbox = Some(inbox);
-        roles.under_way += batch.bytes();
-        roles.turns += 1;
-        roles.begin_work();
+        let alone = alone && (state.parked > 0 || state.threads == 1);
+        state.inbox = Some(inbox);
+        state.in_progress += batch.bytes();
+        state.turns += 1;
+        state.begin_work();
         if call || alone {
-            self.call(&mut roles);
+            self.call(&mut state);
         }
-        drop(roles);
-        self.watch.notice();
+        drop(state);
+        self.ticker.batch_begins();
     }
 
     /// Calls another thread to take the inbox. If no more threads are allowed, the inbox waits.
-    fn call(self: &Arc<Self>, roles: &mut Roles) {
-        if roles.under_way >= UNDER_WAY {
+    fn call(self: &Arc<Self>, state: &mut State) {
+        if state.in_progress >= MAX_IN_PROGRESS {
             return;
         }
-        if roles.parked > 0 {
+        if state.parked > 0 {
             self.called.notify_one();
-        } else if roles.threads < THREADS
+        } else if state.threads < THREADS
             && let Some(counted) = self.export.memory().helper()
         {
             let connection = Arc::clone(self);
@@ -406,8 +406,8 @@ impl Connection {
                     connection.serve();
                 });
             if let Ok(helper) = helper {
-                roles.threads += 1;
-                roles.helpers.push(helper);
+                state.threads += 1;
+                state.helpers.push(helper);
             }
         }
     }
@@ -471,7 +471,7 @@ impl Connection {
 
     /// Reads data that do not fit into the buffer, and sends each piece when it has been read. A
     /// failure after the first piece can be reported only if each piece is a chunk of its own.
-    /// Otherwise the connection ends, as it also does when the last call is over.
+    /// Otherwise the connection ends, as it also does when the grace period is over.
     fn send_in_pieces(&self, batch: &mut Batch, done: &mut Done) -> io::Result<()> {
         let request = batch.entries[0].request;
         let (cookie, disk) = (request.cookie, self.export.disk());
@@ -480,7 +480,7 @@ impl Connection {
         let in_chunks = structured && !request.flags.contains(CommandFlags::DF);
         let end = request.offset + u64::from(request.len);
         for (offset, len) in pieces(&request, FLOOR) {
-            if self.lock().last_call_is_over() {
+            if self.lock().grace_is_over() {
                 done.succeeded = false;
                 return Err(io::ErrorKind::TimedOut.into());
             }
@@ -515,7 +515,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Carries out a request that may take long, in steps. Stops when the last call is over.
+    /// Carries out a request that may take long, in steps. Stops when the grace period is over.
     fn in_steps(
         &self,
         request: &Request,
@@ -526,7 +526,7 @@ impl Connection {
             _ => HINTS,
         };
         for (offset, len) in pieces(request, most) {
-            if self.lock().last_call_is_over() {
+            if self.lock().grace_is_over() {
                 return Err(Failure::Late);
             }
             work(self.export.disk(), offset, len as u64).map_err(Failure::Failed)?;
@@ -601,18 +601,18 @@ impl Connection {
 }
 
 /// Ensures that no other thread waits for a connection's thread that has ended, even by a panic.
-struct Last<'a>(&'a Arc<Connection>);
+struct EndOfThread<'a>(&'a Arc<Connection>);
 
-impl Drop for Last<'_> {
+impl Drop for EndOfThread<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.channel.shutdown();
         }
-        let mut roles = self.0.lock();
-        roles.over = true;
-        roles.threads -= 1;
-        let last = roles.threads == 0;
-        drop(roles);
+        let mut state = self.0.lock();
+        state.over = true;
+        state.threads -= 1;
+        let last = state.threads == 0;
+        drop(state);
         self.0.called.notify_all();
         if last {
             // The other threads have sent their replies.

@@ -24,14 +24,14 @@ const SHORT_CAPACITY: usize = 32 << 10;
 
 /// Requests are added to a batch while it has fewer bytes than this. More would be evicted from a
 /// core's cache before they are sent.
-const BATCH: usize = 256 << 10;
+const BATCH_BYTES: usize = 256 << 10;
 
 /// The most requests in a batch.
-const MOST: usize = 256;
+const MAX_REQUESTS: usize = 256;
 
 /// After a write of at least this many bytes, the next request is expected to be as long: its bytes
 /// are then received directly into the batch's buffer, not here.
-const LONG: usize = 64 << 10;
+const LONG_WRITE: usize = 64 << 10;
 
 /// Received bytes, which may contain whole requests.
 #[derive(Default)]
@@ -78,7 +78,7 @@ pub enum Failure {
     Refused(Refusal),
     /// The disk returned an error.
     Failed(io::Error),
-    /// The time of the last call was over. The request gets no reply.
+    /// The grace period was over. The request gets no reply.
     Late,
 }
 
@@ -122,7 +122,7 @@ impl Inbox {
         share: &Arc<Share>,
     ) -> io::Result<Option<Batch>> {
         while self.full.len() < REQUEST_LEN {
-            if !self.more(channel, share)? {
+            if !self.receive_more(channel, share)? {
                 let begun = !self.full.is_empty();
                 return Err(cut_off(if begun { "a request" } else { "transmission" }));
             }
@@ -134,7 +134,7 @@ impl Inbox {
         let mut buffer: Option<Buffer> = None;
         let mut used = 0;
         let mut in_pieces = false;
-        while entries.len() < MOST && used < BATCH && !in_pieces {
+        while entries.len() < MAX_REQUESTS && used < BATCH_BYTES && !in_pieces {
             let request = match self.peek() {
                 Ok(Some(request)) => request,
                 Ok(None) => break,
@@ -150,10 +150,10 @@ impl Inbox {
             if request.command == Command::Disconnect {
                 return Ok(None);
             }
-            let outcome = agreed.judge(&request).map_err(Failure::Refused);
+            let outcome = agreed.check(&request).map_err(Failure::Refused);
             let len = match request.command {
                 Command::Read | Command::Write if outcome.is_ok() => {
-                    usize::try_from(request.len).expect("`judge` allows at most 32 MiB")
+                    usize::try_from(request.len).expect("`check` allows at most 32 MiB")
                 }
                 _ => 0,
             };
@@ -170,7 +170,7 @@ impl Inbox {
                 }
                 // If more requests have arrived with it, make room for them too.
                 let are_many = self.full.len() >= REQUEST_LEN + payload + REQUEST_LEN;
-                let wanted = if are_many { len.max(BATCH) } else { len };
+                let wanted = if are_many { len.max(BATCH_BYTES) } else { len };
                 let taken = share.take(wanted);
                 buffer = Some(buffers.take(taken.len())?);
                 in_pieces = taken.len() < len;
@@ -188,7 +188,7 @@ impl Inbox {
             {
                 self.fill(channel, &mut buffer[range.clone()])?;
             }
-            self.long = payload >= LONG;
+            self.long = payload >= LONG_WRITE;
             used += len;
             entries.push(Entry {
                 request,
@@ -224,7 +224,7 @@ impl Inbox {
     }
 
     /// Receives more bytes. Returns `false` at the end.
-    fn more(&mut self, channel: &dyn Channel, share: &Share) -> io::Result<bool> {
+    fn receive_more(&mut self, channel: &dyn Channel, share: &Share) -> io::Result<bool> {
         let capacity = if share.has_long_inbox() {
             CAPACITY
         } else {
@@ -274,7 +274,7 @@ impl Inbox {
                 return Ok(());
             }
             self.long = false;
-            if !self.more(channel, share)? {
+            if !self.receive_more(channel, share)? {
                 return Err(cut_off("the bytes of a write"));
             }
         }

@@ -10,7 +10,7 @@ mod negotiate;
 pub mod reply;
 mod request;
 mod server;
-mod watch;
+mod ticker;
 pub mod wire;
 
 pub use agreed::{Agreed, MAX_PAYLOAD, Refusal};

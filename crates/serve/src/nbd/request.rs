@@ -20,7 +20,7 @@ use super::wire::{CommandFlags, REQUEST_MAGIC};
 pub const REQUEST_LEN: usize = 28;
 
 /// A well-formed request. Whether it can be served is checked by
-/// [`Agreed::judge`](super::Agreed::judge).
+/// [`Agreed::check`](super::Agreed::check).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The value that the reply repeats.

@@ -16,7 +16,7 @@ use super::{
     agreed::Agreed,
     connection::{Connection, End},
     negotiate::{Handshake, NegotiateError, Offer, Outcome, Text, TlsPolicy},
-    watch::Watch,
+    ticker::Ticker,
     wire::TransmissionFlags,
 };
 use crate::{
@@ -29,18 +29,18 @@ use crate::{
 };
 
 /// How long a handshake may take.
-const HANDSHAKE: Duration = Duration::from_secs(30);
+const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Longer than a handshake normally takes. A client that needs longer may have to make room for a
 /// new one.
-const LONG: Duration = Duration::from_secs(1);
+const SLOW_HANDSHAKE: Duration = Duration::from_secs(1);
 
 /// How long clients have in all, when the server stops, to receive the replies to their requests.
 /// The time that the disk needs does not count.
-const FAREWELL: Duration = Duration::from_secs(10);
+const REPLY_LIMIT: Duration = Duration::from_secs(10);
 
 /// How often the server checks for clients that have run out of time.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The options of a [`Server`].
 #[derive(Default)]
@@ -67,7 +67,7 @@ pub struct Server {
     options: ServerOptions,
     listeners: Arc<[Listener]>,
     stop: Stop,
-    watch: Arc<Watch>,
+    ticker: Arc<Ticker>,
     clients: Mutex<ClientTable>,
     /// Signalled when a client has left.
     left: Condvar,
@@ -87,7 +87,7 @@ struct ClientTable {
 
 enum Client {
     /// In its handshake, since this time.
-    New(Arc<dyn Channel>, Instant),
+    Handshaking(Arc<dyn Channel>, Instant),
     /// Past its handshake.
     Served(Arc<Connection>, Peer),
     /// Disconnected during its handshake to make room. Its thread is ending.
@@ -96,16 +96,18 @@ enum Client {
 
 impl ClientTable {
     /// Disconnects the client that has been longest in its handshake, if that is longer than
-    /// [`LONG`]: it may never complete. Returns `false` if there is none.
+    /// [`SLOW_HANDSHAKE`]: it may never complete. Returns `false` if there is none.
     fn make_room(&mut self) -> bool {
         let long = self.present.values_mut().filter_map(|client| match client {
-            Client::New(_, since) if since.elapsed() >= LONG => Some((*since, client)),
+            Client::Handshaking(_, since) if since.elapsed() >= SLOW_HANDSHAKE => {
+                Some((*since, client))
+            }
             _ => None,
         });
         let Some((_, oldest)) = long.min_by_key(|(since, _)| *since) else {
             return false;
         };
-        if let Client::New(channel, _) = mem::replace(oldest, Client::Leaving) {
+        if let Client::Handshaking(channel, _) = mem::replace(oldest, Client::Leaving) {
             channel.shutdown();
         }
         true
@@ -138,7 +140,7 @@ impl Server {
             options,
             listeners: listeners.into(),
             stop,
-            watch: Arc::default(),
+            ticker: Arc::default(),
             clients: Mutex::default(),
             left: Condvar::new(),
         }
@@ -162,9 +164,10 @@ impl Server {
         }
         let id = clients.next;
         clients.next += 1;
-        clients
-            .present
-            .insert(id, Client::New(Arc::clone(&channel), Instant::now()));
+        clients.present.insert(
+            id,
+            Client::Handshaking(Arc::clone(&channel), Instant::now()),
+        );
         drop(clients);
         let server = Arc::clone(self);
         let thread = thread::Builder::new()
@@ -199,7 +202,7 @@ impl Server {
     ) {
         debug!(%peer, "client accepted");
         let begun = Instant::now();
-        let negotiated = self.handshake(channel, tls, begun + HANDSHAKE);
+        let negotiated = self.handshake(channel, tls, begun + HANDSHAKE_LIMIT);
         match self.admit(id, peer, negotiated) {
             Ok((connection, identity)) => {
                 info!(%peer, tls = tls.is_some(), identity, "client connected");
@@ -237,7 +240,7 @@ impl Server {
             peer,
             agreed,
             Arc::clone(&self.export),
-            Arc::clone(&self.watch),
+            Arc::clone(&self.ticker),
         );
         clients.any = true;
         let client = Client::Served(Arc::clone(&connection), peer);
@@ -288,22 +291,22 @@ impl Server {
         }
     }
 
-    fn look(&self) {
+    fn call_if_stuck(&self) {
         let clients = self.lock();
         for client in clients.present.values() {
             if let Client::Served(connection, _) = client {
-                connection.look();
+                connection.call_if_stuck();
             }
         }
     }
 
     /// Disconnects all clients when the server stops.
-    fn dismiss(&self) {
+    fn disconnect_all(&self) {
         let mut clients = self.lock();
         clients.closed = true;
         for client in clients.present.values() {
             match client {
-                Client::New(channel, _) => channel.shutdown(),
+                Client::Handshaking(channel, _) => channel.shutdown(),
                 Client::Served(connection, _) => connection.stop(),
                 Client::Leaving => {}
             }
@@ -312,14 +315,14 @@ impl Server {
         while !clients.present.is_empty() {
             for (id, client) in &clients.present {
                 if let Client::Served(connection, peer) = client
-                    && connection.waits_for_client(FAREWELL)
+                    && connection.waits_for_client(REPLY_LIMIT)
                     && given_up.insert(*id)
                 {
                     warn!(%peer, "client does not receive its replies, and is disconnected");
                     connection.shutdown();
                 }
             }
-            let waited = self.left.wait_timeout(clients, LOOK);
+            let waited = self.left.wait_timeout(clients, CHECK_INTERVAL);
             clients = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
         let threads = mem::take(&mut clients.threads);
@@ -351,14 +354,14 @@ impl Frontend for Server {
     /// left. Pending requests that can be started within a second are then completed and answered.
     fn run(self: Box<Self>) -> Result<(), ServeError> {
         let server = Arc::<Self>::from(self);
-        let watching = Arc::clone(&server);
+        let ticking = Arc::clone(&server);
         let watch = thread::Builder::new()
             .name("nbd watch".into())
-            .spawn(move || watching.watch.run(|| watching.look()))
+            .spawn(move || ticking.ticker.run(|| ticking.call_if_stuck()))
             .map_err(|source| ServeError::Thread { source })?;
         let accepted = listener::accept(&server.listeners, &server.stop, &server);
-        server.dismiss();
-        server.watch.end();
+        server.disconnect_all();
+        server.ticker.end();
         // This thread panics only if code that it calls panics. That panic has already been
         // printed.
         let _ = watch.join();
@@ -516,13 +519,13 @@ mod tests {
         };
         for id in 0..2 {
             let peer = Peer::Process { pid: 1, uid: 0 };
-            let (export, watch) = (Arc::clone(&server.export), Arc::clone(&server.watch));
-            let connection = Connection::new(channel(), peer, agreed, export, watch);
+            let (export, ticker) = (Arc::clone(&server.export), Arc::clone(&server.ticker));
+            let connection = Connection::new(channel(), peer, agreed, export, ticker);
             let client = Client::Served(connection, peer);
             server.lock().present.insert(id, client);
         }
         // This client may still need half a minute for its handshake.
-        let new = Client::New(channel(), Instant::now());
+        let new = Client::Handshaking(channel(), Instant::now());
         server.lock().present.insert(2, new);
         for (id, expected) in [(0, 7), (1, 0)] {
             drop(RemoveClient {

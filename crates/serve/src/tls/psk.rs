@@ -14,7 +14,7 @@ const MIN_KEY: usize = 16;
 const RANDOM_KEY: usize = 32;
 
 /// The keys of clients by name.
-pub struct Keys(Vec<(Vec<u8>, SecretBytes)>);
+pub struct PreSharedKeys(Vec<(Vec<u8>, SecretBytes)>);
 
 /// What is wrong with a line. No message contains a part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -37,7 +37,7 @@ pub enum LineError {
     LongKey,
 }
 
-impl Keys {
+impl PreSharedKeys {
     /// Parses the file. Empty lines are allowed. Returns the number of a wrong line, from 1 on, and
     /// what is wrong with it.
     pub fn parse(text: &[u8]) -> Result<Self, (usize, LineError)> {
@@ -97,7 +97,7 @@ fn value(digit: u8) -> u8 {
     (digit & 15) + 9 * (digit >> 6)
 }
 
-impl PskKeys for Keys {
+impl PskKeys for PreSharedKeys {
     fn key(&self, name: &[u8], key: &mut [u8]) -> usize {
         if let Some(found) = self.find(name)
             && let Some(room) = key.get_mut(..found.len())
@@ -124,7 +124,7 @@ mod tests {
     fn a_file_has_names_and_keys() {
         let text = b"alice:000102030405060708090a0b0c0d0e0f\r\n\n\
                      a:b c:FFfeFDFCFBFAF9F8F7F6F5F4F3F2F1F0EF\nbob:99999999999999999999999999999999";
-        let keys = Keys::parse(text).expect("a good file");
+        let keys = PreSharedKeys::parse(text).expect("a good file");
         let find = |name: &str| {
             let mut key = [0xaa; 512];
             let len = keys.key(name.as_bytes(), &mut key);
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!((one.len(), two.len()), (32, 32));
         assert_ne!(one, two);
         assert_ne!(one, [0; 32]);
-        assert!(Keys::parse(b"\n").expect("a good file").is_empty());
+        assert!(PreSharedKeys::parse(b"\n").expect("a good file").is_empty());
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
             (format!("a:{long}"), LineError::LongKey),
         ] {
             let text = format!("first:{good}\n{line}\n");
-            let error = Keys::parse(text.as_bytes()).err();
+            let error = PreSharedKeys::parse(text.as_bytes()).err();
             assert_eq!(error, Some((2, expected)), "{line}");
         }
     }

@@ -473,8 +473,8 @@ fn other_requests_continue_while_one_waits_for_the_disk() {
     for _ in 0..10 {
         let bytes = session.request(READ, 0, 0, 4);
         session.client.write_all(&bytes).unwrap();
-        connection.look();
-        connection.look();
+        connection.call_if_stuck();
+        connection.call_if_stuck();
         assert_eq!(session.reply(), (0, session.next));
         session.receive(4);
     }
@@ -541,12 +541,12 @@ fn many_waiting_requests_use_few_threads() {
         session.send(READ, 0, 8192, 1);
         while gate.waiting.load(Ordering::SeqCst) < k {
             assert!(begun.elapsed() < Duration::from_secs(60));
-            session.connection.look();
+            session.connection.call_if_stuck();
         }
     }
     for _ in 0..30 {
         session.send(READ, 0, 8192, 1);
-        session.connection.look();
+        session.connection.call_if_stuck();
     }
     assert_eq!(session.connection.lock().threads, THREADS);
     gate.open.store(true, Ordering::SeqCst);
@@ -572,15 +572,15 @@ fn work_in_progress_is_bounded() {
     // called.
     while quiet < 50 {
         assert!(begun.elapsed() < Duration::from_secs(60));
-        session.connection.look();
+        session.connection.call_if_stuck();
         thread::sleep(Duration::from_millis(1));
-        let roles = session.connection.lock();
-        let is_quiet = roles.turns == before && roles.under_way >= UNDER_WAY;
+        let state = session.connection.lock();
+        let is_quiet = state.turns == before && state.in_progress >= MAX_IN_PROGRESS;
         quiet = if is_quiet { quiet + 1 } else { 0 };
-        before = roles.turns;
+        before = state.turns;
     }
-    let under_way = session.connection.lock().under_way;
-    assert!(under_way <= 48 << 20, "{under_way}");
+    let in_progress = session.connection.lock().in_progress;
+    assert!(in_progress <= 48 << 20, "{in_progress}");
     for _ in 0..20 {
         assert_eq!(session.reply().0, 0);
         assert!(session.receive(16 << 20) == original(0, 16 << 20));
@@ -594,7 +594,7 @@ fn a_late_thread_takes_no_inbox_when_too_much_is_in_progress() {
     let (_client, ours) = UnixStream::pair().unwrap();
     let storage = Arc::new(MemoryStorage::new(vec![0; 512]));
     let connection = agreed(Arc::new(ours), storage, false);
-    connection.lock().under_way = UNDER_WAY;
+    connection.lock().in_progress = MAX_IN_PROGRESS;
     thread::scope(|scope| {
         let late = scope.spawn(|| connection.take_inbox(0).is_some());
         let begun = Instant::now();

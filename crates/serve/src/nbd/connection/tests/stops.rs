@@ -83,7 +83,7 @@ fn see_off(session: &mut Session, farewell: Duration) {
         }
         let slack = Duration::from_secs(5);
         assert!(
-            begun.elapsed() < LAST_CALL + farewell + slack,
+            begun.elapsed() < STOP_GRACE + farewell + slack,
             "the connection does not end"
         );
         thread::sleep(Duration::from_millis(1));
@@ -162,7 +162,7 @@ fn a_full_inbox_does_not_delay_a_stop() {
     // The client is not at fault, so it gets the long time.
     see_off(&mut session, Duration::from_secs(10));
     let replies = taker.join().unwrap().unwrap();
-    // Requests that were started within the last call are done and answered.
+    // Requests that were started within the grace period are done and answered.
     assert!(replies.len() % 16 == 0 && replies.len() < 16 * ALL);
     assert!(replies.len() >= 16 * 10, "{} bytes", replies.len());
 }

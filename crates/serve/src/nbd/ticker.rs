@@ -11,7 +11,7 @@ use std::{
 
 /// A clock that ticks while requests are in progress.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct Ticker {
     /// Counts how often a batch was started.
     begun: AtomicU64,
     asleep: AtomicBool,
@@ -19,7 +19,7 @@ pub struct Watch {
     woken: Condvar,
 }
 
-impl Watch {
+impl Ticker {
     /// How long a connection may wait for the disk before more of its requests are received.
     const TICK: Duration = Duration::from_millis(1);
 
@@ -27,7 +27,7 @@ impl Watch {
     const PATIENCE: u32 = 20;
 
     /// Called when a batch is started.
-    pub fn notice(&self) {
+    pub fn batch_begins(&self) {
         self.begun.fetch_add(1, Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
             drop(self.lock());
@@ -35,7 +35,7 @@ impl Watch {
         }
     }
 
-    /// Calls `tick` every millisecond while batches are started, until [`Watch::end`].
+    /// Calls `tick` every millisecond while batches are started, until [`Ticker::end`].
     pub fn run(&self, tick: impl Fn()) {
         let mut seen = self.begun.load(Ordering::SeqCst);
         let mut idle = 0;
@@ -63,7 +63,7 @@ impl Watch {
         }
     }
 
-    /// Ends [`Watch::run`].
+    /// Ends [`Ticker::run`].
     pub fn end(&self) {
         *self.lock() = true;
         self.woken.notify_all();
