@@ -8,12 +8,10 @@ mod general;
 mod in_place;
 mod limits;
 mod luks_version;
-mod mount;
 mod new_volume;
 mod pbkdf;
 mod policy;
 mod secret;
-mod serve;
 mod stats;
 mod unlock;
 mod values;
@@ -25,11 +23,9 @@ pub(crate) use self::{
     in_place::InPlaceArgs,
     limits::LimitArgs,
     luks_version::{AnyLuks, VolumeType},
-    mount::MountArgs,
     new_volume::NewVolumeArgs,
     pbkdf::PbkdfArgs,
     secret::{NewSecretArgs, SecretArgNames, SecretArgs},
-    serve::ServeArgs,
     stats::StatsArgs,
     unlock::UnlockArgs,
     values::{AnyName, hash_name, size},
