@@ -111,7 +111,7 @@ impl Header for XorHeader {
 
     fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, ExtentError> {
         let len = storage_len.saturating_sub(DATA);
-        if len == 0 || len % SECTOR != 0 {
+        if len == 0 || !len.is_multiple_of(SECTOR) {
             return Err(ExtentError {
                 is_cut_off: true,
                 source: "the data are cut off".into(),
