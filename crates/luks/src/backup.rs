@@ -414,7 +414,7 @@ fn is_unsupported(error: &VolumeReadError) -> bool {
 #[non_exhaustive]
 pub enum Misfit {
     /// One of the two copies in the backup is damaged, or this version does not accept it.
-    #[error("the {} copy of the header in the backup is not usable ({error})", kind.name())]
+    #[error("the {} copy of the header in the backup {} ({error})", kind.name(), error.state())]
     DamagedCopy {
         /// Which one.
         kind: CopyKind,

@@ -227,6 +227,15 @@ impl From<io::Error> for CopyError {
 }
 
 impl CopyError {
+    /// The state of the copy, after the words "the copy".
+    pub(crate) fn state(&self) -> &'static str {
+        match self {
+            Self::Io { .. } => "cannot be read",
+            Self::Unsupported { .. } => "is not supported",
+            Self::Binary(_) | Self::Metadata(_) => "is damaged",
+        }
+    }
+
     /// Returns whether the copy could not be read.
     pub(crate) fn is_unread(&self) -> bool {
         matches!(self, Self::Io { .. })

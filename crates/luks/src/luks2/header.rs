@@ -471,19 +471,16 @@ pub enum Warning {
 
 fn damaged(kind: CopyKind, error: &CopyError) -> String {
     let kind = kind.name();
-    let used_instead = |state: &str| {
-        format!(
-            "the {kind} copy of the LUKS2 header is {state} ({error}); the other copy is used. `luxor \
-             header repair VOLUME` rewrites it"
-        )
-    };
+    let state = error.state();
     match error {
         CopyError::Io { source } => format!(
-            "the {kind} copy of the LUKS2 header cannot be read ({source}); the other copy is used, \
+            "the {kind} copy of the LUKS2 header {state} ({source}); the other copy is used, \
              which may be older"
         ),
-        CopyError::Unsupported { .. } => used_instead("not supported"),
-        CopyError::Binary(_) | CopyError::Metadata(_) => used_instead("damaged"),
+        _ => format!(
+            "the {kind} copy of the LUKS2 header {state} ({error}); the other copy is used. `luxor \
+             header repair VOLUME` rewrites it"
+        ),
     }
 }
 
