@@ -14,7 +14,8 @@
 //! stripes                always 4000
 //! active                 used if the keyslot has a salt and iterations that can be right, and its
 //!                        area is not blank; otherwise the word that it is close to, if the rest of
-//!                        the keyslot agrees; empty also if all the rest is intact and blank
+//!                        the keyslot agrees; empty also if all the rest is intact and blank, and its
+//!                        area too
 //! ```
 //!
 //! Salts, digest, iterations and the offset of the data are stored once and cannot be derived. A
@@ -126,14 +127,15 @@ fn restore(
     storage: &dyn Storage,
     overwrite: Overwrite,
 ) -> Result<(Luks1Header, Vec<Luks1Restored>), Luks1RepairError> {
-    if !damaged.starts_with(MAGIC) {
-        // Only a header that is otherwise whole shows that it was one.
-        let header = Luks1Header::parse_with_magic(damaged).map_err(|_| Luks1Error::Magic)?;
-        return Ok((header, vec![Luks1Restored::Magic]));
-    }
     let mut bytes = *damaged;
-    let valid = Luks1Header::parse(damaged);
     let mut restored = Vec::new();
+    if !damaged.starts_with(MAGIC) {
+        // Only a header that otherwise breaks no rule shows that it was one. Its keyslots may be damaged.
+        Luks1Header::parse_with_magic(damaged).map_err(|_| Luks1Error::Magic)?;
+        bytes[..MAGIC.len()].copy_from_slice(MAGIC);
+        restored.push(Luks1Restored::Magic);
+    }
+    let valid = Luks1Header::parse(&bytes);
     restored.extend(restore_uuid(&mut bytes));
     let mut phdr = Phdr::parse(&bytes)?;
     restored.extend(restore_hash(&mut bytes, &phdr));
@@ -281,6 +283,16 @@ impl KeyslotClaims {
             {
                 states[slot] = KeyslotState::Used;
             }
+            // A used keyslot that was overwritten with zeros looks the same, except for its area.
+            if states[slot] == KeyslotState::Unknown
+                && keyslot.active != phdr::ACTIVE
+                && keyslot.stripes == STRIPES
+                && places[slot] == areas.offsets[slot]
+                && keyslot.is_blank()
+                && holds_zeros(storage, places[slot], areas.len)
+            {
+                states[slot] = KeyslotState::Empty;
+            }
         }
         Self { states, places }
     }
@@ -402,6 +414,12 @@ fn is_blank(storage: &dyn Storage, offset: u64, len: u64) -> bool {
     storage.read_exact_at(&mut area, offset).is_err() || area.iter().all(|&byte| byte == 0)
 }
 
+/// Whether the whole area of `len` bytes at `offset` can be read, and holds nothing but zeros.
+fn holds_zeros(storage: &dyn Storage, offset: u64, len: u64) -> bool {
+    let mut area = vec![0; usize::try_from(len).expect("at most 512 × 4000 bytes")];
+    storage.read_exact_at(&mut area, offset).is_ok() && area.iter().all(|&byte| byte == 0)
+}
+
 fn differences(number: u32, before: &RawKeyslot, after: &RawKeyslot) -> Vec<Luks1Restored> {
     let mut found = Vec::new();
     if before.active != after.active {
@@ -432,10 +450,9 @@ impl RawKeyslot {
     /// key: if a used keyslot is taken for empty, another key may be written to its area.
     ///
     /// A blank keyslot alone does not prove that it is empty, because a used one may have been
-    /// overwritten with zeros.
+    /// overwritten with zeros: its state must nearly be the word for empty.
     fn state(&self, is_in_place: bool, is_marked: bool) -> KeyslotState {
         let is_whole = is_in_place && self.stripes == STRIPES && !is_marked;
-        let is_blank = self.iterations == 0 && self.salt == NO_SALT;
         match self.active {
             phdr::DISABLED => KeyslotState::Empty,
             phdr::ACTIVE if self.has_secret() => KeyslotState::Used,
@@ -443,9 +460,14 @@ impl RawKeyslot {
             word if self.has_secret() && is_whole && is_near(word, phdr::ACTIVE) => {
                 KeyslotState::Used
             }
-            word if is_blank && (is_whole || is_near(word, phdr::DISABLED)) => KeyslotState::Empty,
+            word if self.is_blank() && is_near(word, phdr::DISABLED) => KeyslotState::Empty,
             _ => KeyslotState::Unknown,
         }
+    }
+
+    /// Whether salt and iterations are those of an empty keyslot.
+    fn is_blank(&self) -> bool {
+        self.iterations == 0 && self.salt == NO_SALT
     }
 
     /// Whether the salt and the iterations can be those of a used keyslot.

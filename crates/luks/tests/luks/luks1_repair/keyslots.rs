@@ -185,3 +185,36 @@ fn no_change_overwrites_the_area_of_the_only_keyslot() {
     assert!(bytes[keyslot(0)..] == good[keyslot(0)..]);
     scratch.check_keys(&bytes, &[0]);
 }
+
+/// Zeros over the state, the iterations and the salt of a used keyslot make it look empty. Its area has
+/// the key, which may be needed.
+#[test]
+fn a_keyslot_that_was_overwritten_is_not_empty() {
+    let scratch = Scratch::new("--key-size 256");
+    for state in [0, 0x00ac_71f2, 0x0001_dfff_u32] {
+        let mut damaged = scratch.good.clone();
+        let begin = keyslot(USED[1]);
+        damaged[begin..begin + OFFSET].fill(0);
+        damaged[begin..][STATE].copy_from_slice(&state.to_be_bytes());
+        let error = repair(&damaged, Overwrite::Damaged).unwrap_err();
+        let words = format!("keyslots {}", USED[1]);
+        assert!(error.to_string().contains(&words), "{state:#x}: {error}");
+        assert!(error.to_string().contains("--force"), "{error}");
+        // With a blank area there is no key.
+        let area = 4096 + 0x20000 * USED[1];
+        damaged[area..][..128_000].fill(0);
+        let (bytes, restored) = repair(&damaged, Overwrite::Damaged).unwrap();
+        assert_eq!(restored.len(), 1, "{restored:?}");
+        assert_eq!(bytes[begin..][STATE], 0xdead_u32.to_be_bytes());
+    }
+}
+
+/// One repair restores the signature and the keyslots.
+#[test]
+fn signature_and_state_are_restored_together() {
+    let scratch = Scratch::new("--key-size 256");
+    let damaged = scratch.damaged(&[(0, b"\0\0\0\0\0\0\0\0"), (keyslot(USED[1]) + 3, b"\0")]);
+    let (bytes, restored) = repair(&damaged, Overwrite::Damaged).unwrap();
+    assert_eq!(restored.len(), 2, "{restored:?}");
+    assert!(bytes == scratch.good);
+}
