@@ -10,7 +10,7 @@
 //! ```
 
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{Encryption, HashAlgorithm, Kdf, brief};
+use luxor_volume::{HashAlgorithm, Kdf, brief};
 
 use super::{
     convert::{ConvertError, MAX_UUID_LEN},
@@ -100,7 +100,7 @@ impl Luks2Header {
                 format!("a digest's salt of {}", digest.salt.len()),
             )
         })?;
-        let (cipher_name, cipher_mode) = cipher_fields(segment);
+        let (cipher_name, cipher_mode) = cipher_fields(segment)?;
 
         let limit = match segment.offset {
             // A detached header: the file would end here if it held nothing else.
@@ -195,13 +195,14 @@ fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
 
 const OFFSETS: &str = "offsets in whole sectors below 2 TiB";
 
-/// Returns the cipher and its mode as LUKS1 stores them. A name that is too long for the fields, or has
-/// no mode, is replaced by the usual one.
-fn cipher_fields(segment: &Segment) -> (&str, &str) {
-    let fits = |text: &str| (1..32).contains(&text.len());
-    let names = segment.encryption_name.split_once('-');
-    let names = names.filter(|(cipher, mode)| fits(cipher) && fits(mode));
-    names.unwrap_or_else(|| segment.encryption.cipher_and_mode())
+/// Returns the cipher and its mode as LUKS1 stores them: cryptsetup and the kernel read other spellings of
+/// it otherwise there.
+fn cipher_fields(segment: &Segment) -> Result<(&'static str, &'static str), ConvertError> {
+    if segment.encryption_name == segment.encryption.name() {
+        return Ok(segment.encryption.cipher_and_mode());
+    }
+    let found = brief(&segment.encryption_name);
+    Err(not_in_luks1("the usual names of ciphers", found))
 }
 
 /// Returns the volume's keyslots in LUKS1's form, indexed by number.
@@ -291,7 +292,7 @@ fn raw_keyslot(
         );
         return Err(not_in_luks1("keys of one length", found(what)));
     }
-    if Encryption::of_area_by_name(&area.encryption) != Some(segment.encryption) {
+    if area.encryption != segment.encryption_name {
         let what = format!("in {}", brief(&area.encryption));
         return Err(not_in_luks1(
             "one cipher for keyslots and data",

@@ -648,6 +648,42 @@ fn luks2_volumes_that_do_not_fit_luks1_are_refused() {
     ));
 }
 
+/// LUKS1 stores the name of the cipher, where other spellings of it mean something else.
+#[test]
+fn other_spellings_of_the_cipher_are_refused() {
+    let bytes = luks2(sectors_of_512()).to_bytes();
+    let usual = "\"encryption\":\"aes-xts-plain64\"";
+    let area = json_text(&bytes).find(usual).unwrap();
+    for name in [
+        "capi:xts(aes)-plain64",
+        "aes-xts-plain64:x",
+        "aes:1-xts-plain64",
+    ] {
+        let other = format!("\"encryption\":\"{name}\"");
+        let (before, after) = json_text(&bytes).split_at(area + 1);
+        let texts = [
+            json_text(&bytes).replace(usual, &other),
+            format!("{before}{}", after.replace(usual, &other)),
+            json_text(&bytes).replacen(usual, &other, 1),
+        ];
+        for text in texts {
+            let storage = MemoryStorage::new(with_json(&bytes, text.as_bytes()));
+            if Luks2Header::read(&storage)
+                .unwrap()
+                .check_openable()
+                .is_err()
+            {
+                continue;
+            }
+            let error = refused(&storage);
+            assert!(
+                matches!(error, ConvertError::NotInLuks1 { .. }),
+                "{name}: {error}"
+            );
+        }
+    }
+}
+
 #[test]
 fn losses_are_named_and_need_permission() {
     let storage = luks2(Luks2Options {
