@@ -22,6 +22,10 @@ pub(crate) const STRIPES: u32 = 4000;
 /// key length.
 pub(crate) const MAX_KEY_LEN: u32 = 512;
 
+/// The limit on the length in bytes of the key in a keyslot of LUKS2. One that opens no data may be longer
+/// than a volume key.
+pub(crate) const MAX_STORED_KEY_LEN: u32 = 8192;
+
 /// Splits `key` into `stripes`. The length of `stripes` must be a multiple of the key's.
 pub(crate) fn af_split(
     key: &[u8],

@@ -4,7 +4,7 @@
 use luxor_volume::{Kdf, brief, is_cipher_null};
 
 use super::{field::Object, kdf, metadata_error::MetadataError};
-use crate::af::{MAX_KEY_LEN, STRIPES};
+use crate::af::{MAX_KEY_LEN, MAX_STORED_KEY_LEN, STRIPES};
 
 /// A keyslot of type `luks2`. A key that is derived from the secret decrypts the area; its stripes
 /// are merged into the volume key.
@@ -62,7 +62,9 @@ impl Keyslot {
         }
         let priority = Priority::parse(object);
         // Checked first, so that this rule applies even if a later field is unknown.
-        let key_len = object.required("key_size")?.number(1..=MAX_KEY_LEN)?;
+        let key_len = object
+            .required("key_size")?
+            .number(1..=MAX_STORED_KEY_LEN)?;
         let area = KeyslotArea::parse(&object.required("area")?.object()?)?;
         let af = af_object(object)?;
         let keyslot = Self {

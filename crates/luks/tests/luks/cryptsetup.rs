@@ -363,6 +363,23 @@ fn detached_headers_are_cryptsetups() {
     }
 }
 
+/// cryptsetup bounds the length of a key that opens no data by the room for it alone.
+#[test]
+fn a_volume_with_a_long_unbound_key_opens() {
+    let scratch = Scratch::new();
+    let (_, costs) = cheap(PbkdfKind::Pbkdf2);
+    let path = scratch.sparse("long", 80 << 20);
+    let format = "luksFormat -q --type luks2 --luks2-keyslots-size 60M --key-file secret";
+    scratch.succeed(&format!("{format} {costs} long"));
+    fs::write(scratch.path("other"), b"other").unwrap();
+    for bits in [4104, 8192, 16384, 65536] {
+        let line = format!("luksAddKey -q --unbound --key-size {bits} {costs} long other");
+        scratch.succeed(&line);
+        let storage = open(&path);
+        assert_eq!(unlock(&storage, SECRET).unwrap(), 0, "{bits}");
+    }
+}
+
 #[test]
 fn keyslots_are_tried_by_priority() {
     let scratch = Scratch::new();

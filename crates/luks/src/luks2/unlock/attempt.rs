@@ -398,7 +398,7 @@ impl<'a> UnlockAttempt<'a> {
 
         // Read the area before the slow derivation, so that a read error is reported early. The
         // lengths are bounded, because parsing bounds the lengths of the keys.
-        let len = |bytes: u64| usize::try_from(bytes).expect("at most 512 × 4000 bytes");
+        let len = |bytes: u64| usize::try_from(bytes).expect("at most 8192 × 4000 bytes");
         let mut area = SecretBytes::zeroed(len(keyslot.split_len()));
         self.storage
             .read_exact_at(area.expose_mut(), keyslot.area.offset)

@@ -293,7 +293,7 @@ fn each_rule_is_named_with_its_place() {
         // The length of the stripes would be 704 bytes or 0, if it were computed in 32 bits.
         (
             one("keyslots/0/key_size", json!(1_073_742)),
-            "keyslot 0: key_size must be a whole number from 1 to 512",
+            "keyslot 0: key_size must be a whole number from 1 to 8192",
         ),
         (
             one("keyslots/0/area/key_size", json!(1_073_742)),
