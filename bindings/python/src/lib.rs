@@ -22,6 +22,7 @@ mod path;
 mod secret;
 mod storage;
 mod tensor;
+mod unlocked;
 mod volume;
 mod volume_arg;
 mod xts;
@@ -41,8 +42,8 @@ mod _luxor {
         memory::view_of,
         operations::{create, decrypt, encrypt, new_header, open_new, part_of},
         secret::{Secret, hidden},
+        unlocked::Unlocked,
         volume::{Volume, restore_header},
-        volume_arg::Unlocked,
         xts::{Xts, engines},
     };
 }

@@ -16,7 +16,8 @@ use crate::{
     context::{context, operate},
     path::PathArg,
     storage::{FileArg, objects},
-    volume_arg::{Unlocked, VolumeArg},
+    unlocked::Unlocked,
+    volume_arg::VolumeArg,
 };
 
 /// A volume or a detached header. Every call reads the metadata anew, so that changes of other

@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume as an argument, and the steps from it to a disk.
+//! A volume as an argument, and its unlocking.
 
-use std::{
-    iter,
-    os::fd::RawFd,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{iter, os::fd::RawFd, sync::Arc};
 
 use luxor::{
     Context, DiskUse, Engine, LuksMetadata, LuksVolume, Secrets, VolumeDisk, VolumeMetadata,
     any_format,
-    files::{DataFile, Input, OfProcess, Role, VolumePart},
+    files::{DataFile, Input, Role, VolumePart},
     volume::{Format, UnlockOptions},
 };
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
     args::{PartArgs, arguments},
-    context::{context, operate},
-    disk::Disk,
-    error::key_lost_in_fork,
     formats::FormatArg,
-    storage::{FileArg, Object},
+    storage::FileArg,
 };
 
 arguments! {
@@ -160,72 +153,16 @@ impl UnlockedVolume {
         VolumeDisk::of_unlocked(metadata, data, unlocked, &engine, &disk_use, context)
     }
 
+    /// The keyslots that the secret opened.
+    pub(crate) fn keyslots(&self) -> Vec<u32> {
+        let opened = self.unlocked.keyslots.iter();
+        opened.map(|opened| opened.keyslot).collect()
+    }
+
     /// The descriptors that it holds.
-    fn descriptors(&self) -> Vec<RawFd> {
+    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
         let (metadata, data) = (self.metadata.descriptors(), self.data.descriptors());
         [metadata, data].concat()
-    }
-}
-
-/// What `luxor.Volume.unlock` returns: a volume with its keys, until it becomes a disk.
-#[pyclass(frozen, module = "luxor._luxor")]
-pub(crate) struct Unlocked {
-    /// `None` once it is a disk or closed. As in `Disk`, the lock is held only while the thread is
-    /// attached to the interpreter.
-    volume: Mutex<Option<(OfProcess<UnlockedVolume>, Vec<Object>)>>,
-    keyslots: Vec<u32>,
-}
-
-impl Unlocked {
-    /// A volume that the objects hold.
-    pub(crate) fn new(volume: UnlockedVolume, objects: Vec<Object>) -> Self {
-        let opened = volume.unlocked.keyslots.iter();
-        let keyslots = opened.map(|opened| opened.keyslot).collect();
-        let volume = OfProcess::holding(volume, UnlockedVolume::descriptors);
-        Self {
-            volume: Mutex::new(Some((volume, objects))),
-            keyslots,
-        }
-    }
-
-    fn take(&self) -> Option<(OfProcess<UnlockedVolume>, Vec<Object>)> {
-        let volume = self.volume.lock();
-        volume.unwrap_or_else(PoisonError::into_inner).take()
-    }
-}
-
-#[pymethods]
-impl Unlocked {
-    #[getter]
-    fn keyslots(&self) -> Vec<u32> {
-        self.keyslots.clone()
-    }
-
-    /// Makes a disk of the plaintext.
-    fn disk(&self, py: Python<'_>) -> PyResult<Disk> {
-        let taken = self.take().ok_or_else(|| {
-            PyValueError::new_err("the volume is closed, or a disk already: unlock it again")
-        });
-        let (volume, objects) = taken?;
-        let Some(volume) = volume.into_inner() else {
-            objects.iter().for_each(Object::give_up);
-            return Err(key_lost_in_fork());
-        };
-        let context = context(None, None)?;
-        let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-            volume.disk(context)
-        })?;
-        Ok(Disk::of_existing(disk, objects))
-    }
-
-    /// Wipes the keys, and unlocks the data for other programs. Has no effect on a disk.
-    fn close(&self) {
-        // The lock is not held while this is dropped, which may run code of Python.
-        if let Some((volume, objects)) = self.take()
-            && volume.here().is_none()
-        {
-            objects.iter().for_each(Object::give_up);
-        }
     }
 }
 

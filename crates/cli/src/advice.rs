@@ -137,13 +137,31 @@ fn lines_with(options: &[String]) -> String {
         .iter()
         .map(|option| match command_with(&line, option) {
             Some(command) => format!("To open it: `{command}`"),
-            None => format!("To open it as a volume, add {option}."),
+            None => format!("If you mean the volume in it, add {option}."),
         });
     lines.collect::<Vec<_>>().join("\n  ")
 }
 
-/// Returns the command line with another option. `None` if it cannot be shown, or if the option would
-/// not be for the file that is meant.
+/// The commands that only read a volume. Others are never shown as a whole: whoever copies the line would
+/// change, or destroy, what the user has not named.
+const READING: [&[&str]; 13] = [
+    &["decrypt"],
+    &["dump"],
+    &["check"],
+    &["serve"],
+    &["mount"],
+    &["uuid"],
+    &["luksDump"],
+    &["luksUUID"],
+    &["key", "list"],
+    &["key", "test"],
+    &["token", "list"],
+    &["header", "backup"],
+    &["header", "digest"],
+];
+
+/// Returns the command line with another option. `None` if it cannot be shown, if it does more than
+/// read, or if the option would not be for the file that is meant.
 fn command_with(line: &[OsString], option: &str) -> Option<String> {
     let (_, args) = line.split_first()?;
     let args: Option<Vec<&str>> = args.iter().map(|arg| arg.to_str()).collect();
@@ -158,7 +176,16 @@ fn command_with(line: &[OsString], option: &str) -> Option<String> {
         ]
         .contains(&name)
     };
-    if args.iter().any(is_other) || args.iter().any(|arg| arg.contains(char::is_control)) {
+    let words: Vec<&str> = args
+        .iter()
+        .copied()
+        .filter(|arg| !arg.starts_with('-'))
+        .collect();
+    let is_reading = READING.iter().any(|command| words.starts_with(command));
+    if !is_reading
+        || args.iter().any(is_other)
+        || args.iter().any(|arg| arg.contains(char::is_control))
+    {
         return None;
     }
     // After the name of the command, if that comes first.
@@ -194,6 +221,8 @@ mod tests {
                 "luxor -q key list a'b",
                 Some(r"luxor --volume-partition 2 -q key list 'a'\''b'"),
             ),
+            ("luxor erase --batch-mode disk.img", None),
+            ("luxor key remove disk.img", None),
             ("luxor dump --header h disk.img", None),
             ("luxor dump --volume-offset=0 disk.img", None),
             ("luxor header restore v disk.img", None),

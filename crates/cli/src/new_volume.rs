@@ -16,16 +16,25 @@ use crate::{
     context::Context,
     error::{Error, Result},
     process,
+    secrets::check_streams,
 };
 
 /// The unit of `--offset` in bytes, as in cryptsetup.
 const UNIT: u64 = 512;
 
-/// Returns the options that `args` describe.
+/// Returns the options that `args` describe. `inputs` are the files that the command reads, with their
+/// names on the command line.
 ///
 /// # Errors
 /// Fails for invalid values, and for values that the version of LUKS does not support.
-pub(crate) fn options(args: &NewVolumeArgs, context: &Context) -> Result<NewVolumeOptions> {
+pub(crate) fn options(
+    args: &NewVolumeArgs,
+    inputs: &[(&str, &Path)],
+    context: &Context,
+) -> Result<NewVolumeOptions> {
+    let keys = needed(context).into_iter();
+    let keys = keys.filter_map(|(what, path)| Some((what, path?)));
+    check_streams(&keys.chain(inputs.iter().copied()).collect::<Vec<_>>())?;
     let version = args.volume_type.version();
     let sector_size = args.sector_size.map(SectorSize::try_from);
     let mut options = NewVolumeOptions {

@@ -6,8 +6,9 @@
 
 use std::{
     env,
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Write},
+    os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
 };
 
@@ -114,11 +115,9 @@ impl SecretSource {
             let message = "--volume-key-file takes the place of --key-file and --passphrase-fd";
             return Err(Error::failure(message));
         }
-        if let (true, Some((data, _))) = (
-            is_stdin(path),
-            inputs.iter().find(|(_, path)| is_stdin(path)),
-        ) {
-            let message = format!("standard input cannot be both the volume key and {data}");
+        if let Some((data, _)) = inputs.iter().find(|(_, other)| is_same_stream(path, other)) {
+            let stream = shown(path);
+            let message = format!("{stream} cannot be both the volume key and {data}");
             return Err(Error::failure(message));
         }
         process::harden(context.console);
@@ -175,41 +174,36 @@ impl SecretSource {
         inputs: &[(&str, &Path)],
     ) -> Result<(Self, Self)> {
         let existing = context.options.secret();
-        // A key file on standard input uses all of it.
-        let beside = |other: SecretArgs<'_>, what| {
-            let other = other
-                .key_file
-                .is_some_and(is_stdin)
-                .then_some((what, Path::new("-")));
+        // Each is read to its end.
+        let with = |other, what| {
+            let other: Option<&Path> = other;
+            let other = other.map(|path| (what, path));
             inputs.iter().copied().chain(other).collect::<Vec<_>>()
         };
+        let beside_existing = with(new.key_file, "the new key file");
+        let beside_new = with(existing.key_file, "the key file");
         let of_existing = match Self::of_volume_key(context, inputs)? {
             Some(volume_key) => volume_key,
-            None => Self::of(existing, &beside(new, "the new key file"), context.console)?,
+            None => Self::of(existing, &beside_existing, context.console)?,
         };
-        let of_new = Self::of(new, &beside(existing, "the key file"), context.console)?;
+        let of_new = Self::of(new, &beside_new, context.console)?;
         Ok((of_existing, of_new))
     }
 
     fn of(options: SecretArgs<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
         process::harden(console);
-        let mut on_stdin = inputs.iter().filter(|(_, path)| is_stdin(path));
-        let data_on_stdin = on_stdin.next().map(|(what, _)| *what);
-        if let (Some(first), Some((second, _))) = (data_on_stdin, on_stdin.next()) {
-            return Err(Error::failure(format!(
-                "standard input cannot be both {first} and {second}"
-            )));
-        }
+        check_streams(inputs)?;
         let names = options.names;
-        let both = |secret: &str, data: &str| {
-            let message = format!("standard input cannot be both {secret} and {data}");
+        let both = |stream: &Path, secret: &str, data: &str| {
+            let message = format!("{} cannot be both {secret} and {data}", shown(stream));
             let key_file = names.key_file;
             let hint = format!("Put the secret into a file: {key_file} FILE.");
             Err(Error::failure(message).hint(hint))
         };
         let from = if let Some(path) = options.key_file {
-            if let (Some(data), true) = (data_on_stdin, is_stdin(path)) {
-                return both("the key file", data);
+            let same = inputs.iter().find(|(_, other)| is_same_stream(path, other));
+            if let Some((data, _)) = same {
+                return both(path, "the key file", data);
             }
             let size = match options.size.map(usize::try_from) {
                 None => None,
@@ -236,8 +230,12 @@ impl SecretSource {
                 names.offset, names.size, names.key_file
             )));
         } else if let Some(number) = options.descriptor {
-            if let (Some(data), STDIN) = (data_on_stdin, number) {
-                return both("the passphrase", data);
+            let stdin = Path::new("-");
+            let same = inputs
+                .iter()
+                .find(|(_, other)| is_same_stream(stdin, other));
+            if let (Some((data, _)), STDIN) = (same, number) {
+                return both(stdin, "the passphrase", data);
             }
             let file = standard_streams::inherited(number);
             let file = file.map_err(|error| Descriptor::error(number, &error))?;
@@ -673,6 +671,40 @@ fn first_byte(input: &mut impl Read) -> io::Result<Option<SecretBytes>> {
 
 fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
+}
+
+/// Refuses two inputs that are one stream: whoever reads first takes the bytes of the other. Each is given
+/// with its name on the command line.
+///
+/// # Errors
+/// Fails when two of them are one stream.
+pub(crate) fn check_streams(inputs: &[(&str, &Path)]) -> Result<()> {
+    for (count, (first, path)) in inputs.iter().enumerate() {
+        let mut others = inputs[count + 1..].iter();
+        if let Some((second, _)) = others.find(|(_, other)| is_same_stream(path, other)) {
+            let stream = shown(path);
+            let message = format!("{stream} cannot be both {first} and {second}");
+            return Err(Error::failure(message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether both paths name one pipe or socket, of which each byte is read once: also under another name,
+/// such as `/dev/stdin` for `-`.
+fn is_same_stream(a: &Path, b: &Path) -> bool {
+    let identity = |path: &Path| {
+        let metadata = if is_stdin(path) {
+            standard_streams::stdin().and_then(|stdin| stdin.metadata())
+        } else {
+            fs::metadata(path)
+        };
+        let metadata = metadata.ok()?;
+        let kind = metadata.file_type();
+        (kind.is_fifo() || kind.is_socket()).then(|| (metadata.dev(), metadata.ino()))
+    };
+    let is_same = || identity(a).is_some_and(|stream| identity(b) == Some(stream));
+    (is_stdin(a) && is_stdin(b)) || is_same()
 }
 
 fn shown(path: &Path) -> String {

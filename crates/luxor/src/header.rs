@@ -97,8 +97,8 @@ pub fn repair_header<'a>(
     })?;
     context.policy.check(&plan.header(), &name)?;
     plan.write(change.storage()).map_err(|error| {
-        let error = error.with_state();
-        Error::failure(format!("{name}: {error}")).caused_by(error)
+        let failed = Error::failure(format!("{name}: {error}")).caused_by(error);
+        failed.hint("Some of the header may be repaired. Run the command again when writing works.")
     })
 }
 

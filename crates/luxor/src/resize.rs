@@ -140,9 +140,19 @@ pub fn resize<'a>(
         }
         _ => SegmentSize::Fixed(payload),
     };
-    let failed = |error| Error::io(format!("{name}: cannot change its length"), &error);
+    let set_len = || {
+        data.set_len(end).map_err(|error| {
+            let is_done = data.len().is_ok_and(|len| len == end);
+            let what = match (is_done, end < storage_len && !is_luks1) {
+                (true, _) => "its length is changed, but that cannot be made durable",
+                (false, false) => "cannot change its length",
+                (false, true) => "its metadata are changed, but the file cannot be cut off",
+            };
+            Error::io(format!("{name}: {what}"), &error)
+        })
+    };
     if is_file && end > storage_len {
-        data.set_len(end).map_err(failed)?;
+        set_len()?;
     }
     if !is_luks1 {
         let file_length = recorded.map(|_| after);
@@ -151,7 +161,7 @@ pub fn resize<'a>(
         })?;
     }
     if is_file && end < storage_len {
-        data.set_len(end).map_err(failed)?;
+        set_len()?;
     }
     Ok(Resized { before, after })
 }

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ._luxor import KeyCache
-    from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, Data, FileLike, Format, Path, Secret, VolumeKey
+    from ._types import Buffer, Data, FileLike, Format, Path, Pbkdf, Secret, VolumeKey, VolumeType
 
 
 class VolumeCipher:

@@ -18,8 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Unpack
 
-    from ._operations import Pbkdf, VolumeType
-    from ._types import Buffer, Data, FileLike, Format, OpenOptions, Path, Secret, VolumeKey
+    from ._types import (
+        Buffer,
+        Data,
+        FileLike,
+        Format,
+        OpenOptions,
+        Path,
+        Pbkdf,
+        Secret,
+        VolumeKey,
+        VolumeType,
+    )
 
 #: The size of the buffers of `open`, in bytes. Longer reads and writes go past them.
 BUFFER = 256 << 10

@@ -16,10 +16,7 @@ from ._files import UnlockedVolume
 if TYPE_CHECKING:
     from ._files import VolumeReader, VolumeWriter
     from ._luxor import KeyCache
-    from ._types import FileLike, Format, Path, Progress, Secret, VolumeKey
-
-VolumeType = Literal["luks1", "luks2"]
-Pbkdf = Literal["argon2id", "argon2i", "pbkdf2"]
+    from ._types import FileLike, Format, Path, Pbkdf, Progress, Secret, VolumeKey, VolumeType
 
 
 def encrypt(

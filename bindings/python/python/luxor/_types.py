@@ -35,6 +35,12 @@ class Tensor(Protocol):
     def numpy(self) -> Any: ...
 
 
+#: The version of LUKS of a new volume.
+VolumeType: TypeAlias = Literal["luks1", "luks2"]
+
+#: The key derivation of a new keyslot.
+Pbkdf: TypeAlias = Literal["argon2id", "argon2i", "pbkdf2"]
+
 Array: TypeAlias = NumpyArray | Tensor | HostTensor
 
 #: What is encrypted: the bytes of a buffer or an array.

@@ -40,8 +40,7 @@ from .luksfs import LuksFile, LuksFileSystem, StoredFile
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ._operations import Pbkdf
-    from ._types import FileLike
+    from ._types import FileLike, Pbkdf
     from .keys import KeyProvider
 
 #: The manifest is saved at most this often, in seconds.

@@ -35,7 +35,7 @@ from .luksfs import LuksFile, LuksFileSystem, StoredFile
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ._operations import Pbkdf
+    from ._types import Pbkdf
     from .keys import KeyProvider
 
 #: A function that makes tables of the plaintext of a volume: one, or several after each other.

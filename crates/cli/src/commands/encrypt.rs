@@ -76,7 +76,8 @@ impl Subcommand for EncryptArgs {
     /// # Errors
     /// Fails when the options contradict each other, and with the errors of [`luxor::encrypt_files`].
     fn run(&self, context: &Context) -> Result<()> {
-        let options = new_volume::options(&self.volume, context)?;
+        let inputs = [("INPUT", self.input.as_path())];
+        let options = new_volume::options(&self.volume, &inputs, context)?;
         let mut input = Input::open(&self.input, Role::Data).map_err(|error| match error {
             InputError::Folder { ref path } => {
                 let (folder, output) = (shell_word(path), shell_word(&self.output));
@@ -86,7 +87,7 @@ impl Subcommand for EncryptArgs {
             }
             _ => error.into(),
         })?;
-        let secrets = SecretSource::secret_only(context, &[("INPUT", &self.input)])?;
+        let secrets = SecretSource::secret_only(context, &inputs)?;
         if self.output == Path::new("-") && io::stdout().is_terminal() {
             return Err(Error::failure(
                 "OUTPUT is a terminal, which cannot show ciphertext",

@@ -75,7 +75,7 @@ impl Subcommand for FormatArgs {
     /// # Errors
     /// Fails when the options contradict each other, and with the errors of [`luxor::format_files`].
     fn run(&self, context: &Context) -> Result<()> {
-        let options = new_volume::options(&self.new, context)?;
+        let options = new_volume::options(&self.new, &[], context)?;
         let secrets = SecretSource::secret_only(context, &[])?;
         if self.volume == Path::new("-") {
             return Err(Error::failure("VOLUME must be a file or a block device"));

@@ -32,7 +32,8 @@ use crate::{
 /// All data are decrypted with the old key and encrypted with a new one, where they are, and the
 /// passphrases and key files stay the same. With --encrypt, plain data become a volume, and with
 /// --decrypt a volume becomes plain data. An interruption at any moment loses nothing: Ctrl-C, a crash,
-/// a power cut. The same command continues, without --encrypt; `cryptsetup reencrypt` can continue it too.
+/// a power cut. The same command continues; once the header is written, --encrypt is left out, and
+/// `cryptsetup reencrypt` can continue it too.
 ///
 /// Nothing else may use the volume meanwhile. Luxor asks for the passphrase of each keyslot.
 #[derive(Args, Debug)]

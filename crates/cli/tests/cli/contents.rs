@@ -122,6 +122,18 @@ fn a_volume_in_a_partition_is_opened_as_advised() {
         failed.assert_code(1);
         advised(&folder, &failed, "To open it: ");
     }
+    // A line that is copied must not destroy what the user has not named.
+    for command in [
+        "erase --batch-mode",
+        "convert --type luks1",
+        "key remove --force --key-slot 0",
+    ] {
+        let failed = shell(&folder, &format!("luxor {command} {disk}"));
+        failed.assert_code(1);
+        let words = "If you mean the volume in it, add --volume-partition 2.";
+        assert!(failed.stderr.contains(words), "{failed:?}");
+        assert!(!failed.stderr.contains("luxor "), "{failed:?}");
+    }
     let pipe = shell(&folder, &format!("head -c 2M {disk} | luxor dump -"));
     assert!(pipe.stderr.contains("not a pipe"), "{pipe:?}");
     // Without the first copy of the table, by the second.

@@ -376,6 +376,30 @@ fn standard_input_is_not_both_data_and_secret() {
         outcome.assert_code(1);
         assert!(outcome.stderr.contains("--key-file"), "{outcome:#?}");
     }
+    // The same pipe by another name.
+    let lines = [
+        "encrypt --key-file /dev/stdin - new",
+        "encrypt --key-file /proc/self/fd/0 /dev/fd/0 new",
+        "encrypt --key-file secret --volume-key-file - - new",
+        "encrypt --key-file - --volume-key-file /dev/stdin plain new",
+        "decrypt --key-file /dev/stdin - new",
+        "key change --key-file /dev/stdin --new-key-file - volume",
+        "raw encrypt --mode xts --key-file /dev/stdin - new",
+    ];
+    for line in lines {
+        luxor(line)
+            .current_dir(folder.path())
+            .stdin([b'x'; 64])
+            .fails(1, "cannot be both");
+        assert!(!folder.join("new").exists(), "{line}");
+    }
+    let line = "mkfifo fifo; \"$luxor\" encrypt --key-file fifo fifo new";
+    let outcome = shell_without_terminal(line, folder.path());
+    outcome.assert_code(1);
+    assert!(
+        outcome.stderr.contains("fifo cannot be both"),
+        "{outcome:#?}"
+    );
     let data = fs::read(folder.join("volume")).unwrap();
     luxor("decrypt --key-file secret - back")
         .current_dir(folder.path())

@@ -12,8 +12,8 @@ use std::{collections::BTreeMap, fs, io, ops::Range, path::Path};
 
 use luxor_files::{DataFile, Input, OutputOptions, Role, path_name};
 use luxor_luks::{
-    ConfirmedKey, InPlace, InPlacePlan, LuksVersion, PbkdfOptions, Resilience, Unlocked,
-    VolumeHeader, check_file_length,
+    ChangeError, ConfirmedKey, InPlace, InPlacePlan, LuksVersion, PbkdfOptions, Resilience,
+    Unlocked, VolumeHeader, check_file_length,
 };
 use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
@@ -212,14 +212,25 @@ pub(super) fn begin_decryption(
             storage.sync()
         })
     });
+    // The first data may be in the place of the volume's own header already.
+    let is_moving = |error: Error| {
+        error.hint(format!(
+            "The same command continues. Until then the volume may open only with --header {}.",
+            volume.name()
+        ))
+    };
     let begun = begun.map_err(|error| {
-        if is_journal {
-            error.hint("--resilience checksum needs less room than a journal.")
-        } else {
-            error
+        let write = std::error::Error::source(&error).and_then(|error| error.downcast_ref());
+        match write {
+            Some(write @ ChangeError::Unchanged { .. }) if shift > 0 => {
+                let message = format!("{}: {}", volume.name(), write.cause());
+                is_moving(Error::new(error.class(), message))
+            }
+            _ if is_journal => error.hint("--resilience checksum needs less room than a journal."),
+            _ => error,
         }
     })?;
-    begun.map_err(failed)?;
+    begun.map_err(|error| is_moving(failed(error)))?;
     let keys = BTreeMap::from([(unlocked.digest, unlocked.volume_key)]);
     Ok((data_len, keys))
 }

@@ -14,8 +14,8 @@ use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc}
 use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
-    ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
-    ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
+    ChangeError, ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes,
+    NewVolumeOptions, ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
@@ -104,7 +104,10 @@ pub fn encrypt_in_place<'a>(
                 pbkdf: &new.pbkdf,
             };
             let begun = luks2.begin_in_place(storage, &plan, || Ok::<_, Infallible>(()));
-            begun.map(drop).map_err(|error| refused(error.to_string()))
+            // The header has no name yet, so its state does not matter.
+            let failed =
+                |error: &ChangeError| refused(format!("its new header: {}", error.cause()));
+            begun.map(drop).map_err(|error| failed(&error))
         },
     )?;
     let volume = LuksVolume::open(header, context)?.with_data(file.input()?);

@@ -74,7 +74,7 @@ impl ZoneByZone {
         report.continue_from(self.progress.done());
         while let Some(zone) = self.next(u64::MAX) {
             context.check_cancelled()?;
-            self.zone(zone)?;
+            self.zone(zone).map_err(continues)?;
             report.at(self.progress.done());
         }
         Ok((self.reencryption.volume, self.reencryption.cut_at))
@@ -544,6 +544,14 @@ fn record(
     }
     let Ok(()) = header.set_reencryption(storage, progress, |_, _| Ok::<_, Infallible>(false))?;
     Ok(())
+}
+
+/// Adds to an error within a zone how the re-encryption goes on.
+fn continues(error: Error) -> Error {
+    match error.hint_text() {
+        Some(_) => error,
+        None => error.hint("Unless --resilience is none, the same command continues."),
+    }
 }
 
 /// Returns the warning for a wait that is due to `error`.

@@ -115,6 +115,12 @@ pub(super) fn table() -> Vec<Advice> {
                 "test $(stat -c %s out) = 4096",
             )
         },
+        not_here(
+            "the volume may open only with --header",
+            "a write fails while the data move to the place of the header",
+        ),
+        names("Runs the program luxor-bench"),
+        names("beside cryptsetup and a copy"),
         // cli/src/commands
         by("`cargo xtask bench` builds and runs it", "bench_says_how_to_get_the_program_that_measures"),
         case(
@@ -214,7 +220,7 @@ pub(super) fn table() -> Vec<Advice> {
         by("To open it: `{command}`", "a_volume_in_a_partition_is_opened_as_advised"),
         by("Convert it first: `qemu-img convert", "an_image_is_converted_as_advised"),
         by(
-            "To open it as a volume, add {option}",
+            "If you mean the volume in it, add {option}",
             "a_volume_in_a_partition_is_opened_as_advised",
         ),
         by(

@@ -187,7 +187,9 @@ pub enum ChangeError {
         error: CopyError,
     },
     /// Earlier writes cannot be made durable.
-    #[error("earlier writes to the volume cannot be made durable: {source}; nothing was written")]
+    #[error(
+        "earlier writes to the volume cannot be made durable: {source}; this change of the header was not written"
+    )]
     Sync {
         /// The system's reason.
         source: io::Error,
@@ -209,10 +211,15 @@ pub enum ChangeError {
     },
     /// Keyslots were being destroyed when a step failed, and the header still has them.
     #[error(
-        "{error}. Secrets of {}may open no more, although the header still lists {}: repeat the command when \
-         writing works",
-        keyslot.map_or("the volume ".to_owned(), |number| format!("keyslot {number} ")),
-        if keyslot.is_some() { "it" } else { "its keyslots" }
+        "{error}. {}",
+        keyslot.map_or(
+            "Secrets of the volume may open no more, although the header still lists its keyslots: repeat \
+             the command when writing works".to_owned(),
+            |number| format!(
+                "The secret of keyslot {number} may open no more, although the header still lists it: remove \
+                 it by its number when writing works"
+            )
+        )
     )]
     Destroying {
         /// The keyslot. `None`: all of them.
@@ -256,8 +263,8 @@ pub enum ChangeError {
     },
     /// A re-encryption is complete, but an old keyslot could not be destroyed.
     #[error(
-        "the re-encryption is complete, but then this failed: {error}. Keyslot {keyslot}, which held \
-         the old key, may still be at byte {offset}"
+        "the re-encryption is complete, but then this failed: {error}. The old contents \
+         of keyslot {keyslot} may still be at byte {offset}"
     )]
     OldKeyslotLeft {
         /// The keyslot.
@@ -333,6 +340,18 @@ impl ChangeError {
                     error: Box::new(self),
                 }
             }
+            error => error,
+        }
+    }
+
+    /// What failed, without what it means for the volume.
+    #[must_use]
+    pub fn cause(&self) -> &Self {
+        match self {
+            Self::Unchanged { error }
+            | Self::Destroying { error, .. }
+            | Self::Unsettled { error }
+            | Self::Unfinished { error } => error.cause(),
             error => error,
         }
     }
