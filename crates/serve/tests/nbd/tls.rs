@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A server with mutual TLS, and clients that use another TLS library.
 
 use std::{
