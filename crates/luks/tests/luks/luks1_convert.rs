@@ -243,7 +243,7 @@ fn a_conversion_that_fails_says_what_the_volume_is_now() {
             let words = error.to_string();
             let now = VolumeHeader::read(&storage).unwrap();
             let ConvertError::Unfinished { .. } = error else {
-                assert!(words.ends_with("nothing was written"), "{words}");
+                assert!(words.ends_with("was not written"), "{words}");
                 continue;
             };
             let is_new = now.version() != from;
