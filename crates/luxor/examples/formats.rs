@@ -31,7 +31,8 @@ fn main() -> support::Result {
     disk.sync()?;
     drop(disk);
     let decrypted = folder.path().join("decrypted");
-    let options = DecryptOptions::new().format(Arc::new(plain));
+    let volume = OpenOptions::new().format(Arc::new(plain));
+    let options = DecryptOptions::new().volume(volume);
     options.decrypt(&path, &decrypted, &key)?;
     assert!(fs::read(decrypted)?.starts_with(b"hello"));
     Ok(())

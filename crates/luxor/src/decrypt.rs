@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decrypts a volume into a file or a stream.
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{io::Write, path::Path};
 
 use luxor_engine::Direction;
-use luxor_files::{Input, Output, OutputOptions, Role, VolumePart, VolumePlace, path_name};
+use luxor_files::{Output, OutputOptions, path_name};
 use luxor_sector::{
     copy::Copied,
     pipeline::{self, Job, PipelineError},
 };
-use luxor_volume::{Format, Header, Plaintext, TrailerKey, UnlockOptions};
+use luxor_volume::{Header, Plaintext, TrailerKey, UnlockOptions};
 
 use crate::{
-    Context, Engine, Error, Result, Secrets, VolumeMetadata, create_output,
-    formats::any_format,
+    Context, Engine, Error, OpenOptions, Result, Secrets, VolumeMetadata, create_output,
     metadata::{DataSource, SAVES, cut_off},
     output::{begin, copy_error, warn_of_growth, write_error},
     trailer::{RESTORE_UUID, UntilTrailer},
@@ -56,31 +51,12 @@ pub fn decrypt(
     DecryptOptions::new().decrypt(from, to, secrets)
 }
 
-/// How a volume is decrypted into a file. The default takes a volume of any format that has a
-/// signature, and replaces no file.
-#[derive(Clone, Debug)]
+/// How a volume is decrypted into a file. The default replaces no file.
+#[derive(Clone, Debug, Default)]
 pub struct DecryptOptions {
-    format: Arc<dyn Format>,
-    header: Option<PathBuf>,
-    part: VolumePart,
+    volume: OpenOptions,
     force: bool,
     may_be_cut_off: bool,
-    unlock: UnlockOptions,
-    context: Context,
-}
-
-impl Default for DecryptOptions {
-    fn default() -> Self {
-        Self {
-            format: any_format(),
-            header: None,
-            part: VolumePart::Whole,
-            force: false,
-            may_be_cut_off: false,
-            unlock: UnlockOptions::default(),
-            context: Context::default(),
-        }
-    }
 }
 
 impl DecryptOptions {
@@ -90,24 +66,11 @@ impl DecryptOptions {
         Self::default()
     }
 
-    /// Takes a volume of this format only.
+    /// The format, header and part of the volume, its unlocking, and the context. How it would be used
+    /// as a disk does not matter.
     #[must_use]
-    pub fn format(mut self, format: Arc<dyn Format>) -> Self {
-        self.format = format;
-        self
-    }
-
-    /// Takes the metadata from this file.
-    #[must_use]
-    pub fn header(mut self, header: impl Into<PathBuf>) -> Self {
-        self.header = Some(header.into());
-        self
-    }
-
-    /// Takes the volume in this part of the file or device.
-    #[must_use]
-    pub fn part(mut self, part: VolumePart) -> Self {
-        self.part = part;
+    pub fn volume(mut self, volume: OpenOptions) -> Self {
+        self.volume = volume;
         self
     }
 
@@ -125,20 +88,6 @@ impl DecryptOptions {
         self
     }
 
-    /// Which keyslots are tried, and what they may cost.
-    #[must_use]
-    pub fn unlock_options(mut self, unlock: UnlockOptions) -> Self {
-        self.unlock = unlock;
-        self
-    }
-
-    /// The engine, the policy and the receiver of events.
-    #[must_use]
-    pub fn context(mut self, context: &Context) -> Self {
-        self.context = context.clone();
-        self
-    }
-
     /// Decrypts the volume at one path into a new file at another, which appears whole or not at all.
     /// `-` is standard input or output.
     ///
@@ -150,25 +99,18 @@ impl DecryptOptions {
         to: impl AsRef<Path>,
         secrets: &dyn Secrets,
     ) -> Result<Decrypted> {
-        let place = VolumePlace {
-            path: from.as_ref(),
-            part: self.part,
-        };
-        let input = Input::open(place, Role::Data)?;
-        let header = self.header.as_deref();
-        let opened = header.map(|header| Input::open(header, Role::Metadata));
-        let (format, context) = (Arc::clone(&self.format), &self.context);
-        let mut volume = VolumeMetadata::open(input, opened.transpose()?, format, context)?;
+        let mut volume = self.volume.read(from.as_ref())?;
         if self.may_be_cut_off {
             volume.accept_cut_off();
         }
+        let (header, context) = (self.volume.header.as_deref(), &self.volume.context);
         let options = OutputOptions {
             force: self.force,
             needed: &[("the volume", Some(from.as_ref())), ("the header", header)],
             ..OutputOptions::default()
         };
         let output = create_output(to.as_ref(), &options, context)?;
-        decrypt_to(volume, secrets, &self.unlock, output, context)
+        decrypt_to(volume, secrets, &self.volume.unlock, output, context)
     }
 }
 

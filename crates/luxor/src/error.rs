@@ -105,10 +105,7 @@ impl Error {
 
     /// Adds the underlying typed error.
     pub(crate) fn caused_by(self, source: impl error::Error + Send + Sync + 'static) -> Self {
-        Self {
-            source: Some(Box::new(source)),
-            ..self
-        }
+        self.caused_by_boxed(Box::new(source))
     }
 
     /// Adds the underlying typed error of a format.

@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use luxor_files::{DataFile, Input, Role, VolumePart, VolumePlace, is_same_file};
+use luxor_files::{DataFile, Input, Role, VolumePart, VolumePlace};
 use luxor_luks::VolumeHeader;
 use luxor_volume::{Description, Findings, Format, OpenedKeyslot, UnlockOptions, Unlocked};
 
@@ -44,11 +44,11 @@ pub fn open(path: impl AsRef<Path>) -> Result<Volume> {
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     format: Arc<dyn Format>,
-    header: Option<PathBuf>,
+    pub(crate) header: Option<PathBuf>,
     part: VolumePart,
     disk: DiskUse,
-    unlock: UnlockOptions,
-    context: Context,
+    pub(crate) unlock: UnlockOptions,
+    pub(crate) context: Context,
 }
 
 impl Default for OpenOptions {
@@ -138,10 +138,24 @@ impl OpenOptions {
             part: self.part,
         };
         let data = DataFile::open(place, self.disk.access())?;
+        self.open_data(data, self.header_input()?)
+    }
+
+    /// Reads the metadata of the volume at a path, for decryption: it may be a pipe, and is not locked.
+    ///
+    /// # Errors
+    /// Those of [`VolumeMetadata::open`]. Also fails when a file cannot be opened.
+    pub(crate) fn read(&self, path: &Path) -> Result<VolumeMetadata> {
+        let part = self.part;
+        let input = Input::open(VolumePlace { path, part }, Role::Data)?;
+        let (header, format) = (self.header_input()?, Arc::clone(&self.format));
+        VolumeMetadata::open(input, header, format, &self.context)
+    }
+
+    fn header_input(&self) -> Result<Option<Input>> {
         let header = self.header.as_deref();
-        let header = header.filter(|header| !is_same_file(header, path.as_ref()));
         let header = header.map(|header| Input::open(header, Role::Metadata));
-        self.open_data(data, header.transpose()?)
+        Ok(header.transpose()?)
     }
 
     /// As [`OpenOptions::open`], with a file that was opened with [`DiskUse::access`]. `header` is

@@ -237,7 +237,7 @@ fn plain_volumes_have_one_plaintext() {
     drop(disk);
 
     assert!(open(&context).unwrap().unlock(&short).is_err());
-    let decrypt = DecryptOptions::new().format(format.clone());
+    let decrypt = DecryptOptions::new().volume(OpenOptions::new().format(format.clone()));
     let plain = path("plain");
     decrypt.decrypt(path("volume"), &plain, &key).unwrap();
     assert!(fs::read(plain).unwrap() == bytes);

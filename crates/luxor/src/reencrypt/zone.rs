@@ -17,6 +17,9 @@ use luxor_volume::HashAlgorithm;
 use super::each_piece;
 use crate::{Error, Result};
 
+/// How a re-encryption that has failed within a zone goes on.
+pub(super) const CONTINUES: &str = "Unless --resilience is none, the same command continues.";
+
 /// What does not change while the zones are done.
 pub(super) struct Zones {
     /// The volume's name for messages.
@@ -150,7 +153,7 @@ impl Zones {
             RewriteError::NoChecksum { .. } => failed.hint(
                 "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup.",
             ),
-            _ => failed.hint("Unless --resilience is none, the same command continues."),
+            _ => failed.hint(CONTINUES),
         }
     }
 

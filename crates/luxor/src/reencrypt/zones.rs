@@ -15,7 +15,7 @@ use luxor_volume::VolumeKey;
 
 use super::{
     ZoneProtection, tail,
-    zone::{Guard, Loaded, Zones, longest_sector},
+    zone::{CONTINUES, Guard, Loaded, Zones, longest_sector},
 };
 use crate::{Context, Engine, Error, LuksVolume, Result, luks_volume::is_locked};
 
@@ -550,7 +550,7 @@ fn record(
 fn continues(error: Error) -> Error {
     match error.hint_text() {
         Some(_) => error,
-        None => error.hint("Unless --resilience is none, the same command continues."),
+        None => error.hint(CONTINUES),
     }
 }
 
