@@ -142,8 +142,8 @@ fn lines_with(options: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n  ")
 }
 
-/// The commands that only read a volume. Others are never shown as a whole: whoever copies the line would
-/// change, or destroy, what the user has not named.
+/// The commands that only read a volume. Others are never shown as a whole: a user who copies the line
+/// would change, or destroy, a volume that the first command did not name.
 const READING: [&[&str]; 13] = [
     &["decrypt"],
     &["dump"],

@@ -55,9 +55,8 @@ pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Opened> {
         .unlock_options(unlock_options(&args.unlock))
         .context(&context.library);
     let volume = open.open_data(data, volume::header(context)?)?;
-    let (luks, key_slot) = (volume.luks(), args.unlock.key_slot);
-    let secrets = Asking::new(&secrets, &args.unlock.limits);
-    let secrets = secrets.beside_tokens(volume.metadata().path(), luks, key_slot);
+    let (path, luks) = (volume.metadata().path(), volume.luks());
+    let secrets = Asking::for_volume(&secrets, &args.unlock, path, luks);
     Ok((volume.unlock(&secrets)?.disk()?, None))
 }
 

@@ -673,8 +673,8 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Refuses two inputs that are one stream: whoever reads first takes the bytes of the other. Each is given
-/// with its name on the command line.
+/// Refuses two inputs that are one stream: the first one that is read takes the bytes of the other. Each
+/// is given with its name on the command line.
 ///
 /// # Errors
 /// Fails when two of them are one stream.

@@ -126,8 +126,7 @@ pub(crate) fn test_keys(
 ) -> Result<Unlocked> {
     let engine = Engine::select(&context.library, volume.describe().mode)?;
     let options = unlock_options(args);
-    let secrets = Asking::new(secrets, &args.limits);
-    let secrets = secrets.beside_tokens(volume.path(), volume.luks(), args.key_slot);
+    let secrets = Asking::for_volume(secrets, args, volume.path(), volume.luks());
     volume.test_keys(&secrets, &*engine.backend, &options, &context.library)
 }
 
@@ -176,19 +175,23 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// Names the tokens of the LUKS volume at `path` before it asks for a secret, if no keyslot has a
-    /// secret that a user would know. Only `key_slot` counts if it is given.
+    /// As [`Asking::new`], for the volume at `path`. If it is LUKS and no keyslot has a secret that a user
+    /// would know, its tokens are named before a secret is asked for. Only the keyslot of `args` counts if
+    /// one is given.
     #[must_use]
-    pub(crate) fn beside_tokens(
-        self,
+    pub(crate) fn for_volume(
+        source: &'a SecretSource,
+        args: &UnlockArgs,
         path: &Path,
         luks: Option<&VolumeHeader>,
-        key_slot: Option<u32>,
     ) -> Self {
-        if let (true, Some(header)) = (self.source.is_prompt(), luks) {
-            self.tokens.set(token_commands(path, header, key_slot));
+        let asking = Self::new(source, &args.limits);
+        if let (true, Some(header)) = (source.is_prompt(), luks) {
+            asking
+                .tokens
+                .set(token_commands(path, header, args.key_slot));
         }
-        self
+        asking
     }
 }
 

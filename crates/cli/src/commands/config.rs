@@ -10,7 +10,6 @@ use luxor::{
 };
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
@@ -87,13 +86,7 @@ pub(crate) enum PriorityName {
 
 impl Subcommand for ConfigArgs {
     const NAME: &str = "config";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     /// Changes the settings that the options name.
     ///

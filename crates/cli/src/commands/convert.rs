@@ -2,7 +2,7 @@
 //! `luxor convert`.
 
 use crate::{
-    args::{General, VolumeType},
+    args::VolumeType,
     commands::{Subcommand, Taken},
     confirm::confirm,
     context::Context,
@@ -43,13 +43,7 @@ pub(crate) struct ConvertArgs {
 
 impl Subcommand for ConvertArgs {
     const NAME: &str = "convert";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     /// Converts a volume to the other version of LUKS, in place.
     ///

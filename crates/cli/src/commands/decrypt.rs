@@ -119,8 +119,7 @@ impl Subcommand for DecryptArgs {
             volume.accept_cut_off();
         }
         let (name, output_name) = (volume.name(), output.name());
-        let secrets = Asking::new(&secrets, &self.unlock.limits);
-        let secrets = secrets.beside_tokens(volume.path(), volume.luks(), self.unlock.key_slot);
+        let secrets = Asking::for_volume(&secrets, &self.unlock, volume.path(), volume.luks());
         let options = unlock_options(&self.unlock);
         let decrypted = luxor::decrypt_to(volume, &secrets, &options, output, &context.library)?;
         let missing = match decrypted.missing {

@@ -120,7 +120,7 @@ impl Subcommand for DumpArgs {
     }
 }
 
-/// Prints what every format tells of a volume.
+/// Prints the description of a volume of a format without JSON metadata of its own.
 fn other_format(name: &str, found: &volume::Description, args: &DumpArgs) -> Result<()> {
     if args.volume_key {
         let message = format!(
@@ -211,9 +211,8 @@ fn volume_key(args: &DumpArgs, volume: &LuksMetadata, context: &Context) -> Resu
         );
         confirm(&warning, "--batch-mode")?;
     }
-    let secrets = Asking::new(&secrets, &args.unlock.limits);
-    let keyslot = args.unlock.key_slot;
-    let secrets = secrets.beside_tokens(volume.path(), Some(&volume.header), keyslot);
+    let header = Some(&*volume.header);
+    let secrets = Asking::for_volume(&secrets, &args.unlock, volume.path(), header);
     let (options, library) = (unlock_options(&args.unlock), &context.library);
     let (unlocked, _) = volume.test(&secrets, &*engine.backend, &options, library)?;
     let key = unlocked.volume_key.expose();

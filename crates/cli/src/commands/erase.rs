@@ -2,7 +2,6 @@
 //! `luxor erase`.
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     confirm::confirm,
     context::Context,
@@ -33,13 +32,7 @@ pub(crate) struct EraseArgs {
 
 impl Subcommand for EraseArgs {
     const NAME: &str = "erase";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     /// Destroys all keyslots of a volume.
     ///

@@ -10,7 +10,7 @@ use luxor::{
 };
 
 use crate::{
-    args::{AnyLuks, General},
+    args::AnyLuks,
     commands::{Subcommand, Taken},
     context::Context,
     error::{Result, silent},
@@ -32,12 +32,7 @@ pub(crate) struct IsLuksArgs {
 
 impl Subcommand for IsLuksArgs {
     const NAME: &str = "is-luks";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::IDENTIFYING;
 
     /// Succeeds for a volume of the requested type, even if Luxor does not open it: a script may format
     /// a file for which this fails.

@@ -33,6 +33,50 @@ pub(crate) enum Taken {
 }
 
 impl Taken {
+    /// For commands that read or change metadata, without a secret.
+    const METADATA: Self = Self::Options(&[
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Locks,
+        General::Talk,
+    ]);
+
+    /// For commands that identify a volume.
+    const IDENTIFYING: Self = Self::Options(&[
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Talk,
+    ]);
+
+    /// For commands of keys.
+    const KEYS: Self = Self::Options(&[
+        General::Key,
+        General::Prompt,
+        General::Passphrase,
+        General::VolumeKey,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Locks,
+        General::Talk,
+    ]);
+
+    /// For commands that give out a volume as a disk.
+    const SERVING: Self = Self::Options(&[
+        General::Key,
+        General::Passphrase,
+        General::VolumeKey,
+        General::Header,
+        General::Part,
+        General::Policy,
+        General::Engine,
+        General::Threads,
+        General::Talk,
+    ]);
+
     /// Whether the command, or one of its own commands, takes the options of a group.
     fn contains(self, group: General) -> bool {
         match self {

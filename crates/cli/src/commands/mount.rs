@@ -25,7 +25,7 @@ use luxor_serve::{
 };
 
 use crate::{
-    args::{ExportArgs, General, StatsArgs},
+    args::{ExportArgs, StatsArgs},
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, ErrorClass, Result},
@@ -69,17 +69,7 @@ pub(crate) struct MountArgs {
 
 impl Subcommand for MountArgs {
     const NAME: &str = "mount";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Threads,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::SERVING;
 
     fn run(&self, context: &Context) -> Result<()> {
         run(self, context)

@@ -10,7 +10,7 @@ use luxor::{
 };
 
 use crate::{
-    args::{General, size},
+    args::size,
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
@@ -49,13 +49,7 @@ pub(crate) struct ResizeArgs {
 
 impl Subcommand for ResizeArgs {
     const NAME: &str = "resize";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     /// Changes the size of a volume.
     ///

@@ -19,7 +19,7 @@ use luxor_serve::{
 };
 
 use crate::{
-    args::{ExportArgs, General, StatsArgs},
+    args::{ExportArgs, StatsArgs},
     commands::{Subcommand, Taken},
     console::Console,
     context::Context,
@@ -116,17 +116,7 @@ pub(crate) struct ServeArgs {
 
 impl Subcommand for ServeArgs {
     const NAME: &str = "serve";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Threads,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::SERVING;
 
     fn run(&self, context: &Context) -> Result<()> {
         run(self, context)

@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use luxor::files::Escaped;
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     console,
     context::Context,
@@ -26,12 +25,7 @@ pub(crate) struct UuidArgs {
 
 impl Subcommand for UuidArgs {
     const NAME: &str = "uuid";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::IDENTIFYING;
 
     /// Prints the UUID.
     ///

@@ -10,7 +10,6 @@ use luxor::{
 };
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     context::Context,
     error::Result,
@@ -42,13 +41,7 @@ pub(crate) struct HeaderBackupArgs {
 
 impl Subcommand for HeaderBackupArgs {
     const NAME: &str = "backup";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let input = Input::open(metadata_place(&self.volume, context), Role::Metadata)?;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     console,
     context::Context,
@@ -31,13 +30,7 @@ pub(crate) struct HeaderDigestArgs {
 
 impl Subcommand for HeaderDigestArgs {
     const NAME: &str = "digest";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let volume = open_metadata(&self.volume, context)?;

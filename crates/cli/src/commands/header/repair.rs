@@ -7,7 +7,6 @@ use clap::{Args, ValueHint};
 use luxor::{luks::Overwrite, repair_header};
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     console,
     context::Context,
@@ -41,13 +40,7 @@ pub(crate) struct HeaderRepairArgs {
 
 impl Subcommand for HeaderRepairArgs {
     const NAME: &str = "repair";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let overwrite = if self.force {

@@ -10,7 +10,6 @@ use luxor::{
 };
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     confirm::confirm,
     context::Context,
@@ -52,13 +51,7 @@ pub(crate) struct HeaderRestoreArgs {
 
 impl Subcommand for HeaderRestoreArgs {
     const NAME: &str = "restore";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let target = metadata_place(&self.volume, context);

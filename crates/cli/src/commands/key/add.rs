@@ -8,7 +8,7 @@ use luxor::luks::{Encryption, VolumeKey};
 
 use super::{both, options};
 use crate::{
-    args::{General, NewSecretArgs, PbkdfArgs, UnlockArgs},
+    args::{NewSecretArgs, PbkdfArgs, UnlockArgs},
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
@@ -70,18 +70,7 @@ pub(crate) struct KeyAddArgs {
 
 impl Subcommand for KeyAddArgs {
     const NAME: &str = "add";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;
@@ -100,9 +89,8 @@ impl Subcommand for KeyAddArgs {
             options.unlock.keyslots.clone_from(&secrets.keyslots);
             volume.add_key(wanted, &secrets, new, &options, &context.library)?
         } else {
-            let secrets = Asking::new(&existing, &self.unlock.limits);
             let secrets =
-                secrets.beside_tokens(volume.path(), Some(&volume.header), self.unlock.key_slot);
+                Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
             volume.add_key(wanted, &secrets, new, &options, &context.library)?
         };
         context.console.tell(format!("keyslot {number} added"));

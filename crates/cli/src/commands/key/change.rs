@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::{both, options};
 use crate::{
-    args::{General, InPlaceArgs, NewSecretArgs, PbkdfArgs, UnlockArgs},
+    args::{InPlaceArgs, NewSecretArgs, PbkdfArgs, UnlockArgs},
     commands::{Subcommand, Taken},
     context::Context,
     error::Result,
@@ -48,27 +48,15 @@ pub(crate) struct KeyChangeArgs {
 
 impl Subcommand for KeyChangeArgs {
     const NAME: &str = "change";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;
         let mut options = options(&volume, &self.unlock, &self.pbkdf)?;
         options.in_place = self.place.choice();
         let (existing, new) = both(&self.volume, &self.new, context)?;
-        let secrets = Asking::new(&existing, &self.unlock.limits);
         let secrets =
-            secrets.beside_tokens(volume.path(), Some(&volume.header), self.unlock.key_slot);
+            Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
         let new = |old| {
             drop(old);
             new.new_one(&self.volume)

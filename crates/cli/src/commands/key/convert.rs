@@ -7,7 +7,7 @@ use clap::{Args, ValueHint};
 
 use super::{existing, options};
 use crate::{
-    args::{General, InPlaceArgs, PbkdfArgs, UnlockArgs},
+    args::{InPlaceArgs, PbkdfArgs, UnlockArgs},
     commands::{Subcommand, Taken},
     context::Context,
     error::Result,
@@ -40,27 +40,15 @@ pub(crate) struct KeyConvertArgs {
 
 impl Subcommand for KeyConvertArgs {
     const NAME: &str = "convert";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;
         let mut options = options(&volume, &self.unlock, &self.pbkdf)?;
         options.in_place = self.place.choice();
         let existing = existing(&self.volume, context)?;
-        let secrets = Asking::new(&existing, &self.unlock.limits);
         let secrets =
-            secrets.beside_tokens(volume.path(), Some(&volume.header), self.unlock.key_slot);
+            Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
         let number = volume.change_key(&secrets, Ok, &options, &context.library)?;
         context.console.tell(format!("keyslot {number} changed"));
         Ok(())

@@ -10,7 +10,6 @@ use luxor::{
 };
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken, dump::kdf_text},
     console,
     context::Context,
@@ -31,18 +30,7 @@ pub(crate) struct KeyListArgs {
 
 impl Subcommand for KeyListArgs {
     const NAME: &str = "list";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     /// Prints the keyslots, one line each.
     fn run(&self, context: &Context) -> Result<()> {

@@ -8,7 +8,7 @@ use luxor::{Secrets, luks::UnlockError};
 
 use super::existing;
 use crate::{
-    args::{General, LimitArgs},
+    args::LimitArgs,
     commands::{Subcommand, Taken},
     context::Context,
     error::{ErrorClass, Result},
@@ -56,18 +56,7 @@ pub(crate) struct KeyRemoveArgs {
 
 impl Subcommand for KeyRemoveArgs {
     const NAME: &str = "remove";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;

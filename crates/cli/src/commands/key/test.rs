@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::{
-    args::{General, TypeArgs, UnlockArgs},
+    args::{TypeArgs, UnlockArgs},
     commands::{Subcommand, Taken, inputs},
     console,
     context::Context,
@@ -39,18 +39,7 @@ pub(crate) struct KeyTestArgs {
 
 impl Subcommand for KeyTestArgs {
     const NAME: &str = "test";
-    const TAKES: Taken = Taken::Options(&[
-        General::Key,
-        General::Prompt,
-        General::Passphrase,
-        General::VolumeKey,
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Engine,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
         let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, context)?;

@@ -14,7 +14,6 @@ use luxor::{
 
 use super::luks2;
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, Result},
@@ -69,13 +68,7 @@ pub(crate) struct TokenAddArgs {
 
 impl Subcommand for TokenAddArgs {
     const NAME: &str = "add";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;

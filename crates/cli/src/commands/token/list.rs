@@ -8,7 +8,6 @@ use luxor::files::{Escaped, Output, OutputOptions};
 
 use super::luks2;
 use crate::{
-    args::General,
     commands::{Subcommand, Taken, dump::list as listed},
     console,
     context::Context,
@@ -42,13 +41,7 @@ pub(crate) struct TokenListArgs {
 
 impl Subcommand for TokenListArgs {
     const NAME: &str = "list";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let volume = &open_metadata(&self.volume, context)?;

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::{
-    args::General,
     commands::{Subcommand, Taken},
     context::Context,
     error::Result,
@@ -34,13 +33,7 @@ pub(crate) struct TokenRemoveArgs {
 
 impl Subcommand for TokenRemoveArgs {
     const NAME: &str = "remove";
-    const TAKES: Taken = Taken::Options(&[
-        General::Header,
-        General::Part,
-        General::Policy,
-        General::Locks,
-        General::Talk,
-    ]);
+    const TAKES: Taken = Taken::METADATA;
 
     fn run(&self, context: &Context) -> Result<()> {
         let mut volume = open_to_change(&self.volume, context)?;
