@@ -100,7 +100,7 @@ pub fn check(header: &Luks2Header, storage: &dyn Storage) {
     }
 }
 
-/// What is read is shown as JSON that reads the same, and written so that it reads the same.
+/// Checks that metadata which were read are shown, and written, as JSON that reads the same.
 fn check_text(header: &Luks2Header, storage: &dyn Storage) {
     let shown = shown(header);
     let readable = readable_token(&shown).expect("json-c reads what it writes");

@@ -139,7 +139,7 @@ impl Luks2Header {
                 Some(FileEnd::Length(length)) if is_same(length) => continue,
                 Some(end) => format!("token {number} ({kind}: the file in it has {end})"),
                 None if token.keyslots.is_empty() => format!("token {number} ({kind})"),
-                // Nobody may know this secret, such as one that Clevis made.
+                // The user may not know this secret, such as one that Clevis made.
                 None => {
                     let keyslots = token.keyslots.iter().map(u32::to_string);
                     let keyslots = keyslots.collect::<Vec<_>>().join(", ");
