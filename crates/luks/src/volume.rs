@@ -634,13 +634,6 @@ impl VolumeReadError {
         }
     }
 
-    /// Returns whether the metadata are damaged: the storage could be read, and holds metadata that
-    /// break a rule of LUKS.
-    #[must_use]
-    pub fn is_damage(&self) -> bool {
-        !self.is_unread() && !self.is_not_luks() && self.version().is_none()
-    }
-
     /// Returns whether a part of the storage could not be read, so that the metadata in it may be intact.
     #[must_use]
     pub fn is_unread(&self) -> bool {
