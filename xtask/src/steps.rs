@@ -2,7 +2,7 @@
 //! Runs steps, records their times, and prints a table at the end.
 
 use std::{
-    fmt,
+    fmt, fs,
     io::{BufRead, BufReader, Write},
     mem,
     panic::{self, AssertUnwindSafe},
@@ -18,6 +18,10 @@ pub struct Steps {
     chore: &'static str,
     begun: Instant,
     done: Vec<Step>,
+    /// Whether other steps run at the same time: then the CPU time of one is not known.
+    is_beside: bool,
+    /// The CPU time of all steps that ran at the same time as others.
+    together: Duration,
     tests: Counts,
     failures: Failures,
 }
@@ -28,6 +32,8 @@ pub type Work<'a> = Box<dyn FnOnce() -> Result<String, String> + Send + 'a>;
 struct Step {
     name: String,
     time: Duration,
+    /// The CPU time of the step, its children included, if it ran alone.
+    cpu: Option<Duration>,
     outcome: Result<String, String>,
 }
 
@@ -37,6 +43,8 @@ impl Steps {
             chore,
             begun: Instant::now(),
             done: Vec::new(),
+            is_beside: false,
+            together: Duration::ZERO,
             tests: Counts::default(),
             failures: Failures::default(),
         }
@@ -45,9 +53,10 @@ impl Steps {
     /// Runs a step and adds its result to the table. Returns whether it passed.
     pub fn run(&mut self, name: &str, work: impl FnOnce() -> Result<String, String>) -> bool {
         println!("\n=== {name}");
-        let begun = Instant::now();
+        let (begun, used) = (Instant::now(), cpu_time());
         let outcome = work();
-        self.add(name, begun.elapsed(), outcome)
+        let cpu = (!self.is_beside).then(|| cpu_time().saturating_sub(used));
+        self.add(name, begun.elapsed(), cpu, outcome)
     }
 
     /// Whether a step with this name ran and passed.
@@ -68,18 +77,28 @@ impl Steps {
             let outcome = outcome.unwrap_or_else(|_| Err("the step panicked".to_owned()));
             (name, begun.elapsed(), outcome)
         };
+        let used = cpu_time();
+        self.is_beside = true;
         let done: Vec<_> = thread::scope(|scope| {
             let beside = scope.spawn(move || beside.into_iter().map(run).collect());
             others(self);
             println!("\n=== {names}: waiting for the end");
             beside.join().expect("panics are caught")
         });
+        self.is_beside = false;
+        self.together += cpu_time().saturating_sub(used);
         for (name, time, outcome) in done {
-            self.add(name, time, outcome);
+            self.add(name, time, None, outcome);
         }
     }
 
-    fn add(&mut self, name: &str, time: Duration, outcome: Result<String, String>) -> bool {
+    fn add(
+        &mut self,
+        name: &str,
+        time: Duration,
+        cpu: Option<Duration>,
+        outcome: Result<String, String>,
+    ) -> bool {
         match &outcome {
             Ok(_) => println!("--- {name}: passed in {}", Seconds(time)),
             Err(message) => println!("--- {name}: FAILED in {}: {message}", Seconds(time)),
@@ -88,6 +107,7 @@ impl Steps {
         self.done.push(Step {
             name: name.to_owned(),
             time,
+            cpu,
             outcome,
         });
         passed
@@ -151,33 +171,35 @@ impl Steps {
             .map(|step| step.name.chars().count())
             .max()
             .unwrap_or(0);
-        for Step {
-            name,
-            time,
-            outcome,
-        } in &self.done
-        {
-            let (verdict, detail) = match outcome {
+        println!("{:width$}  {:>9}  {:>9}", "", "time", "CPU time");
+        let row = |name: &str, time: Option<Duration>, cpu: Option<Duration>, said: &str| {
+            let [time, cpu] =
+                [time, cpu].map(|t| t.map_or(String::new(), |t| Seconds(t).to_string()));
+            println!("{name:width$}  {time:>9}  {cpu:>9}  {said}");
+        };
+        for step in &self.done {
+            let (verdict, detail) = match &step.outcome {
                 Ok(detail) => ("passed", detail),
                 Err(detail) => ("FAILED", detail),
             };
-            println!(
-                "{name:width$}  {:>9}  {verdict}  {detail}",
-                Seconds(*time).to_string()
-            );
+            let said = format!("{verdict}  {detail}");
+            row(&step.name, Some(step.time), step.cpu, &said);
         }
         let failed = self
             .done
             .iter()
             .filter(|step| step.outcome.is_err())
             .count();
-        let time = Seconds(self.begun.elapsed());
-        println!(
-            "{:width$}  {:>9}  {} steps, {failed} failed",
-            "total",
-            time.to_string(),
-            self.done.len()
-        );
+        if !self.together.is_zero() {
+            row(
+                "",
+                None,
+                Some(self.together),
+                "the steps without a CPU time, which ran in parallel",
+            );
+        }
+        let said = format!("{} steps, {failed} failed", self.done.len());
+        row("total", Some(self.begun.elapsed()), Some(cpu_time()), &said);
         println!("tests: {}", self.tests);
         if failed == 0 {
             ExitCode::SUCCESS
@@ -185,6 +207,24 @@ impl Steps {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Returns the CPU time of this process and of all its children that have ended.
+fn cpu_time() -> Duration {
+    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_time_of(&stat).unwrap_or_default()
+}
+
+/// Reads utime, stime, cutime and cstime of `/proc/PID/stat` (proc(5)). Linux counts them in
+/// hundredths of a second on every machine that Rust supports.
+fn cpu_time_of(stat: &str) -> Option<Duration> {
+    // The second field, the program's name, may contain spaces and parentheses.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let times = fields.split_whitespace().skip(11).take(4);
+    let ticks: Vec<u64> = times
+        .map(|field| field.parse().ok())
+        .collect::<Option<_>>()?;
+    (ticks.len() == 4).then(|| Duration::from_millis(10 * ticks.iter().sum::<u64>()))
 }
 
 struct Seconds(Duration);
@@ -286,6 +326,26 @@ mod tests {
                 ignored: 1
             }
         );
+    }
+
+    #[test]
+    fn the_cpu_time_is_that_of_the_process_and_its_children() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 9 9 0 0 100 20 3000 400 20 0 1 0 12 0 0";
+        assert_eq!(cpu_time_of(stat), Some(Duration::from_millis(35_200)));
+        assert_eq!(cpu_time_of("7 (a) S 1 7"), None);
+
+        let mut steps = Steps::new("example");
+        let burn = || {
+            let mut shell = process::command("sh");
+            process::run(shell.args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"]))
+        };
+        assert!(steps.run("alone", burn));
+        steps.run_beside(vec![("beside", Box::new(burn))], |steps| {
+            steps.run("others", || Ok(String::new()));
+        });
+        assert!(steps.done[0].cpu.is_some_and(|cpu| !cpu.is_zero()));
+        assert!(steps.done[1..].iter().all(|step| step.cpu.is_none()));
+        assert!(!steps.together.is_zero());
     }
 
     #[test]
