@@ -52,7 +52,7 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Whether this chore builds everything.
-fn builds_everything() -> bool {
+pub fn builds_everything() -> bool {
     let args: Vec<String> = env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     matches!(args[..], ["ci" | "test"] | ["test", "--long"])
