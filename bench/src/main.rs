@@ -31,6 +31,7 @@ mod plot;
 mod program;
 mod reencrypt;
 mod report;
+mod results;
 mod rivals;
 mod section;
 mod server;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
             Some(program::CHILD) => return program::child(rest),
             Some(server::STAY) => return server::stay(rest),
             Some(disk::SERVE) => return disk::serve(rest),
+            Some(results::WRITE) => return results::write(rest),
             Some(reencrypt::COPY) => return reencrypt::copy(rest),
             _ => {}
         }

@@ -62,6 +62,16 @@ struct Luxor {
     rustc: &'static str,
 }
 
+/// A report for the page of all records.
+pub(crate) struct Recorded {
+    pub(crate) command: String,
+    /// In UTC, as in RFC 3339.
+    pub(crate) date: String,
+    pub(crate) commit: String,
+    pub(crate) machine: String,
+    pub(crate) sections: Vec<(&'static str, Section)>,
+}
+
 impl Report {
     /// Creates a report without measurements.
     pub(crate) fn begin(rivals: &[Box<dyn Rival>]) -> Self {
@@ -212,6 +222,17 @@ impl Report {
         plots.collect()
     }
 
+    /// Returns what the page of all records shows of this one.
+    pub(crate) fn recorded(&self) -> Recorded {
+        Recorded {
+            command: without_outputs(&self.line()),
+            date: self.date.clone(),
+            commit: self.luxor.commit.unwrap_or("unknown").to_owned(),
+            machine: self.machine.text(),
+            sections: self.sections().collect(),
+        }
+    }
+
     fn sections(&self) -> impl Iterator<Item = (&'static str, Section)> {
         benches::ALL.iter().filter_map(|bench| {
             let mut absent = self.absent.iter();
@@ -262,6 +283,20 @@ impl Report {
         let json = serde_json::to_string_pretty(self).map_err(|e| e.to_string())?;
         write(path, &(json + "\n"))
     }
+}
+
+/// Returns the command line without the files that it wrote and the program that it ran.
+fn without_outputs(line: &str) -> String {
+    let mut words = line.split(' ');
+    let mut kept = Vec::new();
+    while let Some(word) = words.next() {
+        if ["--json", "--record", "--luxor"].contains(&word) {
+            words.next();
+        } else {
+            kept.push(word);
+        }
+    }
+    kept.join(" ")
 }
 
 /// Checks that a file can be written, without changing its contents.
@@ -343,6 +378,12 @@ mod tests {
         assert_ne!(fs::read(&json).unwrap(), old);
         assert_eq!(fs::read_to_string(&table).unwrap(), "new");
         fs::remove_dir_all(&records).unwrap();
+    }
+
+    #[test]
+    fn a_repeatable_command_names_no_files_of_the_first_run() {
+        let line = "luxor-bench cpu --luxor bin/luxor --unit 4K --json a.json --record b";
+        assert_eq!(without_outputs(line), "luxor-bench cpu --unit 4K");
     }
 
     /// The expected values are from `date -u -d @SECONDS`.

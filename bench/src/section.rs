@@ -21,6 +21,8 @@ pub(crate) struct Section {
     pub(crate) tables: Vec<Table>,
     /// Tables that are too long for the page: for the terminal only.
     pub(crate) details: Vec<Table>,
+    /// Short tables of all cases, which `docs/results.md` has in place of [`Self::tables`].
+    pub(crate) digest: Vec<Table>,
     /// Explanations of the tables.
     pub(crate) notes: Vec<String>,
     /// The parts that could not run here, each as "what: why".
@@ -107,7 +109,9 @@ impl Section {
 
     /// Removes tables without rows, which a filtered run may produce.
     pub(crate) fn without_empty_tables(mut self) -> Self {
-        self.tables.retain(|table| !table.rows.is_empty());
+        for tables in [&mut self.tables, &mut self.digest] {
+            tables.retain(|table| !table.rows.is_empty());
+        }
         self
     }
 }
@@ -119,7 +123,7 @@ impl Section {
     pub(crate) fn assert_whole(&self) {
         let title = &self.title;
         assert!(self.conclusion.is_some(), "{title}");
-        let tables = || self.tables.iter().chain(&self.details);
+        let tables = || self.tables.iter().chain(&self.details).chain(&self.digest);
         for table in tables() {
             assert!(
                 !table.rows.is_empty(),

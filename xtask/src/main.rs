@@ -27,6 +27,7 @@ mod page;
 mod plots;
 mod process;
 mod readme;
+mod results;
 mod rtl;
 mod setup;
 mod steps;
@@ -73,6 +74,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
        cargo xtask readme           run the commands of README.md
        cargo xtask plots            redraw the documents' plots from the records
+       cargo xtask results          rewrite the documents' results from the records
        cargo xtask bench [ARGS]...  measure, compared with rivals; ARGS go to luxor-bench
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the FPGA core, and compare it with its targets";
@@ -156,6 +158,7 @@ fn main() -> ExitCode {
         ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
         ["plots"] => report(plots::draw),
+        ["results"] => report(results::write),
         ["readme"] => report(|| readme::follow().inspect(|said| println!("{said}"))),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),
         ["bench", rest @ ..] => report(|| bench(rest)),

@@ -35,6 +35,7 @@ impl Report {
             conclusion: self.conclusion(),
             plots: plotted.map(Case::plot).collect(),
             tables: throughput.chain([self.latency(&luxors)]).collect(),
+            digest: vec![self.digest(), self.latency_digest()],
             notes: self.contestants.iter().map(About::text).collect(),
             absent: self.absent.clone(),
             ..Section::default()
@@ -56,6 +57,55 @@ impl Report {
         });
         let said: Vec<_> = said.collect();
         (!said.is_empty()).then(|| format!("luxor serve reaches {}.", said.join("; ")))
+    }
+
+    /// Returns one row for each load: the speed of Luxor's server, and its ratios to the others.
+    fn digest(&self) -> Table {
+        let others: Vec<Contestant> = self.others().collect();
+        let rows = self.throughput.iter().filter_map(|case| {
+            let own = case
+                .rows
+                .iter()
+                .find(|row| row.contestant == Contestant::Luxor)?;
+            let times = |other: &Contestant| cell(own.times.get(other.name()), |all| all.text(2));
+            let cells = others.iter().map(times);
+            let cells = std::iter::once(own.mib_per_s.text(0)).chain(cells);
+            Some(Row::new(Whose::Luxor, case.load.text(), cells))
+        });
+        let heads = std::iter::once("MiB/s".to_owned()).chain(heads_of_digest(&others));
+        let caption = "luxor serve of a volume with 4096-byte sectors, compared with each server";
+        Table::new(caption, "Load", heads, rows)
+    }
+
+    /// Returns the latency of Luxor's servers, and its ratios to those of the others.
+    fn latency_digest(&self) -> Table {
+        let others: Vec<Contestant> = self.others().collect();
+        let rows = self.latency.iter().flat_map(|row| {
+            let percentiles = [
+                ("median", row.p50_microseconds, &row.p50_times),
+                ("99th percentile", row.p99_microseconds, &row.p99_times),
+            ];
+            let others = &others;
+            percentiles.map(move |(name, microseconds, times)| {
+                let times = |other: &Contestant| cell(times.get(other.name()), |all| all.text(2));
+                let cells = others.iter().map(times);
+                let cells = std::iter::once(microseconds.text(1)).chain(cells);
+                let name = format!("{}, {name}", row.contestant.text());
+                Row::new(row.contestant.whose(), name, cells)
+            })
+        });
+        let heads = std::iter::once("µs".to_owned()).chain(heads_of_digest(&others));
+        Table::new(
+            "A read of 4 KiB at a random place, alone",
+            "Server",
+            heads,
+            rows,
+        )
+    }
+
+    fn others(&self) -> impl Iterator<Item = Contestant> {
+        let all = self.contestants.iter().map(|about| about.contestant);
+        all.filter(|who| *who != Contestant::Luxor)
     }
 
     fn latency(&self, luxors: &[Contestant]) -> Table {
@@ -148,6 +198,12 @@ impl Case {
         let heads = heads.into_iter().chain(heads_of(luxors));
         Table::new(self.load.text(), "Server", heads, rows)
     }
+}
+
+/// Returns the heads for the ratios to these servers.
+fn heads_of_digest(others: &[Contestant]) -> impl Iterator<Item = String> {
+    let others = others.iter();
+    others.map(|other| format!("Times {}", other.text()))
 }
 
 /// Returns the heads `luxor / this` for the ratios of Luxor's servers to the server of the row.

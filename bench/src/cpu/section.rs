@@ -66,6 +66,7 @@ impl Report {
             plots: units(&shown).into_iter().map(plot).collect(),
             tables,
             details: self.all_rows(),
+            digest: vec![self.ranges(false), self.ranges(true)],
             absent: rivals::absent(with_rivals).into_iter().collect(),
             ..Section::default()
         };
@@ -112,7 +113,9 @@ impl Report {
         let wanted: (Kind, usize) = (("xts", 256, "encrypt", ResultPlace::Out), CALL);
         let of = |row: &KernelRate| (row.kind(), row.call_bytes);
         let all = || self.rows.iter().filter(|row| row.threads == 1);
-        let first = all().find(|row| of(row) == wanted).or_else(|| all().next());
+        let first = all().find(|row| of(row) == wanted);
+        let first = first.or_else(|| all().find(|row| row.call_bytes == CALL));
+        let first = first.or_else(|| all().next());
         let Some(first) = first.map(of) else {
             return Vec::new();
         };
@@ -145,6 +148,94 @@ impl Report {
                 && shown.iter().any(|shown| shown.unit_bytes == row.unit_bytes)
         };
         self.rows.iter().filter(is).collect()
+    }
+}
+
+impl Report {
+    /// Returns the range of the medians over both directions, in place and out of place: GB/s, and
+    /// the ratios to the limit or, of several threads, to one thread.
+    fn ranges(&self, several: bool) -> Table {
+        let rows = || self.rows.iter().filter(|row| (row.threads > 1) == several);
+        // Other units than these only fill the table, unless they alone were measured.
+        let is_usual = |row: &&KernelRate| (UNITS[0]..=CALL).contains(&row.unit_bytes);
+        let any = rows().any(|row| is_usual(&row));
+        let rows = rows().filter(|row| !any || is_usual(row));
+        let mut names: Vec<&str> = Vec::new();
+        let mut cases: Vec<(_, Vec<&KernelRate>)> = Vec::new();
+        for row in rows {
+            let name = row.contestant.as_str();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+            let case = (row.mode, row.key_bits, row.call_bytes, row.unit_bytes);
+            match cases.iter_mut().find(|(of, _)| *of == case) {
+                Some((_, rows)) => rows.push(row),
+                None => cases.push((case, vec![row])),
+            }
+        }
+        let lines = cases.iter().map(|((mode, bits, call, unit), rows)| {
+            let of = |name: &str| {
+                let rows = rows.iter().filter(|row| row.contestant == name);
+                rows.map(|row| row.digits()).reduce(Digits::with)
+            };
+            let cells = names.iter().map(|name| cell(of(name), Digits::text));
+            let lengths = [*call, *unit].map(size::text).into_iter();
+            let mode = format!("{} AES-{bits}", mode.to_uppercase());
+            Row::new(Whose::Luxor, mode, lengths.chain(cells))
+        });
+        let caption = if several {
+            format!("{} threads: GB/s, times one thread", self.threads)
+        } else {
+            "One thread: GB/s, part of the limit".to_owned()
+        };
+        let heads = ["Call", "Data unit"]
+            .into_iter()
+            .chain(names.iter().copied());
+        Table::new(caption, "Mode", heads, lines)
+    }
+}
+
+/// The lowest and the highest GB/s of some rows, and the ratio that belongs to them.
+#[derive(Clone, Copy)]
+struct Digits {
+    rate: [f64; 2],
+    ratio: Option<[f64; 2]>,
+    several: bool,
+}
+
+impl Digits {
+    fn with(self, other: Self) -> Self {
+        let wider = |[a, b]: [f64; 2], [c, d]: [f64; 2]| [a.min(c), b.max(d)];
+        Self {
+            rate: wider(self.rate, other.rate),
+            ratio: self.ratio.zip(other.ratio).map(|(a, b)| wider(a, b)),
+            ..self
+        }
+    }
+
+    fn text(self) -> String {
+        let range = |ends: [f64; 2], digits: &dyn Fn(f64) -> usize| {
+            let [low, high] = ends.map(|end| format!("{end:.*}", digits(end)));
+            if low == high {
+                low
+            } else {
+                format!("{low} - {high}")
+            }
+        };
+        let rate = range(self.rate, &decimals);
+        let ratio = self
+            .ratio
+            .map(|ends| range(ends, &|_| if self.several { 2 } else { 3 }));
+        ratio.map_or(rate.clone(), |ratio| format!("{rate}, {ratio}"))
+    }
+}
+
+/// Returns the digits behind the point of GB/s with three digits.
+fn decimals(rate: f64) -> usize {
+    match rate {
+        10.0.. => 1,
+        1.0.. => 2,
+        _ => 3,
     }
 }
 
@@ -197,7 +288,11 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
         Some(text)
     });
     let said: Vec<_> = said.collect();
-    (!said.is_empty()).then(|| format!("On one thread, {}.", said.join("; ")))
+    let call = size::text(shown.first()?.call_bytes);
+    Some(format!(
+        "On one thread, in calls of {call}, {}.",
+        said.join("; ")
+    ))
 }
 
 /// Returns the sector sizes among the rows' units, or all units if there are none.
@@ -281,14 +376,24 @@ impl KernelRate {
         Row::new(Whose::of(self.rival), &self.contestant, cells)
     }
 
+    fn digits(&self) -> Digits {
+        let several = self.threads > 1;
+        let ratio = if several {
+            self.of_one_thread
+        } else {
+            self.of_limit
+        };
+        Digits {
+            rate: [self.gb_per_s.median; 2],
+            ratio: ratio.map(|all| [all.median; 2]),
+            several,
+        }
+    }
+
     /// Formats GB/s with three digits, and the ratio that belongs to it.
     fn rate_and_ratio(&self) -> String {
         let rate = self.gb_per_s.median;
-        let decimals = match rate {
-            10.0.. => 1,
-            1.0.. => 2,
-            _ => 3,
-        };
+        let decimals = decimals(rate);
         let ratio = if self.threads > 1 {
             self.of_one_thread.map(|all| format!("{:.2}", all.median))
         } else {
@@ -371,6 +476,9 @@ mod tests {
             .map(|table| table.rows.len())
             .collect();
         assert_eq!(lengths, [4, 4, 2, 1]);
+        // One thread: two sectors in each of two calls, and calls of 512 bytes. Two: two sectors.
+        let lengths = section.digest.iter().map(|table| table.rows.len());
+        assert_eq!(lengths.collect::<Vec<_>>(), [5, 2]);
         // 512 bytes at 8 GB/s.
         assert_eq!(section.tables[2].rows[0].cells[2], "64");
         assert!(section.absent.is_empty());
@@ -378,6 +486,20 @@ mod tests {
         assert!(
             said.contains("0.50 of the limit, 2.00 times a library's"),
             "{said}"
+        );
+    }
+
+    #[test]
+    fn the_digest_has_the_range_of_all_directions_and_places() {
+        let mut other = row("vaes512", false, 512, CALL, 1);
+        other.place = ResultPlace::In;
+        other.gb_per_s = other.gb_per_s.scaled(2.0);
+        let rows = vec![row("vaes512", false, 512, CALL, 1), other];
+        let section = section(rows);
+        let cells = &section.digest[0].rows[0].cells;
+        assert_eq!(
+            cells[..],
+            ["XTS AES-256", "64 KiB", "512 B", "8.00 - 16.0, 0.500"]
         );
     }
 

@@ -51,6 +51,7 @@ impl Report {
             beside(name, printed, ours, &self.measured())
         });
         let ratios = self.engines.iter().map(Engine::table_of_ratios);
+        let digest: Vec<_> = ratios.chain([self.streams()]).collect();
         let smaller = self.engines.iter().filter_map(|engine| {
             let mb = engine.bytes as f64 / 1e6;
             (engine.bytes != self.file_bytes)
@@ -85,11 +86,8 @@ impl Report {
                 .chain(self.tables())
                 .flat_map(Engine::plots)
                 .collect(),
-            tables: beside
-                .into_iter()
-                .chain(ratios)
-                .chain([self.streams()])
-                .collect(),
+            tables: beside.into_iter().chain(digest.iter().cloned()).collect(),
+            digest,
             notes: smaller.collect(),
             absent: rivals::absent(self.has_rivals()).into_iter().collect(),
             ..Section::default()

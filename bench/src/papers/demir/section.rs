@@ -74,6 +74,7 @@ impl Report {
                 .flat_map(Study::details)
                 .chain(self.served.iter().map(Case::table))
                 .collect(),
+            digest: self.digest(),
             notes: self.notes(),
             absent: self.all_absent(),
         }

@@ -35,7 +35,8 @@ const MODES: [(&str, &str, &published::Table); 2] = [
 impl Report {
     pub(super) fn section(&self) -> Section {
         let times = MODES.map(|(name, mode, table)| self.table_of_times(name, mode, table));
-        let items = self.with_items().map(|(who, file)| self.items(who, file));
+        let items = self.with_items();
+        let items: Vec<_> = items.map(|(who, file)| self.items(who, file)).collect();
         let about = format!(
             "{}In XTS a file is one data unit here. XTS with AES-192, aes-192-xts (non-standard), is \
              in no standard; only the paper's kernels support it. The engine and libraries use one \
@@ -58,6 +59,9 @@ impl Report {
                 .map(|mode| self.plot(mode))
                 .into_iter()
                 .chain(self.gains())
+                .collect(),
+            digest: std::iter::once(self.table_6())
+                .chain(items.iter().cloned())
                 .collect(),
             tables: std::iter::once(self.table_6())
                 .chain(times)

@@ -70,6 +70,15 @@ impl Report {
         tables
     }
 
+    /// Returns the tables without the parts of each time.
+    pub(super) fn digest(&self) -> Vec<Table> {
+        let study = self.study.iter();
+        let study =
+            study.flat_map(|study| std::iter::once(study.totals()).chain(study.served_table()));
+        let served = self.served_tables().into_iter().take(1);
+        study.chain(served).collect()
+    }
+
     /// Returns Table 1 or 2, with the paper's columns next to the same configuration of ours. With
     /// the driver's set-up it has no rows if that was not measured.
     fn breakdown(&self, direction: Direction, setup: Setup) -> Table {
