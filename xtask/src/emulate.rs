@@ -16,6 +16,7 @@ use std::{
 
 use crate::{
     catalogue::CPU_KERNELS,
+    cpu,
     engines::Engines,
     folder,
     process::{self, cargo_workspace, command},
@@ -84,7 +85,7 @@ fn run() -> Result<String, String> {
     let waited = wait(&mut bochs, &serial);
     // This fails if Bochs has already ended.
     let _ = bochs.kill();
-    let _ = bochs.wait();
+    let _ = cpu::wait(&mut bochs);
     let said = read(&serial)?;
     println!("{said}");
     waited.and_then(|()| judge(&said)).map_err(|what| {

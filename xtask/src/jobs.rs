@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-use crate::process;
+use crate::{cpu, process};
 
 /// Commands that run one after the other. If one fails, its output is shown.
 pub struct Job {
@@ -39,10 +39,9 @@ impl Job {
         let mut said = String::new();
         for command in &mut self.commands {
             let line = process::line(command);
-            let output = command
-                .stdin(Stdio::null())
-                .output()
-                .map_err(|e| format!("{line}: {e}"))?;
+            let pipes = command.stdin(Stdio::null()).stdout(Stdio::piped());
+            let output =
+                cpu::output(pipes.stderr(Stdio::piped())).map_err(|e| format!("{line}: {e}"))?;
             said = String::from_utf8_lossy(&output.stdout).into_owned();
             said.push_str(&String::from_utf8_lossy(&output.stderr));
             if !output.status.success() {
@@ -68,23 +67,26 @@ pub fn run(jobs: Vec<Job>) -> Result<String, String> {
     let next = AtomicUsize::new(0);
     let jobs: Vec<_> = jobs.into_iter().map(Mutex::new).collect();
     let failed = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..cores.min(count) {
-            scope.spawn(|| {
-                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let mut job = job.lock().expect("each job runs only once");
-                    let begun = Instant::now();
-                    let result = job.run();
-                    let time = begun.elapsed().as_secs_f64();
-                    match result {
-                        Ok(()) => println!("passed  {:5.1} s  {}", time, job.name),
-                        Err(message) => {
-                            println!("FAILED  {:5.1} s  {}\n{message}", time, job.name);
-                            failed.lock().expect("no job panics").push(job.name.clone());
-                        }
-                    }
+    let work = || {
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let mut job = job.lock().expect("each job runs only once");
+            let begun = Instant::now();
+            let result = job.run();
+            let time = begun.elapsed().as_secs_f64();
+            match result {
+                Ok(()) => println!("passed  {:5.1} s  {}", time, job.name),
+                Err(message) => {
+                    println!("FAILED  {:5.1} s  {}\n{message}", time, job.name);
+                    failed.lock().expect("no job panics").push(job.name.clone());
                 }
-            });
+            }
+        }
+        cpu::time()
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores.min(count)).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            cpu::add(thread.join().expect("no job panics"));
         }
     });
     let failed = failed.into_inner().expect("no job panics");

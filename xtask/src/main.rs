@@ -13,6 +13,7 @@ mod bindings_python;
 mod catalogue;
 mod checks;
 mod circles;
+mod cpu;
 mod debian;
 mod dist;
 mod emulate;

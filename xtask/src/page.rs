@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Makes the page of `luxor report` as a user would, and checks it in a browser.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
 
 use crate::{
+    cpu,
     process::{self, command, find, root},
     steps::Steps,
 };
@@ -178,7 +183,8 @@ pub fn browser() -> Result<Command, String> {
 /// # Errors
 /// Fails when the browser fails, and when the page writes to its console.
 fn said(browser: &mut Command, page: &Path) -> Result<String, String> {
-    let output = browser.arg(page).output();
+    let pipes = browser.arg(page).stdout(Stdio::piped());
+    let output = cpu::output(pipes.stderr(Stdio::piped()));
     let output = output.map_err(|e| format!("{}: {e}", process::line(browser)))?;
     let logged = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

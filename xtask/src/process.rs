@@ -9,6 +9,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use crate::cpu;
+
 /// The root of the repository.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -137,7 +139,7 @@ pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
 pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     let command = command.borrow_mut();
     eprintln!("$ {}", line(command));
-    match command.status() {
+    match command.spawn().and_then(|mut child| cpu::wait(&mut child)) {
         Ok(status) if status.success() => Ok(String::new()),
         Ok(status) => Err(format!("{}: {status}", line(command))),
         Err(error) => Err(format!("{}: {error}", line(command))),
@@ -147,9 +149,7 @@ pub fn run(mut command: impl BorrowMut<Command>) -> Result<String, String> {
 /// Runs a command to its end and returns its standard output.
 pub fn output(mut command: impl BorrowMut<Command>) -> Result<String, String> {
     let command = command.borrow_mut();
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
+    let output = cpu::output(command.stdout(Stdio::piped()).stderr(Stdio::inherit()))
         .map_err(|error| format!("{}: {error}", line(command)))?;
     if !output.status.success() {
         return Err(format!("{}: {}", line(command), output.status));

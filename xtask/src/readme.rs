@@ -8,7 +8,10 @@ use std::{
     process::Stdio,
 };
 
-use crate::process::{self, command};
+use crate::{
+    cpu,
+    process::{self, command},
+};
 
 /// The command that runs all tests. The README must name it, but it is not run from here, because
 /// the tests have already run.
@@ -115,7 +118,7 @@ fn run_on_terminal(line: &str) -> Result<(), String> {
             writeln!(keyboard, "{PASSPHRASE}").map_err(fail)?;
         }
     }
-    let status = script.wait().map_err(fail)?;
+    let status = cpu::wait(&mut script).map_err(fail)?;
     if status.success() {
         Ok(())
     } else {

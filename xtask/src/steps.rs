@@ -2,7 +2,7 @@
 //! Runs steps, records their times, and prints a table at the end.
 
 use std::{
-    fmt, fs,
+    fmt,
     io::{BufRead, BufReader, Write},
     mem,
     panic::{self, AssertUnwindSafe},
@@ -11,17 +11,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::process;
+use crate::{cpu, process};
 
 /// The steps of one chore.
 pub struct Steps {
     chore: &'static str,
     begun: Instant,
     done: Vec<Step>,
-    /// Whether other steps run at the same time: then the CPU time of one is not known.
-    is_beside: bool,
-    /// The CPU time of all steps that ran at the same time as others.
-    together: Duration,
     tests: Counts,
     failures: Failures,
 }
@@ -32,8 +28,8 @@ pub type Work<'a> = Box<dyn FnOnce() -> Result<String, String> + Send + 'a>;
 struct Step {
     name: String,
     time: Duration,
-    /// The CPU time of the step, its children included, if it ran alone.
-    cpu: Option<Duration>,
+    /// The CPU time of the programs that it ran.
+    cpu: Duration,
     outcome: Result<String, String>,
 }
 
@@ -43,8 +39,6 @@ impl Steps {
             chore,
             begun: Instant::now(),
             done: Vec::new(),
-            is_beside: false,
-            together: Duration::ZERO,
             tests: Counts::default(),
             failures: Failures::default(),
         }
@@ -53,10 +47,9 @@ impl Steps {
     /// Runs a step and adds its result to the table. Returns whether it passed.
     pub fn run(&mut self, name: &str, work: impl FnOnce() -> Result<String, String>) -> bool {
         println!("\n=== {name}");
-        let (begun, used) = (Instant::now(), cpu_time());
+        let (begun, used) = (Instant::now(), cpu::time());
         let outcome = work();
-        let cpu = (!self.is_beside).then(|| cpu_time().saturating_sub(used));
-        self.add(name, begun.elapsed(), cpu, outcome)
+        self.add(name, begun.elapsed(), cpu::time() - used, outcome)
     }
 
     /// Whether a step with this name ran and passed.
@@ -72,23 +65,19 @@ impl Steps {
         let names = names.join(", ");
         println!("\n=== {names}, in parallel with the next steps");
         let run = |(name, work): (_, Work<'_>)| {
-            let begun = Instant::now();
+            let (begun, used) = (Instant::now(), cpu::time());
             let outcome = panic::catch_unwind(AssertUnwindSafe(work));
             let outcome = outcome.unwrap_or_else(|_| Err("the step panicked".to_owned()));
-            (name, begun.elapsed(), outcome)
+            (name, begun.elapsed(), cpu::time() - used, outcome)
         };
-        let used = cpu_time();
-        self.is_beside = true;
         let done: Vec<_> = thread::scope(|scope| {
             let beside = scope.spawn(move || beside.into_iter().map(run).collect());
             others(self);
             println!("\n=== {names}: waiting for the end");
             beside.join().expect("panics are caught")
         });
-        self.is_beside = false;
-        self.together += cpu_time().saturating_sub(used);
-        for (name, time, outcome) in done {
-            self.add(name, time, None, outcome);
+        for (name, time, cpu, outcome) in done {
+            self.add(name, time, cpu, outcome);
         }
     }
 
@@ -96,7 +85,7 @@ impl Steps {
         &mut self,
         name: &str,
         time: Duration,
-        cpu: Option<Duration>,
+        cpu: Duration,
         outcome: Result<String, String>,
     ) -> bool {
         match &outcome {
@@ -139,7 +128,7 @@ impl Steps {
                     .and_then(|()| out.flush())
                     .map_err(|e| e.to_string())?;
             }
-            let status = child.wait().map_err(|e| e.to_string())?;
+            let status = cpu::wait(&mut child).map_err(|e| e.to_string())?;
             match (status.success(), &counts) {
                 (false, _) => Err(format!("{counts}; {status}")),
                 (true, Counts { passed: 0, .. }) => Err("no tests ran".to_owned()),
@@ -172,9 +161,8 @@ impl Steps {
             .max()
             .unwrap_or(0);
         println!("{:width$}  {:>9}  {:>9}", "", "time", "CPU time");
-        let row = |name: &str, time: Option<Duration>, cpu: Option<Duration>, said: &str| {
-            let [time, cpu] =
-                [time, cpu].map(|t| t.map_or(String::new(), |t| Seconds(t).to_string()));
+        let row = |name: &str, time: Duration, cpu: Duration, said: &str| {
+            let [time, cpu] = [time, cpu].map(|time| Seconds(time).to_string());
             println!("{name:width$}  {time:>9}  {cpu:>9}  {said}");
         };
         for step in &self.done {
@@ -183,23 +171,15 @@ impl Steps {
                 Err(detail) => ("FAILED", detail),
             };
             let said = format!("{verdict}  {detail}");
-            row(&step.name, Some(step.time), step.cpu, &said);
+            row(&step.name, step.time, step.cpu, &said);
         }
         let failed = self
             .done
             .iter()
             .filter(|step| step.outcome.is_err())
             .count();
-        if !self.together.is_zero() {
-            row(
-                "",
-                None,
-                Some(self.together),
-                "the steps without a CPU time, which ran in parallel",
-            );
-        }
         let said = format!("{} steps, {failed} failed", self.done.len());
-        row("total", Some(self.begun.elapsed()), Some(cpu_time()), &said);
+        row("total", self.begun.elapsed(), cpu::of_this_process(), &said);
         println!("tests: {}", self.tests);
         if failed == 0 {
             ExitCode::SUCCESS
@@ -207,24 +187,6 @@ impl Steps {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Returns the CPU time of this process and of all its children that have ended.
-fn cpu_time() -> Duration {
-    let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    cpu_time_of(&stat).unwrap_or_default()
-}
-
-/// Reads utime, stime, cutime and cstime of `/proc/PID/stat` (proc(5)). Linux counts them in
-/// hundredths of a second on every machine that Rust supports.
-fn cpu_time_of(stat: &str) -> Option<Duration> {
-    // The second field, the program's name, may contain spaces and parentheses.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let times = fields.split_whitespace().skip(11).take(4);
-    let ticks: Vec<u64> = times
-        .map(|field| field.parse().ok())
-        .collect::<Option<_>>()?;
-    (ticks.len() == 4).then(|| Duration::from_millis(10 * ticks.iter().sum::<u64>()))
 }
 
 struct Seconds(Duration);
@@ -306,6 +268,7 @@ impl fmt::Display for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jobs;
 
     #[test]
     fn closing_lines_are_counted_and_no_others() {
@@ -329,23 +292,25 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_time_is_that_of_the_process_and_its_children() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 9 9 0 0 100 20 3000 400 20 0 1 0 12 0 0";
-        assert_eq!(cpu_time_of(stat), Some(Duration::from_millis(35_200)));
-        assert_eq!(cpu_time_of("7 (a) S 1 7"), None);
-
+    fn steps_side_by_side_have_cpu_times_of_their_own() {
         let mut steps = Steps::new("example");
         let burn = || {
             let mut shell = process::command("sh");
             process::run(shell.args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"]))
         };
-        assert!(steps.run("alone", burn));
         steps.run_beside(vec![("beside", Box::new(burn))], |steps| {
-            steps.run("others", || Ok(String::new()));
+            steps.run("idle", || process::run(process::command("true")));
+            let job = || vec![jobs::Job::new("job", [process::command("true")])];
+            steps.run("jobs", || jobs::run(job()));
+            steps.run("busy", burn);
         });
-        assert!(steps.done[0].cpu.is_some_and(|cpu| !cpu.is_zero()));
-        assert!(steps.done[1..].iter().all(|step| step.cpu.is_none()));
-        assert!(!steps.together.is_zero());
+        let cpu = |name| {
+            let mut done = steps.done.iter();
+            done.find(|step| step.name == name).unwrap().cpu
+        };
+        for busy in ["beside", "busy"] {
+            assert!(cpu(busy) > 2 * cpu("idle"), "{busy}: {:?}", cpu(busy));
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     catalogue::CPU_KERNELS,
+    cpu,
     process::{self, command},
     tools::LLVM_MCA,
 };
@@ -295,11 +296,15 @@ fn model<'a>(
         let on_cpu = |cpu: &'static Cpu| {
             let loops = loops.iter().filter(|l| cpu.can_run(l.kind.kernel));
             let loops: Vec<_> = loops.collect();
-            scope.spawn(move || cycles(cpu, &loops, architecture, folder))
+            scope.spawn(move || (cycles(cpu, &loops, architecture, folder), cpu::time()))
         };
         let running: Vec<_> = architecture.cpus.iter().map(on_cpu).collect();
-        let results = running.into_iter().map(thread::ScopedJoinHandle::join);
-        results.map(|r| r.expect("no model panics")).collect()
+        let results = running.into_iter().map(|model| {
+            let (result, time) = model.join().expect("no model panics");
+            cpu::add(time);
+            result
+        });
+        results.collect()
     });
     let mut rows = Rows::new();
     for (column, result) in results.into_iter().enumerate() {
