@@ -15,6 +15,8 @@
 //! Source: Linux, `drivers/md/dm-crypt.c` (`crypt_ctr_cipher_old`, `crypt_ctr_cipher_new`,
 //! `crypt_ctr_ivmode`) and `crypto/xts.c`. `scripts/try-dm-crypt.sh` compares the names with a kernel.
 
+use std::borrow::Cow;
+
 use crate::{cipher::Encryption, hash::HashAlgorithm};
 
 impl Encryption {
@@ -40,8 +42,21 @@ impl Encryption {
     /// more names for areas than dm-crypt does for data, such as `AES-xts-plain64`.
     #[must_use]
     pub fn of_area_by_name(name: &str) -> Option<Self> {
-        Self::by_name(name).or_else(|| parse_of_area(name))
+        let name = without_space(name);
+        Self::by_name(&name).or_else(|| parse_of_area(&name))
     }
+}
+
+/// Returns the part of an area's name that cryptsetup reads with `sscanf` and the format `%[^-]-%s`, which
+/// skips white space after the first hyphen and ends at the next.
+fn without_space(name: &str) -> Cow<'_, str> {
+    let Some((cipher, rest)) = name.split_once('-') else {
+        return name.into();
+    };
+    let is_space = |c: char| matches!(c, '\t'..='\r' | ' ');
+    let rest = rest.trim_start_matches(is_space);
+    let end = rest.find(is_space).unwrap_or(rest.len());
+    format!("{cipher}-{}", &rest[..end]).into()
 }
 
 /// The encryption of a keyslot's area under a name that dm-crypt does not have. cryptsetup decrypts
@@ -278,6 +293,20 @@ mod tests {
     /// cryptsetup 2.6.1 opens a keyslot under each of the names, and under none of the others.
     #[test]
     fn areas_have_more_names() {
+        for name in [
+            "aes-xts-plain64 junk",
+            "aes-xts-plain64\n",
+            "aes-xts-plain64\u{b}x",
+            "AES-xts-PLAIN64\tx y",
+            "aes- xts-plain64",
+            "aes-\r\nxts-plain64 ",
+        ] {
+            assert_eq!(
+                Encryption::of_area_by_name(name),
+                Some(Encryption::AesXtsPlain64),
+                "{name:?}"
+            );
+        }
         for (encryption, names) in [
             (
                 Encryption::AesXtsPlain64,
@@ -301,6 +330,11 @@ mod tests {
             }
         }
         for name in [
+            " aes-xts-plain64",
+            "aes -xts-plain64",
+            "aes-xts- plain64",
+            "aes-xts -plain64",
+            "aes-xts-plain64\u{a0}",
             "aes-XTS-plain64",
             "AES-xts-plain64:x",
             "aes256-xts-plain64",
