@@ -366,6 +366,51 @@ fn of_two_copies_that_differ_the_primary_stays() {
     assert!(outcome.text().contains("primary"), "{outcome:#?}");
 }
 
+/// The secondary copy may hold a keyslot or a token that the primary one lacks.
+#[test]
+fn copies_of_equal_age_are_overwritten_only_by_force() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks2")).unwrap();
+    let after = |line: &str| {
+        folder.write("luks2", &before);
+        run(&folder, line).ok();
+        fs::read(folder.join("luks2")).unwrap()
+    };
+    let good = after("config --label first luks2");
+    let twin = after("config --priority prefer --key-slot 0 luks2");
+    let mut mixed = good.clone();
+    mixed[0x4000..0x8000].copy_from_slice(&twin[0x4000..0x8000]);
+    folder.write("luks2", &mixed);
+
+    let check = run(&folder, "check luks2").run();
+    check.assert_code(1);
+    for words in [
+        "they differ in their keyslots, label",
+        "`luxor header repair --force luks2`",
+    ] {
+        assert!(check.stderr.contains(words), "{check:#?}");
+    }
+    for line in ["header repair luks2", "config --label new luks2"] {
+        let refused = run(&folder, line).run();
+        refused.assert_code(1);
+        for words in [
+            "equally old, and differ in their keyslots, label",
+            "`luxor header repair --force luks2`",
+        ] {
+            assert!(refused.stderr.contains(words), "{refused:#?}");
+        }
+        assert!(fs::read(folder.join("luks2")).unwrap() == mixed);
+    }
+    let repaired = run(&folder, "header repair --force luks2").ok();
+    assert!(
+        repaired.text().contains("it had other keyslots, label"),
+        "{repaired:#?}"
+    );
+    run(&folder, "check --key-file key luks2").ok();
+    let repaired = fs::read(folder.join("luks2")).unwrap();
+    assert!(repaired[..0x4000] == good[..0x4000] && repaired[0x8000..] == good[0x8000..]);
+}
+
 #[test]
 fn a_converted_volume_opens_and_converts_back() {
     let folder = prepared();

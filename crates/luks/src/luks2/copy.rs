@@ -8,10 +8,16 @@ use luxor_volume::HashAlgorithm;
 
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
+    json::Node,
     metadata::{self, Metadata},
     metadata_error::MetadataError,
 };
 use crate::header_digest::HeaderDigest;
+
+/// The members of the JSON text without which a key or the data could be lost.
+pub(super) const VITAL_MEMBERS: [&str; 4] = ["keyslots", "digests", "segments", "tokens"];
+/// All members of the JSON text.
+const MEMBERS: [&str; 5] = ["keyslots", "digests", "segments", "tokens", "config"];
 
 /// The state of one of the two copies.
 #[derive(Clone, Debug)]
@@ -55,14 +61,28 @@ impl HeaderCopy {
         }
     }
 
-    /// Returns whether the copies differ in salt and offset only.
-    pub(super) fn says_the_same(&self, other: &Self) -> bool {
-        let binary = BinaryHeader {
-            salt: self.binary.salt,
-            offset: self.binary.offset,
-            ..other.binary.clone()
-        };
-        self.binary == binary && self.text == other.text
+    /// Returns the names of the parts in which the copies differ, besides salt and offset.
+    pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let (ours, theirs) = (&self.binary, &other.binary);
+        let mut differences = Vec::new();
+        if self.text != other.text {
+            let [ours, theirs] =
+                [self, other].map(|copy| Node::parse(&copy.text).unwrap_or(Node::Null));
+            let differs = |name: &&str| ours.member(name) != theirs.member(name);
+            differences.extend(MEMBERS.into_iter().filter(differs));
+            if differences.is_empty() {
+                differences.push("JSON text");
+            }
+        }
+        let fields = [
+            ("label", ours.label == theirs.label),
+            ("subsystem", ours.subsystem == theirs.subsystem),
+            ("UUID", ours.uuid == theirs.uuid),
+            ("checksum algorithm", ours.checksum == theirs.checksum),
+        ];
+        let differing = fields.into_iter().filter(|(_, is_same)| !is_same);
+        differences.extend(differing.map(|(name, _)| name));
+        differences
     }
 
     /// Reads the copy whose binary header is `head`. `other` is the other copy, if it is valid: its text
@@ -102,21 +122,15 @@ impl HeaderCopy {
         let binary = BinaryHeader::parse(head, kind, offset)?;
         binary.verify(area)?;
         // The checksum is right, so a program wrote this on purpose, perhaps one that permits more.
-        let classified = |error: MetadataError| {
-            if error.is_no_json() {
-                CopyError::Metadata(error)
-            } else {
-                let seqid = binary.seqid;
-                CopyError::Unsupported { seqid, error }
-            }
-        };
-        let text = metadata::area_text(json).map_err(classified)?;
+        let seqid = binary.seqid;
+        let unsupported = |error| CopyError::Unsupported { seqid, error };
+        let text = metadata::area_text(json).map_err(unsupported)?;
         let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
         let parsed = match same {
             Some(same) => Ok(same.metadata.clone()),
             None => Metadata::parse(&text, binary.size),
         };
-        let metadata = parsed.map_err(classified)?;
+        let metadata = parsed.map_err(unsupported)?;
         Ok(Self {
             binary,
             metadata,
@@ -204,11 +218,8 @@ pub enum CopyError {
     /// The binary header breaks a rule.
     #[error(transparent)]
     Binary(#[from] BinaryHeaderError),
-    /// The JSON area has no JSON text, so that no program reads it.
-    #[error(transparent)]
-    Metadata(MetadataError),
     /// The checksum is right, but this version does not support or refuses the JSON area, or finds that
-    /// it breaks a rule.
+    /// it breaks a rule or is no JSON.
     #[error("{error}")]
     Unsupported {
         /// Its sequence number.
@@ -232,7 +243,7 @@ impl CopyError {
         match self {
             Self::Io { .. } => "cannot be read",
             Self::Unsupported { .. } => "is not supported",
-            Self::Binary(_) | Self::Metadata(_) => "is damaged",
+            Self::Binary(_) => "is damaged",
         }
     }
 

@@ -10,7 +10,7 @@ use luxor_volume::{Extent, HashAlgorithm};
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},
     config::Config,
-    copy::{CopyError, CopyStatus, HeaderCopy, find_secondary, read_head},
+    copy::{CopyError, CopyStatus, HeaderCopy, VITAL_MEMBERS, find_secondary, read_head},
     digest::Digest,
     foreign::Foreign,
     json, json_c,
@@ -124,6 +124,17 @@ impl Luks2Header {
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    /// Returns the parts in which the copies differ, although they have equal seqids, if the loss of the
+    /// secondary one could be that of a key or of data.
+    pub(crate) fn vital_differences(&self) -> Option<&[&'static str]> {
+        self.warnings.iter().find_map(|warning| match warning {
+            Warning::Contents { differences, .. } if are_vital(differences) => {
+                Some(differences.as_slice())
+            }
+            _ => None,
+        })
     }
 
     /// Returns whether a copy could not be read, so that it is not known to be damaged.
@@ -377,8 +388,12 @@ fn warnings(
                 primary: seqids.0,
                 secondary: seqids.1,
             });
-        } else if !primary.says_the_same(secondary) {
-            warnings.push(Warning::Contents { seqid: seqids.0 });
+        } else {
+            let differences = primary.differences(secondary);
+            if !differences.is_empty() {
+                let seqid = seqids.0;
+                warnings.push(Warning::Contents { seqid, differences });
+            }
         }
     }
     warnings
@@ -448,13 +463,16 @@ pub enum Warning {
     },
     /// The copies have equal seqids and different contents, so one of them was replaced.
     #[error(
-        "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ, which \
-         no interrupted change explains. The primary copy is used; `luxor header repair VOLUME` \
-         rewrites the secondary copy from it"
+        "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ in their {}, \
+         which no interrupted change explains. The primary copy is used. {}",
+        differences.join(", "),
+        repair_of(differences)
     )]
     Contents {
         /// The seqid of both copies.
         seqid: u64,
+        /// The parts in which they differ.
+        differences: Vec<&'static str>,
     },
     /// A keyslot of a LUKS1 header may hold a key, and no secret opens it.
     #[error(
@@ -467,6 +485,20 @@ pub enum Warning {
         /// What is wrong with it.
         damage: KeyslotDamage,
     },
+}
+
+/// Says how the secondary copy becomes equal to the primary one, from which it differs.
+fn repair_of(differences: &[&str]) -> &'static str {
+    if are_vital(differences) {
+        "If the volume opens as you expect, `luxor header repair --force VOLUME` makes the secondary copy \
+         equal to it"
+    } else {
+        "`luxor header repair VOLUME` makes the secondary copy equal to it"
+    }
+}
+
+fn are_vital(differences: &[&str]) -> bool {
+    differences.iter().any(|name| VITAL_MEMBERS.contains(name))
 }
 
 fn damaged(kind: CopyKind, error: &CopyError) -> String {

@@ -27,6 +27,15 @@ pub(crate) enum Node {
 }
 
 impl Node {
+    /// Returns a member of an object.
+    pub(crate) fn member(&self, name: &str) -> Option<&Self> {
+        let Self::Object(members) = self else {
+            return None;
+        };
+        let (_, node) = members.iter().find(|(key, _)| key == name)?;
+        Some(node)
+    }
+
     /// Parses a whole text.
     pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)

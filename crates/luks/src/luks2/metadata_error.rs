@@ -315,14 +315,6 @@ pub enum MetadataError {
 }
 
 impl MetadataError {
-    /// Returns whether the area has no JSON text at all, rather than one that breaks a rule.
-    pub(crate) fn is_no_json(&self) -> bool {
-        matches!(
-            self,
-            Self::Opening { .. } | Self::Unterminated | Self::Trailing { .. } | Self::Syntax { .. }
-        )
-    }
-
     /// Returns whether the metadata break no rule, and only this version is too old for them or refuses
     /// them. Then a copy of the same age is no better.
     pub(crate) fn is_unsupported(&self) -> bool {

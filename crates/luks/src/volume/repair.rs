@@ -57,6 +57,10 @@ impl HeaderRepair {
     #[must_use]
     pub fn outlook(storage: &dyn Storage) -> RepairOutlook {
         match Self::plan(storage, Overwrite::Damaged) {
+            // The warning about the copies says what helps.
+            Ok(Self(Plan::Luks2(header, _))) if header.vital_differences().is_some() => {
+                RepairOutlook::Impossible
+            }
             Ok(_) => RepairOutlook::Restored,
             Err(HeaderRepairError::Luks1(Luks1RepairError::Unknown { by_force, .. })) => {
                 match by_force {
@@ -93,7 +97,12 @@ impl HeaderRepair {
                 Ok(Repaired::Luks1(restored))
             }
             Plan::Luks2(mut header, overwrite) => {
-                Ok(Repaired::Luks2(header.repair(storage, overwrite)?))
+                let differences = header.vital_differences().unwrap_or_default().to_vec();
+                let rewritten = header.repair(storage, overwrite)?;
+                Ok(Repaired::Luks2 {
+                    rewritten,
+                    differences,
+                })
             }
         }
     }
@@ -104,8 +113,13 @@ impl HeaderRepair {
 pub enum Repaired {
     /// The restored parts of a LUKS1 header; empty if it was good.
     Luks1(Vec<Luks1Restored>),
-    /// The copy of LUKS2's metadata that was written anew; `None` if both were good.
-    Luks2(Option<CopyKind>),
+    /// A copy of LUKS2's metadata.
+    Luks2 {
+        /// The copy that was written anew; `None` if both were good.
+        rewritten: Option<CopyKind>,
+        /// The parts of that copy that were not as in the other one, if both were valid and equally old.
+        differences: Vec<&'static str>,
+    },
 }
 
 impl fmt::Display for Repaired {
@@ -118,8 +132,17 @@ impl fmt::Display for Repaired {
                 restored.iter().try_for_each(|what| writeln!(f, "{what}"))?;
                 writeln!(f, "the header is restored")
             }
-            Self::Luks2(Some(kind)) => writeln!(f, "the {} header is rewritten", kind.name()),
-            Self::Luks2(None) => writeln!(f, "both copies of the header are good"),
+            Self::Luks2 {
+                rewritten: Some(kind),
+                differences,
+            } => {
+                write!(f, "the {} header is rewritten", kind.name())?;
+                if !differences.is_empty() {
+                    write!(f, "; it had other {}", differences.join(", "))?;
+                }
+                writeln!(f)
+            }
+            Self::Luks2 { .. } => writeln!(f, "both copies of the header are good"),
         }
     }
 }

@@ -21,7 +21,8 @@ use crate::{
 /// places and states of the keyslots and more can be recomputed; without --force it is repaired
 /// completely or not at all.
 /// An intact header is not changed. --force is needed if something else, such as a file
-/// system, begins in the place of the damaged header, or if a copy cannot be read.
+/// system, begins in the place of the damaged header, if a copy cannot be read, or if neither
+/// copy is older and they differ in keyslots, digests, segments or tokens.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -32,8 +33,9 @@ pub(crate) struct HeaderRepairArgs {
     #[arg(value_hint = ValueHint::FilePath)]
     pub volume: PathBuf,
 
-    /// Overwrite something else in the header's place, and copies that cannot be read; mark
-    /// LUKS1 keyslots that cannot be restored as empty, if another one is used
+    /// Overwrite something else in the header's place, copies that cannot be read, and a secondary
+    /// copy that differs and is as old as the primary; mark LUKS1 keyslots that cannot be restored
+    /// as empty, if another one is used
     #[arg(long)]
     pub force: bool,
 }

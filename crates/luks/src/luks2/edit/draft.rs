@@ -110,7 +110,7 @@ impl Luks2Header {
     ) -> Result<(), ChangeError> {
         let now = Self::read(storage)?;
         if overwrite == Overwrite::Damaged {
-            check_places(storage, now.copies())?;
+            check_places(storage, &now)?;
         }
         if now.binary() != self.binary() || now.text() != self.text() {
             return Err(ChangeError::ChangedMeanwhile);
@@ -222,7 +222,7 @@ pub(crate) fn new_copy(
     let bytes = binary.copy(kind, text)?;
     let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), None);
     let read = read.map_err(|error| match error {
-        CopyError::Metadata(error) | CopyError::Unsupported { error, .. } => error.into(),
+        CopyError::Unsupported { error, .. } => error.into(),
         _ => ChangeError::NotReadBack,
     })?;
     // These fields are new.

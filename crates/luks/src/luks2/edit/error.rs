@@ -186,6 +186,17 @@ pub enum ChangeError {
         #[source]
         error: CopyError,
     },
+    /// The copies have equal seqids and differ in what a key or the data need.
+    #[error(
+        "both copies of the header are valid and equally old, and differ in their {}; nothing was \
+         written. If the volume opens as you expect, `luxor header repair --force VOLUME` rewrites the \
+         secondary copy from the primary one, which is in use",
+        differences.join(", ")
+    )]
+    CopiesDiffer {
+        /// The parts in which they differ.
+        differences: Vec<&'static str>,
+    },
     /// Earlier writes cannot be made durable.
     #[error(
         "earlier writes to the volume cannot be made durable: {source}; this change of the header was not written"

@@ -4,10 +4,7 @@
 use luxor_sector::{Storage, foreign_signature};
 
 use super::error::ChangeError;
-use crate::luks2::{
-    binary_header::CopyKind,
-    copy::{CopyError, CopyStatus},
-};
+use crate::luks2::{binary_header::CopyKind, copy::CopyError, header::Luks2Header};
 
 /// What a repair ([`HeaderRepair::plan`](crate::HeaderRepair::plan)) may overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,18 +12,20 @@ pub enum Overwrite {
     /// A copy of the metadata that can be read and is damaged or older. Other changes than a repair
     /// overwrite nothing else either.
     Damaged,
-    /// Also a copy that cannot be read, although it may be the newer one, and a place with the
+    /// Also a copy that cannot be read, although it may be the newer one, a secondary copy that has the
+    /// seqid of the primary one and other keyslots, digests, segments or tokens, and a place with the
     /// signature of another format. In LUKS1 also keyslots with an unknown former state, which
     /// become empty.
     Anything,
 }
 
 /// Checks that nothing is lost when both copies are written.
-pub(super) fn check_places(
-    storage: &dyn Storage,
-    copies: &[CopyStatus; 2],
-) -> Result<(), ChangeError> {
-    for copy in copies {
+pub(super) fn check_places(storage: &dyn Storage, header: &Luks2Header) -> Result<(), ChangeError> {
+    if let Some(differences) = header.vital_differences() {
+        let differences = differences.to_vec();
+        return Err(ChangeError::CopiesDiffer { differences });
+    }
+    for copy in header.copies() {
         let kind = copy.kind;
         match &copy.found {
             Err(error @ CopyError::Io { .. }) => {

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The choice between the two copies.
 
-use luxor_luks::{CopyKind, HeaderRepair, Luks2Header, Overwrite, PbkdfKind, ReadError, Warning};
+use luxor_luks::{
+    ChangeError, CopyKind, HeaderRepair, Luks2Header, Overwrite, PbkdfKind, ReadError, Warning,
+};
 use luxor_sector::{MemoryStorage, Storage};
+use luxor_volume::RepairOutlook;
 use serde_json::json;
 
-use super::support::{AREA_END, SIZE, attempt, changed, json_text, unlock, volume};
+use super::support::{AREA_END, SIZE, attempt, changed, json_text, unlock, volume, with_json};
 use crate::seal;
 
 #[test]
@@ -269,16 +272,16 @@ fn a_newer_copy_that_breaks_a_rule_is_never_overwritten() {
         CopyKind::Primary => 0..SIZE,
         CopyKind::Secondary => SIZE..2 * SIZE,
     };
-    for (path, value) in [
-        ("keyslots/0/af/stripes", json!(4001)),
-        ("keyslots/0/key_size", json!(1 << 20)),
-        ("keyslots/0/kdf/salt", json!("AAAA")),
-        ("keyslots/0/area/size", json!("4096")),
-        ("digests/0/digest", json!("AAAA")),
+    let rules = [
+        ("keyslots/0/area/size", json!("0")),
+        ("keyslots/0/area/offset", json!("0")),
         ("digests/0/keyslots", json!([])),
         ("segments/0/size", json!("100")),
-    ] {
-        let refused = changed(&volume, &[(path, Some(value))]);
+    ];
+    let rules = rules.map(|(path, value)| (path, changed(&volume, &[(path, Some(value))])));
+    let no_json = ["", "no JSON", "{\"keyslots\":", "{}}", " {}"];
+    let no_json = no_json.map(|text| (text, with_json(&volume, text.as_bytes())));
+    for (what, refused) in rules.into_iter().chain(no_json) {
         for kind in [CopyKind::Primary, CopyKind::Secondary] {
             for seqid in [6, 5, 4] {
                 let mut bytes = volume.clone();
@@ -289,7 +292,7 @@ fn a_newer_copy_that_breaks_a_rule_is_never_overwritten() {
                     copy[16..24].copy_from_slice(&seqid.to_be_bytes());
                     seal(copy);
                 }
-                let words = format!("{path}, {} copy, seqid {seqid} and 5", kind.name());
+                let words = format!("{what}, {} copy, seqid {seqid} and 5", kind.name());
                 let storage = MemoryStorage::new(bytes.clone());
                 if seqid == 6 {
                     let error = Luks2Header::read(&storage).unwrap_err();
@@ -311,4 +314,65 @@ fn a_newer_copy_that_breaks_a_rule_is_never_overwritten() {
             }
         }
     }
+}
+
+/// Nothing says which of two copies of equal age is the right one, so a repair names the difference, and
+/// overwrites keys, segments and tokens only if the caller insists.
+#[test]
+fn copies_of_equal_age_that_differ_are_not_overwritten_unasked() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let with_secondary = |other: Vec<u8>| {
+        let mut bytes = volume.clone();
+        bytes[SIZE..2 * SIZE].copy_from_slice(&other[SIZE..2 * SIZE]);
+        bytes
+    };
+    let token = json!({"type": "x", "keyslots": []});
+    for (path, value, part) in [
+        ("keyslots/0/priority", json!(2), "keyslots"),
+        ("segments/0/iv_tweak", json!("1"), "segments"),
+        ("digests/0/iterations", json!(1001), "digests"),
+        ("tokens/3", token, "tokens"),
+    ] {
+        let bytes = with_secondary(changed(&volume, &[(path, Some(value))]));
+        let storage = MemoryStorage::new(bytes.clone());
+        let header = Luks2Header::read(&storage).unwrap();
+        unlock(&header, &storage).unwrap();
+        let words = format!("{:?}", header.warnings());
+        assert!(
+            matches!(header.warnings(), [Warning::Contents { differences, .. }] if *differences == [part]),
+            "{words}"
+        );
+        let told = header.warnings()[0].to_string();
+        assert!(told.contains("luxor header repair --force"), "{told}");
+        assert_eq!(HeaderRepair::outlook(&storage), RepairOutlook::Impossible);
+
+        let label = "new".parse().unwrap();
+        let repaired = header.clone().repair(&storage, Overwrite::Damaged);
+        let relabelled = header.clone().set_label(&storage, &label);
+        for error in [repaired.unwrap_err(), relabelled.unwrap_err()] {
+            assert!(
+                matches!(&error, ChangeError::CopiesDiffer { differences } if *differences == [part]),
+                "{error}"
+            );
+        }
+        assert!(storage.to_bytes() == bytes, "{path}");
+        let plan = HeaderRepair::plan(&storage, Overwrite::Anything).unwrap();
+        let told = plan.write(&storage).unwrap().to_string();
+        let words = format!("the secondary header is rewritten; it had other {part}\n");
+        assert_eq!(told, words);
+        let header = Luks2Header::read(&storage).unwrap();
+        assert!(header.warnings().is_empty());
+    }
+    // No key needs a label.
+    let mut other = volume.clone();
+    other[SIZE + 24] = b'x';
+    seal(&mut other[SIZE..2 * SIZE]);
+    let storage = MemoryStorage::new(with_secondary(other));
+    let mut header = Luks2Header::read(&storage).unwrap();
+    let told = header.warnings()[0].to_string();
+    assert!(told.contains("differ in their label"), "{told}");
+    assert!(told.contains("`luxor header repair VOLUME`"), "{told}");
+    assert_eq!(HeaderRepair::outlook(&storage), RepairOutlook::Restored);
+    let repaired = header.repair(&storage, Overwrite::Damaged).unwrap();
+    assert_eq!(repaired, Some(CopyKind::Secondary));
 }
