@@ -14,7 +14,7 @@ use crate::{
         binary_header::{self, CopyKind},
         copy::CopyError,
         edit::new_copy,
-        header::{ReadError, Warning},
+        header::{Luks2Header, ReadError, Warning},
         token::FileEnd,
         unlock::UnlockError,
     },
@@ -343,7 +343,8 @@ fn requirements(owner: &'static str, header: &VolumeHeader) -> Option<Misfit> {
 
 /// Returns how the header contradicts itself about the length of a key.
 fn contradiction(header: &VolumeHeader) -> Option<String> {
-    match header.check_openable() {
+    let lens = header.luks2().map_or(Ok(()), Luks2Header::check_key_lens);
+    match lens.and_then(|()| header.check_openable()) {
         Err(error @ (UnlockError::KeyLens { .. } | UnlockError::KeyLenOfCipher { .. })) => {
             Some(error.to_string())
         }

@@ -447,12 +447,17 @@ impl Text {
         );
     }
 
-    /// Describes objects that this version does not know.
+    /// Describes objects that this version does not use.
     fn foreign(&mut self, what: &str, objects: &BTreeMap<u32, Foreign>) {
         for (number, foreign) in objects {
-            self.title(format_args!("{what} {number}, unknown to this version"));
+            let (state, reason) = if foreign.breaks_rule {
+                ("damaged", "Damage")
+            } else {
+                ("unknown to this version", "Unknown")
+            };
+            self.title(format_args!("{what} {number}, {state}"));
             self.line("Type", Escaped(&foreign.kind));
-            self.line("Unknown", Escaped(&foreign.what));
+            self.line(reason, Escaped(&foreign.what));
         }
     }
 

@@ -4,7 +4,9 @@
 
 use std::{fs, process::Command};
 
-use crate::support::{Folder, Outcome, bytes, luxor, shell_without_terminal};
+use serde_json::{Value, json};
+
+use crate::support::{Folder, Outcome, bytes, luxor, shell_without_terminal, with_metadata};
 
 /// How a volume with a damaged field behaves.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +122,13 @@ fn run(folder: &Folder, line: &str) -> Outcome {
     luxor(line).current_dir(folder.path()).run()
 }
 
+/// Whether cryptsetup succeeds.
+fn theirs(folder: &Folder, line: &str) -> bool {
+    let mut command = Command::new("cryptsetup");
+    let command = command.args(line.split(' ')).current_dir(folder.path());
+    command.output().unwrap().status.success()
+}
+
 /// Does what the message advises, if it advises a command. Returns the command.
 fn follow(folder: &Folder, message: &Outcome) -> Option<String> {
     let mut spans = message.stderr.split('`').skip(1).step_by(2);
@@ -153,12 +162,7 @@ fn each_field_of_luks1_is_read_as_cryptsetup_reads_it() {
         folder.write("v", &damaged);
         let what = format!("{field} at byte {offset} is {value:x?}, {expected:?}");
         let ours = run(&folder, "key test --key-file key v");
-        let theirs = |arguments: &[&str]| {
-            let mut command = Command::new("cryptsetup");
-            let command = command.args(arguments).current_dir(folder.path());
-            command.output().unwrap().status.success()
-        };
-        let opens = || theirs(&["open", "--test-passphrase", "--key-file", "key", "v"]);
+        let opens = || theirs(&folder, "open --test-passphrase --key-file key v");
         match expected {
             Alike => assert_eq!(ours.code == Some(0), opens(), "{what}: {ours:#?}"),
             Costly(words) => assert!(ours.stderr.contains(words), "{what}: {ours:#?}"),
@@ -329,5 +333,270 @@ fn data_far_beyond_the_end_are_not_converted() {
         let ours = luxor("convert --batch-mode --type luks2 v").current_dir(folder.path());
         ours.fails(1, "beyond the end at byte 4194304");
         assert!(fs::read(folder.join("v")).unwrap() == damaged);
+    }
+}
+
+/// Who opens a volume by its other keyslots, if a keyslot or digest has an odd field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Openers {
+    Both,
+    /// cryptsetup refuses the whole header.
+    Luxor,
+    /// Luxor refuses the whole header.
+    Cryptsetup,
+    Neither,
+}
+
+fn base64(len: usize) -> Value {
+    // Seven is `BwcH` three times over.
+    let text = "BwcH".repeat(len / 3) + ["", "Bw==", "Bwc="][len % 3];
+    text.into()
+}
+
+/// Fields of keyslot 0 and of digest 1, and their values.
+fn luks2_cases() -> Vec<(String, Option<Value>, Openers)> {
+    use Openers::{Both, Cryptsetup, Luxor, Neither};
+
+    let mut cases = Vec::new();
+    let mut keyslot = |field: &str, openers, values: Vec<Value>| {
+        let path = format!("/keyslots/0/{field}");
+        cases.extend(
+            values
+                .into_iter()
+                .map(|value| (path.clone(), Some(value), openers)),
+        );
+    };
+    let (empty, five) = (json!(""), json!(5));
+    keyslot(
+        "af/stripes",
+        Both,
+        vec![json!(0), json!(3999), json!(4001), json!(-1)],
+    );
+    keyslot("af/stripes", Luxor, vec![json!("4000"), json!(4000.5)]);
+    keyslot("af/hash", Both, vec![json!("nohash"), json!("SHA-256")]);
+    keyslot("af/hash", Luxor, vec![empty.clone(), five.clone()]);
+    keyslot("af/type", Luxor, vec![json!("luks2"), empty.clone()]);
+    keyslot(
+        "kdf/salt",
+        Both,
+        [1, 7, 8, 31, 33, 1025].map(base64).to_vec(),
+    );
+    keyslot("kdf/salt", Both, vec![json!("????")]);
+    keyslot("kdf/salt", Luxor, vec![empty.clone(), five.clone()]);
+    keyslot("kdf/type", Both, vec![json!("scrypt"), json!("PBKDF2")]);
+    keyslot("kdf/type", Luxor, vec![empty.clone(), five.clone()]);
+    let argon2 = json!({"type": "argon2id", "salt": base64(32), "time": 0, "memory": 0, "cpus": 0});
+    keyslot("kdf", Both, vec![json!({"type": "scrypt"}), argon2]);
+    keyslot(
+        "kdf",
+        Luxor,
+        vec![json!({"type": "pbkdf2"}), json!({}), five.clone()],
+    );
+    keyslot("kdf/iterations", Both, vec![json!(0), json!(1)]);
+    keyslot("kdf/iterations", Luxor, vec![json!("1000"), json!(1.5)]);
+    keyslot("kdf/hash", Both, vec![json!("nohash")]);
+    keyslot("area/type", Luxor, vec![json!("none")]);
+    keyslot("area/type", Neither, vec![empty.clone(), five.clone()]);
+    keyslot(
+        "area/encryption",
+        Both,
+        vec![json!("serpent-xts-plain64"), json!("aes")],
+    );
+    keyslot("area/encryption", Luxor, vec![empty.clone(), five.clone()]);
+    keyslot(
+        "area/encryption",
+        Cryptsetup,
+        vec![json!("cipher_null-ecb")],
+    );
+    keyslot(
+        "area/key_size",
+        Both,
+        vec![json!(0), json!(1), json!(63), json!(513)],
+    );
+    keyslot(
+        "area/size",
+        Both,
+        vec![json!("1"), json!("511"), json!("255999")],
+    );
+    keyslot(
+        "area/size",
+        Neither,
+        vec![json!("0"), json!("-1"), json!("9999999"), five.clone()],
+    );
+    keyslot(
+        "area/offset",
+        Neither,
+        vec![json!("0"), json!("32767"), json!("290816")],
+    );
+    let lens = [0, 1, 32, 63, 48, 65, 128, 8192, 8193].map(Value::from);
+    keyslot("key_size", Both, lens.to_vec());
+    keyslot(
+        "key_size",
+        Luxor,
+        vec![json!(-1), json!("64"), json!(1_u64 << 32)],
+    );
+    keyslot("type", Both, vec![json!("new")]);
+    keyslot(
+        "type",
+        Neither,
+        vec![empty.clone(), five.clone(), json!("reencrypt")],
+    );
+    keyslot("unknown", Both, vec![json!({"a": 1})]);
+    for field in [
+        "af",
+        "af/hash",
+        "kdf",
+        "kdf/salt",
+        "area/encryption",
+        "key_size",
+    ] {
+        cases.push((format!("/keyslots/0/{field}"), None, Luxor));
+    }
+    for field in ["type", "area", "area/offset", "area/size", "area/type"] {
+        cases.push((format!("/keyslots/0/{field}"), None, Neither));
+    }
+    let mut digest = |field: &str, openers, values: Vec<Value>| {
+        let path = format!("/digests/1/{field}");
+        cases.extend(
+            values
+                .into_iter()
+                .map(|value| (path.clone(), Some(value), openers)),
+        );
+    };
+    let lens = [0, 1, 19, 21, 31, 33, 64, 65];
+    digest("digest", Both, lens.map(base64).to_vec());
+    digest("salt", Both, lens.map(base64).to_vec());
+    digest(
+        "hash",
+        Both,
+        vec![json!("nohash"), empty.clone(), five.clone()],
+    );
+    digest("iterations", Both, vec![json!(0), json!("1000")]);
+    digest("type", Both, vec![json!("new")]);
+    digest("type", Neither, vec![empty, five]);
+    digest(
+        "keyslots",
+        Neither,
+        vec![json!([]), json!(["2", "5"]), json!(["0", "2"])],
+    );
+    for field in ["digest", "salt", "hash", "iterations"] {
+        cases.push((format!("/digests/1/{field}"), None, Both));
+    }
+    cases
+}
+
+/// Sets the value at `path` in the metadata of a volume, or removes it.
+fn with_value(volume: &[u8], path: &str, value: Option<&Value>) -> Vec<u8> {
+    with_metadata(volume, |text| {
+        let mut metadata: Value = serde_json::from_str(text).unwrap();
+        let (parent, name) = path.rsplit_once('/').unwrap();
+        let object = metadata
+            .pointer_mut(parent)
+            .unwrap()
+            .as_object_mut()
+            .unwrap();
+        match value {
+            Some(value) => drop(object.insert(name.into(), value.clone())),
+            None => drop(object.remove(name)),
+        }
+        metadata.to_string()
+    })
+}
+
+/// A folder with the keys `key`, `key1` and `key2`, and a volume `v` with a keyslot for each. The last holds
+/// a key that encrypts nothing.
+fn with_three_keyslots() -> (Folder, Vec<u8>) {
+    let cheap = "--pbkdf pbkdf2 --pbkdf-force-iterations 1000";
+    let (folder, _) = prepared(&format!("--type luks2 {cheap} --luks2-keyslots-size 1m"));
+    for (name, more) in [("key1", ""), ("key2", " --unbound --key-size 512")] {
+        folder.write(name, name);
+        let line = format!("luksAddKey --batch-mode {cheap}{more} --key-file key v {name}");
+        assert!(theirs(&folder, &line));
+    }
+    let volume = fs::read(folder.join("v")).unwrap();
+    (folder, volume)
+}
+
+#[test]
+fn an_odd_keyslot_or_digest_of_luks2_leaves_the_other_keyslots() {
+    let (folder, good) = with_three_keyslots();
+    for (path, value, openers) in luks2_cases() {
+        let odd = with_value(&good, &path, value.as_ref());
+        folder.write("v", &odd);
+        let what = format!("{path} is {value:?}");
+        let ours = run(&folder, "key test --key-file key1 v");
+        let is_opened = (
+            ours.code == Some(0),
+            theirs(
+                &folder,
+                "open --test-passphrase --key-slot 1 --key-file key1 v",
+            ),
+        );
+        let found = match is_opened {
+            (true, true) => Openers::Both,
+            (true, false) => Openers::Luxor,
+            (false, true) => Openers::Cryptsetup,
+            (false, false) => Openers::Neither,
+        };
+        assert_eq!(found, openers, "{what}: {ours:#?}");
+        if ours.code == Some(0) {
+            run(&folder, "dump v").assert_code(0);
+            run(&folder, "key list v").assert_code(0);
+            let check = run(&folder, "check v");
+            assert!(check.code <= Some(1), "{what}: {check:#?}");
+        } else {
+            ours.assert_code(1);
+        }
+    }
+}
+
+/// cryptsetup reads the name of an area's encryption with `sscanf`.
+#[test]
+fn names_of_area_encryption_are_read_as_cryptsetup_reads_them() {
+    let (folder, good) = with_three_keyslots();
+    for name in [
+        "aes-xts-plain64 junk",
+        "aes-xts-plain64\n",
+        "aes-xts-plain64\u{b}x",
+        "aes-xts-plain64\u{a0}",
+        "aes- xts-plain64",
+        "aes-\n\txts-plain64",
+        "aes-xts- plain64",
+        "aes-xts -plain64",
+        "aes -xts-plain64",
+        " aes-xts-plain64",
+        "AES-xts-PLAIN64 x-y",
+    ] {
+        let value = Value::from(name);
+        folder.write(
+            "v",
+            with_value(&good, "/keyslots/0/area/encryption", Some(&value)),
+        );
+        let ours = run(&folder, "key test --key-slot 0 --key-file key v");
+        let opens = theirs(
+            &folder,
+            "open --test-passphrase --key-slot 0 --key-file key v",
+        );
+        assert_eq!(ours.code == Some(0), opens, "{name:?}: {ours:#?}");
+    }
+}
+
+/// With such a digest cryptsetup 2.6.1 takes every key for the right one.
+#[test]
+fn check_tells_that_no_key_can_be_compared_with_an_odd_digest() {
+    let (folder, good) = with_three_keyslots();
+    for (path, value) in [
+        ("/digests/0/digest", base64(33)),
+        ("/digests/0/digest", base64(19)),
+        ("/digests/0/salt", base64(7)),
+    ] {
+        folder.write("v", with_value(&good, path, Some(&value)));
+        let ours = |line| luxor(line).current_dir(folder.path());
+        ours("key test --key-file key v").fails(1, "digest 0: ");
+        let check = ours("check v").run();
+        check.assert_code(1);
+        let words = "v is damaged: digest 0: ";
+        assert!(check.stderr.contains(words), "{check:#?}");
+        run(&folder, "key list v").assert_code(0);
     }
 }

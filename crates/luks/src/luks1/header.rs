@@ -426,10 +426,7 @@ fn segment_entry(phdr: &Phdr, encryption_name: &str) -> SegmentEntry {
     let foreign = |what| SegmentKind::Foreign {
         offset,
         size,
-        what: Foreign {
-            kind: "crypt".into(),
-            what,
-        },
+        what: Foreign::unknown("crypt", what),
     };
     let key_len = phdr.key_bytes;
     let kind = match Encryption::by_name(encryption_name) {

@@ -14,7 +14,11 @@ use luxor_volume::{DigestWork, HashAlgorithm, PbkdfOptions, SALT_BYTES, brief, r
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use super::{field::Object, kdf::SALT_LEN, metadata_error::MetadataError};
+use super::{
+    field::{Field, Object},
+    kdf::SALT_LEN,
+    metadata_error::MetadataError,
+};
 
 /// A digest of type `pbkdf2`: PBKDF2 of the volume key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +58,7 @@ pub(crate) enum KeyLen {
 impl KeyLen {
     /// The length that the keyslots with these numbers state. `stated` has the length that each
     /// keyslot states.
-    fn of_keyslots(numbers: &[u32], stated: &BTreeMap<u32, u32>) -> Self {
+    pub(crate) fn of_keyslots(numbers: &[u32], stated: &BTreeMap<u32, u32>) -> Self {
         let mut lens = numbers
             .iter()
             .filter_map(|&number| Some((number, *stated.get(&number)?)));
@@ -77,16 +81,13 @@ pub(crate) enum KeyMismatch {
     Value,
     /// The metadata state this length.
     Len { stated: u32 },
-    /// The metadata state no length, and the key ends with zeros, so that a shorter key has the same
-    /// digest.
+    /// The metadata state no single length, and the key ends with zeros, so that a shorter key has the
+    /// same digest.
     Ambiguous,
-    /// The metadata state two lengths, as in [`KeyLen::Contradictory`].
-    Contradictory {
-        first: (u32, u32),
-        second: (u32, u32),
-    },
 }
 
+/// The length in bytes of the value of a LUKS1 digest.
+const LUKS1_VALUE_LEN: usize = 20;
 /// The lengths of two keys of one cipher differ by at least this number of bytes (AES-128 and
 /// AES-192). The last bytes of a random key are not all zeros, except with a probability of 2⁻⁶⁴.
 const LEN_STEP: usize = 8;
@@ -105,14 +106,15 @@ impl Digest {
             });
         }
         let keyslots = object.required("keyslots")?.references()?;
+        let hash = object.required("hash")?.text()?;
         Ok(Self {
             key_len: KeyLen::of_keyslots(&keyslots, key_lens),
             keyslots,
             segments: object.required("segments")?.references()?,
-            hash: object.required("hash")?.text()?.into(),
+            hash: hash.into(),
             iterations: object.required("iterations")?.number(1..=u32::MAX)?,
             salt: object.required("salt")?.base64(SALT_LEN)?,
-            value: object.required("digest")?.base64(20..=64)?,
+            value: parse_value(object.required("digest")?, hash)?,
         })
     }
 
@@ -151,14 +153,13 @@ impl Digest {
     /// and that its PBKDF2 is the digest's value, in constant time.
     pub(crate) fn confirm(&self, key: &[u8]) -> Result<(), KeyMismatch> {
         match self.key_len {
-            KeyLen::Contradictory { first, second } => {
-                return Err(KeyMismatch::Contradictory { first, second });
-            }
             KeyLen::Stated(stated) if key.len() as u64 != u64::from(stated) => {
                 return Err(KeyMismatch::Len { stated });
             }
             KeyLen::Stated(_) => {}
-            KeyLen::Unstated => {
+            // Of the lengths that one cipher has, only that of the key itself is left: the longer keys
+            // with this digest end with zeros.
+            KeyLen::Unstated | KeyLen::Contradictory { .. } => {
                 let end = &key[key.len().saturating_sub(LEN_STEP)..];
                 if end.ct_eq(&[0; LEN_STEP][..end.len()]).into() {
                     return Err(KeyMismatch::Ambiguous);
@@ -184,6 +185,26 @@ impl Digest {
         let mut value = SecretBytes::zeroed(self.value.len());
         hash.pbkdf2(secret, &self.salt, self.iterations, value.expose_mut());
         Some(value.expose().ct_eq(&self.value).into())
+    }
+}
+
+/// Parses the value of a digest. It has the length of the hash, or 20 bytes if the volume was converted
+/// from LUKS1.
+fn parse_value(field: Field<'_>, hash: &str) -> Result<Vec<u8>, MetadataError> {
+    let place = field.place.to_string();
+    let value = field.base64(20..=64)?;
+    let found = value.len();
+    match HashAlgorithm::by_name(hash) {
+        Some(hash) if ![LUKS1_VALUE_LEN, hash.output_len()].contains(&found) => {
+            let len = hash.output_len();
+            Err(MetadataError::DigestLen {
+                place,
+                found,
+                hash,
+                len,
+            })
+        }
+        _ => Ok(value),
     }
 }
 
@@ -276,10 +297,8 @@ mod tests {
         assert_eq!(unstated.confirm(&hash), Err(KeyMismatch::Ambiguous));
         let (first, second) = ((0, 96), (1, 32));
         let both = digest("sha256", value, KeyLen::Contradictory { first, second });
-        assert_eq!(
-            both.confirm(&key),
-            Err(KeyMismatch::Contradictory { first, second })
-        );
+        assert_eq!(both.confirm(&key), Ok(()));
+        assert_eq!(both.confirm(&hash), Err(KeyMismatch::Ambiguous));
         let unknown = digest("rot13", value, KeyLen::Stated(96));
         assert_eq!(unknown.confirm(&key), Err(KeyMismatch::Hash));
         let other = key.iter().rev().copied().collect::<Vec<_>>();

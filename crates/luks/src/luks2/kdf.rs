@@ -20,13 +20,13 @@ pub(crate) const SALT_LEN: RangeInclusive<usize> = 8..=1024;
 pub(crate) fn parse(object: &Object<'_>) -> Result<Kdf, MetadataError> {
     let kind_field = object.required("type")?;
     let place = kind_field.place.to_string();
-    let salt = object.required("salt")?.base64(SALT_LEN)?;
+    let salt = || object.required("salt")?.base64(SALT_LEN);
     let kind = match kind_field.name()? {
         "pbkdf2" => {
             return Ok(Kdf::Pbkdf2 {
                 hash: object.required("hash")?.name()?.into(),
                 iterations: object.required("iterations")?.number(1..=u32::MAX)?,
-                salt,
+                salt: salt()?,
             });
         }
         "argon2i" => Argon2Kind::I,
@@ -44,7 +44,7 @@ pub(crate) fn parse(object: &Object<'_>) -> Result<Kdf, MetadataError> {
         time: object.required("time")?.number(1..=u32::MAX)?,
         memory_kib: object.required("memory")?.number(parallel * 8..=u32::MAX)?,
         parallel,
-        salt,
+        salt: salt()?,
     })
 }
 

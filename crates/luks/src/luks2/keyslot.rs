@@ -105,6 +105,9 @@ impl Priority {
     }
 }
 
+/// The unit in which an area begins, in bytes.
+const AREA_UNIT: u64 = 512;
+
 impl KeyslotArea {
     fn parse(area: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = area.required("type")?;
@@ -122,8 +125,19 @@ impl KeyslotArea {
                 place: encryption.place.to_string(),
             });
         }
+        let offset_field = area.required("offset")?;
+        let place = offset_field.place;
+        let offset = offset_field.decimal()?;
+        // cryptsetup reads the whole sector in which such an area begins.
+        if !offset.is_multiple_of(AREA_UNIT) {
+            return Err(MetadataError::Unaligned {
+                place: place.to_string(),
+                found: offset,
+                unit: AREA_UNIT,
+            });
+        }
         Ok(Self {
-            offset: area.required("offset")?.decimal()?,
+            offset,
             size: area.required("size")?.decimal()?,
             encryption: encryption.text()?.into(),
             key_len: area.required("key_size")?.number(1..=MAX_KEY_LEN)?,

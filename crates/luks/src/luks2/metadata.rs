@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The JSON area, parsed once into typed values. Parsing checks every rule of the LUKS2
-//! specification, chapter 3.
+//! specification, chapter 3. A keyslot or digest that breaks a rule of its own is
+//! [`Foreign`]; breaking any other rule is an error.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use luxor_volume::brief;
 
 use super::{
     config::Config,
-    digest::Digest,
+    digest::{Digest, KeyLen},
     field::{Field, FieldPath, Object, object_number},
     foreign::Foreign,
     json::Node,
@@ -20,6 +21,7 @@ use super::{
     segments::Segments,
     token::{FileEnd, Token, mark_several_ends},
 };
+use crate::luks1_error::any_of;
 
 /// The greatest number of keyslots, and of segments.
 const MAX_OBJECTS: usize = 32;
@@ -177,8 +179,13 @@ impl Metadata {
         for (&number, object) in &keyslots {
             metadata.parse_keyslot(number, object)?;
         }
+        let is_broken = |number| {
+            let foreign = metadata.foreign_keyslots.get(number);
+            foreign.is_some_and(|foreign| foreign.breaks_rule)
+        };
         let key_lens = keyslots
             .iter()
+            .filter(|(number, _)| !is_broken(number))
             .filter_map(|(&number, object)| {
                 let len = object.optional("key_size")?.number(1..=u32::MAX);
                 Some((number, len.ok()?))
@@ -189,16 +196,51 @@ impl Metadata {
                 Ok(digest) => drop(metadata.digests.insert(number, digest)),
                 Err(error) => {
                     let kind = object.required("type")?.name()?;
-                    let foreign = Foreign::new(kind, &object.place, error)?;
+                    let foreign = Foreign::of_any(kind, &object.place, error)?;
                     metadata.foreign_digests.insert(number, foreign);
                 }
             }
         }
+        metadata.settle_key_lens(&key_lens);
         metadata.check_areas(header_size)?;
         metadata.check_references()?;
         metadata.check_bindings()?;
         metadata.check_reencryption()?;
         Ok(metadata)
+    }
+
+    /// Settles contradictions between the keyslots of a digest about the length of its key: a length that
+    /// the encryption of the digest's segments does not have is wrong, if another one is not.
+    fn settle_key_lens(&mut self, stated: &BTreeMap<u32, u32>) {
+        for digest in self.digests.values_mut() {
+            let segments = self.segments.all();
+            let of_digest = digest.segments.iter();
+            let encryptions = of_digest.filter_map(|number| segments.get(number)?.crypt());
+            let Some(encryption) = encryptions.map(|segment| segment.encryption).next() else {
+                continue;
+            };
+            let lens = encryption.aes_key_lens();
+            let (fit, unfit): (Vec<_>, Vec<_>) = digest
+                .keyslots
+                .iter()
+                .partition(|&number| stated.get(number).is_some_and(|len| lens.contains(len)));
+            if fit.is_empty() {
+                continue;
+            }
+            digest.key_len = KeyLen::of_keyslots(&fit, stated);
+            for number in unfit {
+                if let Some(keyslot) = self.keyslots.remove(&number) {
+                    let what = format!(
+                        "key_size is {}, but the data are encrypted with {}, which has keys of {} bytes",
+                        keyslot.key_len,
+                        encryption.name(),
+                        any_of(&lens)
+                    );
+                    let foreign = Foreign::breaking_rule("luks2", what);
+                    self.foreign_keyslots.insert(number, foreign);
+                }
+            }
+        }
     }
 
     /// Checks that a re-encryption that is required has all of its state, and that no part of such
@@ -245,6 +287,13 @@ impl Metadata {
         known.or_else(foreign)
     }
 
+    /// The number of keyslots and digests that break a rule.
+    pub(crate) fn broken_objects(&self) -> usize {
+        let all = self.foreign_keyslots.values();
+        let all = all.chain(self.foreign_digests.values());
+        all.filter(|foreign| foreign.breaks_rule).count()
+    }
+
     fn parse_token(&self, object: &Object<'_>) -> Result<Token, MetadataError> {
         let token = Token::parse(object)?;
         let mut keyslots = token.keyslots.iter();
@@ -266,7 +315,11 @@ impl Metadata {
                     self.keyslots.insert(number, keyslot);
                     return Ok(());
                 }
-                Err(error) => error,
+                Err(error) => {
+                    let foreign = Foreign::of_any(kind, &object.place, error)?;
+                    self.foreign_keyslots.insert(number, foreign);
+                    return Ok(());
+                }
             },
             "reencrypt" => match (ReencryptKeyslot::parse(object), &self.reencrypt) {
                 (Ok(_), &Some((first, _))) => MetadataError::TwoReencryptKeyslots {
@@ -369,7 +422,13 @@ impl Metadata {
 
     /// Checks that each key has its digest.
     fn check_bindings(&self) -> Result<(), MetadataError> {
+        let foreign = &self.foreign_keyslots;
         for &keyslot in self.areas.keys() {
+            // cryptsetup knows these types only.
+            let kind = foreign.get(&keyslot).map(|foreign| &*foreign.kind);
+            if !matches!(kind, None | Some("luks2" | "reencrypt")) {
+                continue;
+            }
             let found = self
                 .digests_of(|binding| &binding.keyslots, keyslot)
                 .count();
@@ -404,7 +463,7 @@ impl Metadata {
             .map(|(&digest, _)| digest)
     }
 
-    /// Returns the digest of a keyslot, which must exist.
+    /// Returns the digest of a keyslot of type `luks2` or `reencrypt`, which must exist.
     pub(crate) fn digest_of_keyslot(&self, keyslot: u32) -> u32 {
         self.digests_of(|binding| &binding.keyslots, keyslot)
             .next()

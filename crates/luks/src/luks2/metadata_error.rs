@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rules of the JSON area. There is one error for each.
 
-use luxor_volume::brief_list;
+use luxor_volume::{HashAlgorithm, brief_list};
 
 /// The rule that the JSON area breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -121,6 +121,18 @@ pub enum MetadataError {
         size: u64,
         /// The least length in bytes.
         needed: u64,
+    },
+    /// The value of a digest does not have the length of a result of its hash.
+    #[error("{place} has {found} bytes, not {len} as {hash} gives or 20 as in LUKS1")]
+    DigestLen {
+        /// The field.
+        place: String,
+        /// The length of the value in bytes.
+        found: usize,
+        /// The hash of the digest.
+        hash: HashAlgorithm,
+        /// The length of the hash in bytes.
+        len: usize,
     },
     /// An area has no bytes.
     #[error("keyslot {keyslot}: the area has no bytes")]

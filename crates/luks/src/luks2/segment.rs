@@ -185,10 +185,8 @@ impl SegmentEntry {
             // No storage can hold such a segment. It is shown, not refused, because cryptsetup
             // shows it too.
             if offset.checked_add(bytes).is_none() {
-                let what = Foreign {
-                    kind: "segment".into(),
-                    what: "offset and size together exceed 64 bits".into(),
-                };
+                let what = "offset and size together exceed 64 bits".into();
+                let what = Foreign::unknown("segment", what);
                 entry.kind = SegmentKind::Foreign { offset, size, what };
             }
         }
@@ -263,10 +261,8 @@ fn parse_flags(
                 if flag.starts_with("backup-") && role == SegmentRole::Regular {
                     role = SegmentRole::OtherBackup;
                 }
-                unknown = Some(Foreign {
-                    kind: "segment".into(),
-                    what: format!("it has the flag {}", brief(flag)),
-                });
+                let what = format!("it has the flag {}", brief(flag));
+                unknown = Some(Foreign::unknown("segment", what));
             }
         }
     }
@@ -291,10 +287,10 @@ impl SegmentKind {
                 Ok(segment) => Self::Crypt(segment),
                 Err(error) => foreign(Foreign::new(kind, &object.place, error)?),
             },
-            _ => foreign(Foreign {
-                kind: kind.into(),
-                what: format!("it is of type {}", brief(kind)),
-            }),
+            _ => {
+                let what = format!("it is of type {}", brief(kind));
+                foreign(Foreign::unknown(kind, what))
+            }
         })
     }
 }

@@ -64,15 +64,14 @@ impl Token {
     pub(crate) fn parse(object: &Object<'_>) -> Result<Self, MetadataError> {
         let kind = object.required("type")?.name()?;
         let keyslots = object.required("keyslots")?.references()?;
-        let end = || {
-            FileEnd::parse(object).unwrap_or_else(|error| {
-                FileEnd::Unsupported(Foreign::of_any(kind, &object.place, error))
-            })
+        let end = || match FileEnd::parse(object) {
+            Ok(end) => Ok(end),
+            Err(error) => Foreign::of_any(kind, &object.place, error).map(FileEnd::Unsupported),
         };
         Ok(Self {
             kind: kind.into(),
             keyslots,
-            file_end: (kind == LUXOR_FILE).then(end),
+            file_end: (kind == LUXOR_FILE).then(end).transpose()?,
         })
     }
 }
@@ -113,10 +112,8 @@ pub(crate) fn mark_several_ends(tokens: &mut BTreeMap<u32, Token>) {
     for (&number, token) in tokens.iter_mut() {
         let other = if number == first { second } else { first };
         if token.file_end.is_some() {
-            token.file_end = Some(FileEnd::Unsupported(Foreign {
-                kind: token.kind.clone(),
-                what: format!("token {other} is of this type too, and only one may be"),
-            }));
+            let what = format!("token {other} is of this type too, and only one may be");
+            token.file_end = Some(FileEnd::Unsupported(Foreign::unknown(&token.kind, what)));
         }
     }
 }

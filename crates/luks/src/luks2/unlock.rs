@@ -12,7 +12,7 @@ use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{Budget, Encryption, UnlockOptions, VolumeKey};
 
-use self::attempt::{UnlockAttempt, check_digest};
+use self::attempt::{UnlockAttempt, check_digest, contradiction};
 pub use self::{
     attempt::{ConfirmedKey, OpenedKey, Unlocked},
     error::{KeyslotError, Skipped, UnlockError},
@@ -167,10 +167,19 @@ impl Luks2Header {
         Unlocked::of(keys)
     }
 
+    /// Checks that the keyslots of each digest state one length for its key. Contradictions do not prevent
+    /// opening the volume if the encryption of the data says which lengths a key can have.
+    pub(crate) fn check_key_lens(&self) -> Result<(), UnlockError> {
+        let digests = self.metadata().digests.iter();
+        digests.into_iter().try_for_each(|(&number, digest)| {
+            contradiction(number, digest.key_len).map_or(Ok(()), Err)
+        })
+    }
+
     /// Checks that the volume can be opened, given a correct secret: it has no requirement that
     /// this version does not support, no part of the data is of an unknown kind or half
     /// re-encrypted, unencrypted parts are due to a re-encryption, it is known where a file in the
-    /// volume ends, and the keyslots state one length for each key.
+    /// volume ends, and the keyslots state lengths that the keys can have.
     ///
     /// # Errors
     /// [`UnlockError`]: the volume cannot be opened with any secret.

@@ -4,7 +4,7 @@
 use luxor_volume::{Findings, brief};
 
 use super::VolumeHeader;
-use crate::luks2::{header::Luks2Header, unlock::UnlockError};
+use crate::luks2::{foreign::Foreign, header::Luks2Header, unlock::UnlockError};
 
 /// Returns the findings about the metadata of a volume whose data are in a storage of `storage_len`
 /// bytes, if that is known.
@@ -26,24 +26,56 @@ pub(super) fn check(header: &VolumeHeader, storage_len: Option<u64>) -> Findings
         let warnings = header.warnings().iter();
         found.damage.extend(warnings.map(ToString::to_string));
     }
+    if let Some(header) = header.luks2() {
+        check_objects(header, &mut found);
+    }
     match header.check_openable() {
-        // `check_luks2` has already reported unknown requirements.
+        // `check_luks2` and `check_objects` have already reported these.
         Ok(()) | Err(UnlockError::Requirements { .. }) => {}
         Err(error) => {
             found.can_read_data = false;
             let is_damage = match &error {
                 UnlockError::Reencryption(error) => !error.is_unsupported(),
-                UnlockError::KeyLens { .. } | UnlockError::KeyLenOfCipher { .. } => true,
+                UnlockError::KeyLenOfCipher { .. } => true,
                 _ => false,
             };
             if is_damage {
                 found.damage.push(error.to_string());
-            } else {
+            } else if !matches!(error, UnlockError::KeyLens { .. }) {
                 found.good.push(format!("data: {error}"));
             }
         }
     }
     found
+}
+
+/// Adds the keyslots and digests that this version does not use, and the contradictions between keyslots.
+fn check_objects(header: &Luks2Header, found: &mut Findings) {
+    let description = header.describe();
+    let objects = [
+        ("keyslot", description.foreign_keyslots),
+        ("digest", description.foreign_digests),
+    ];
+    for (kind, objects) in objects {
+        for (
+            number,
+            Foreign {
+                what, breaks_rule, ..
+            },
+        ) in objects
+        {
+            if *breaks_rule {
+                found.damage.push(format!("{kind} {number}: {what}"));
+            } else {
+                let words = format!("{kind} {number}: not used by this version ({what})");
+                found.good.push(words);
+            }
+        }
+    }
+    let contradiction = header.check_key_lens().err();
+    found
+        .damage
+        .extend(contradiction.map(|error| error.to_string()));
 }
 
 fn check_luks2(header: &Luks2Header, storage_len: Option<u64>, found: &mut Findings) {

@@ -5,6 +5,7 @@
 mod copies;
 mod costs;
 mod key_lengths;
+mod odd_objects;
 mod rules;
 pub(crate) mod support;
 

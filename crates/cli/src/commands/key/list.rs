@@ -63,7 +63,11 @@ impl Subcommand for KeyListArgs {
             ]);
         }
         for (number, keyslot) in luks2.iter().flat_map(|header| header.foreign_keyslots) {
-            let kind = format!("{}, unknown to this version", Escaped(&keyslot.kind));
+            let kind = if keyslot.breaks_rule {
+                format!("damaged: {}", Escaped(&keyslot.what))
+            } else {
+                format!("{}, unknown to this version", Escaped(&keyslot.kind))
+            };
             rows.push([number.to_string(), kind, String::new(), String::new()]);
         }
         for (number, damage) in volume.header.damaged_keyslots() {

@@ -134,7 +134,10 @@ impl Luks2Header {
         let text = root.text();
         // The text is terminated by a zero byte.
         check_room(&binary, &text, 1)?;
-        Metadata::parse(&text, binary.size)?;
+        let metadata = Metadata::parse(&text, binary.size)?;
+        if metadata.broken_objects() > self.metadata().broken_objects() {
+            return Err(ChangeError::NotReadBack);
+        }
         binary.seqid = binary
             .seqid
             .checked_add(1)

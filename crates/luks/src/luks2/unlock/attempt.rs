@@ -129,16 +129,12 @@ impl NeededKey<'_> {
 }
 
 impl NeededKey<'_> {
-    /// Checks that the metadata state one length for the key, and that its encryption, if it is known,
-    /// has keys of that length.
+    /// Checks that the encryption has keys of the length that the metadata state.
     pub(super) fn check_len(&self) -> Result<(), UnlockError> {
         let digest = self.number;
         match (self.digest.key_len, self.encryption) {
-            (KeyLen::Contradictory { first, second }, _) => Err(UnlockError::KeyLens {
-                digest,
-                first,
-                second,
-            }),
+            // Without the lengths that the encryption has, a long key cannot be told from its hash.
+            (key_len, None) => contradiction(digest, key_len).map_or(Ok(()), Err),
             (KeyLen::Stated(stated), Some(encryption))
                 if !encryption.aes_key_lens().contains(&stated) =>
             {
@@ -153,7 +149,7 @@ impl NeededKey<'_> {
             {
                 Err(UnlockError::Aes192 { stated })
             }
-            (KeyLen::Stated(_) | KeyLen::Unstated, _) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -164,6 +160,18 @@ impl NeededKey<'_> {
             (_, Some(encryption)) => encryption.key_lens().into(),
             (_, None) => Vec::new(),
         }
+    }
+}
+
+/// Returns an error if the keyslots of this digest contradict each other about the length of its key.
+pub(super) fn contradiction(digest: u32, key_len: KeyLen) -> Option<UnlockError> {
+    match key_len {
+        KeyLen::Contradictory { first, second } => Some(UnlockError::KeyLens {
+            digest,
+            first,
+            second,
+        }),
+        KeyLen::Stated(_) | KeyLen::Unstated => None,
     }
 }
 

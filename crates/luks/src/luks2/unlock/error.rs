@@ -144,7 +144,7 @@ pub enum UnlockError {
     },
     /// The volume key that was given may be a shorter key with zeros behind it.
     #[error(
-        "no keyslot states the length of the volume key, and this one of {found} bytes ends with \
+        "the keyslots state no single length of the volume key, and this one of {found} bytes ends with \
          zeros: a shorter key has the same digest"
     )]
     AmbiguousVolumeKey {

@@ -9,7 +9,7 @@ use luxor_luks::{
 use luxor_sector::MemoryStorage;
 use serde_json::{Map, Value, json};
 
-use super::support::{SECRET, attempt, changed, cpu_time, json_text, volume, with_json};
+use super::support::{SECRET, attempt, base64, changed, cpu_time, json_text, volume, with_json};
 use crate::backend;
 
 #[test]
@@ -96,7 +96,12 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
     );
 
     // More than the limit of each of these hashes, but within SHA-256's.
-    for hash in ["sha1", "sha512", "ripemd160", "whirlpool"] {
+    for (hash, len) in [
+        ("sha1", 20),
+        ("sha512", 64),
+        ("ripemd160", 20),
+        ("whirlpool", 64),
+    ] {
         let dear = Some(json!(49_000_000));
         let value = Some(json!(hash));
         let keyslot = changed(
@@ -115,9 +120,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         );
         let digest = changed(
             &pbkdf2,
-            &[("digests/0/hash", value), ("digests/0/iterations", dear)],
+            &[
+                ("digests/0/hash", value),
+                ("digests/0/iterations", dear),
+                ("digests/0/digest", Some(base64(len))),
+            ],
         );
-        // A digest of 32 bytes is two blocks with SHA-1, and half as expensive as the keyslot.
+        // A digest of 20 bytes is one block of SHA-1, and a fourth as expensive as the keyslot.
         if hash != "sha1" {
             let error = unlock(&digest, None, None);
             assert!(

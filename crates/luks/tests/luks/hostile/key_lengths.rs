@@ -12,6 +12,7 @@ use luxor_luks::{
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, SectorSize, Storage};
+use luxor_volume::Header;
 use serde_json::{Value, json};
 
 use super::support::{SECRET, changed, json_text};
@@ -143,50 +144,95 @@ fn a_keyslot_is_not_made_for_a_key_with_zeros_behind_it() {
     }
 }
 
+/// Both lengths are those of an AES-XTS key. Each keyslot opens with the length that it states, except a
+/// key with zeros behind it.
 #[test]
-fn keyslots_that_disagree_about_the_length_of_their_key_open_nothing() {
+fn keyslots_that_disagree_about_the_length_of_their_key_open_the_shorter_key() {
     let (volume, key) = luks2(KeySize::Aes128);
-    let hostile = with_longer_key(&volume, &padded(&key, 64));
-    let words = "the keyslots of digest 0 disagree about the length of their key: keyslot 0 states \
-                 32 bytes, and keyslot 1 states 64";
-    for (secret, keyslots) in [
-        (SECRET, &[][..]),
-        (SECRET, &[0]),
-        (OTHER, &[]),
-        (OTHER, &[1]),
-    ] {
-        let error = unlock(&hostile, secret, keyslots).unwrap_err();
-        assert_eq!(error.to_string(), words);
-        assert!(!error.is_wrong_secret());
+    let longer = padded(&key, 64);
+    let hostile = with_longer_key(&volume, &longer);
+    for keyslots in [&[][..], &[0]] {
+        assert_eq!(unlock(&hostile, SECRET, keyslots).unwrap(), key);
     }
-    for key in [&key, &padded(&key, 64)] {
-        assert_eq!(confirm(&hostile, key).unwrap_err().to_string(), words);
+    for keyslots in [&[][..], &[1]] {
+        let error = unlock(&hostile, OTHER, keyslots).unwrap_err();
+        assert!(error.is_wrong_secret(), "{error}");
     }
+    assert_eq!(confirm(&hostile, &key).unwrap()[&0].expose(), key);
+    let error = confirm(&hostile, &longer).unwrap_err();
+    assert!(
+        matches!(error, UnlockError::AmbiguousVolumeKey { found: 64 }),
+        "{error}"
+    );
 
     let header = VolumeHeader::read(&MemoryStorage::new(hostile.clone())).unwrap();
-    assert_eq!(header.check_openable().unwrap_err().to_string(), words);
+    header.check_openable().unwrap();
     assert_eq!(header.key_len(), None);
-    let volume_key = &key_of(&key);
-    let confirmed = ConfirmedKey {
-        digest: 0,
-        volume_key,
+    let words = "the keyslots of digest 0 disagree about the length of their key: keyslot 0 states \
+                 32 bytes, and keyslot 1 states 64";
+    assert_eq!(header.check(None).damage, [words]);
+    let new = |key: &[u8]| {
+        let volume_key = &key_of(key);
+        let key = ConfirmedKey {
+            digest: 0,
+            volume_key,
+        };
+        header.new_keyslot(key, b"third", &cheap(), &*backend())
     };
-    let error = header.new_keyslot(confirmed, b"third", &cheap(), &*backend());
-    assert!(matches!(error, Err(NewKeyslotError::OtherVolume)));
+    new(&key).unwrap();
+    assert!(matches!(new(&longer), Err(NewKeyslotError::OtherVolume)));
 
-    // Without the hostile keyslot the volume opens again.
-    let storage = MemoryStorage::new(hostile.clone());
+    // Without the encryption of the data, no length is known to be right.
+    let unknown = changed(
+        &hostile,
+        &[("segments/0/encryption", Some(json!("serpent-xts-plain64")))],
+    );
+    let header = VolumeHeader::read(&MemoryStorage::new(unknown.clone())).unwrap();
+    let storage = MemoryStorage::new(unknown);
+    let options = UnlockOptions::default();
+    let error = header.test(&storage, SECRET, &*backend(), &options);
+    assert_eq!(error.unwrap_err().to_string(), words);
+
+    // Without the hostile keyslot no keyslot contradicts another.
+    let storage = MemoryStorage::new(hostile);
     let mut header = Luks2Header::read(&storage).unwrap();
     header.remove_keyslot(&storage, 1).unwrap();
     assert_eq!(unlock(&storage.into_bytes(), SECRET, &[]).unwrap(), key);
+}
 
-    // A keyslot of a type that is not known states a length too.
-    let changes: [(&str, Option<Value>); 1] = [("keyslots/1/type", Some(json!("new")))];
-    let foreign = changed(&hostile, &changes);
-    assert_eq!(
-        unlock(&foreign, SECRET, &[]).unwrap_err().to_string(),
-        words
-    );
+/// A length that the encryption of the data does not have is wrong, if another keyslot states one that it
+/// has.
+#[test]
+fn a_keyslot_with_a_length_that_the_cipher_does_not_have_leaves_the_others() {
+    let (volume, key) = luks2(KeySize::Aes256);
+    let hostile = with_longer_key(&volume, &key);
+    for len in [1, 31, 63, 65, 96, 8192] {
+        for broken in [0, 1] {
+            let size = format!("keyslots/{broken}/key_size");
+            let area = format!("keyslots/{broken}/area");
+            let place = json!({
+                "type": "raw", "encryption": "aes-xts-plain64", "key_size": 64,
+                "offset": (1_u64 << 22).to_string(), "size": (4_u64 << 20).to_string(),
+            });
+            let mut changes = vec![(size.as_str(), Some(json!(len)))];
+            if (65..8192).contains(&len) {
+                // The area must have room for the split key.
+                changes.push((area.as_str(), Some(place)));
+            }
+            let odd = changed(&hostile, &changes);
+            let (good, bad) = if broken == 0 {
+                (OTHER, SECRET)
+            } else {
+                (SECRET, OTHER)
+            };
+            assert_eq!(unlock(&odd, good, &[]).unwrap(), key, "{len}");
+            let error = unlock(&odd, bad, &[broken]).unwrap_err().to_string();
+            assert!(error.contains(&format!("keyslot {broken}: ")), "{error}");
+            let header = VolumeHeader::read(&MemoryStorage::new(odd)).unwrap();
+            assert_eq!(header.key_len(), Some(64));
+            assert_eq!(header.openable_keyslots(), [1 - broken]);
+        }
+    }
 }
 
 /// A keyslot with another length for the same digest is no backup of the volume.
@@ -318,19 +364,21 @@ fn both_keys_of_a_reencryption_have_their_lengths() {
         let len = copy["key_size"].as_u64().unwrap();
         assert_eq!(len, if keyslot == "0" { 32 } else { 64 });
         copy["key_size"] = json!(96 - len);
-        // The area of the state is shortened to make room.
-        let state = json["keyslots"]["2"]["area"]["offset"].as_str().unwrap();
-        let place = state.parse::<u64>().unwrap() + 4096;
-        copy["area"]["offset"] = json!(place.to_string());
-        copy["area"]["size"] = json!("258048");
+        copy["type"] = json!("new");
+        // The key of keyslot 0 leaves half of its area unused.
+        copy["area"]["offset"] = json!((32_768 + 128_000).to_string());
+        copy["area"]["size"] = json!("512");
         let keyslots = format!("digests/{digest}/keyslots");
         let changes = [
             ("keyslots/9", Some(copy)),
-            ("keyslots/2/area/size", Some(json!("4096"))),
+            ("keyslots/0/area/size", Some(json!("128000"))),
             (keyslots.as_str(), Some(json!([keyslot, "9"]))),
         ];
-        let error = unlock(&changed(&begun, &changes), SECRET, &[]).unwrap_err();
+        let odd = changed(&begun, &changes);
+        assert_eq!(unlock(&odd, SECRET, &[]).unwrap(), key);
+        let header = VolumeHeader::read(&MemoryStorage::new(odd)).unwrap();
+        let found = header.check(None).damage.join("; ");
         let words = format!("the keyslots of digest {digest} disagree about the length");
-        assert!(error.to_string().starts_with(&words), "{error}");
+        assert!(found.starts_with(&words), "{found}");
     }
 }

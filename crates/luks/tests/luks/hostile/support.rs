@@ -3,6 +3,7 @@
 
 use std::{fs, time::Duration};
 
+use base64::{Engine, prelude::BASE64_STANDARD};
 use luxor_luks::{
     Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions, UnlockError, UnlockOptions,
     Unlocked,
@@ -50,6 +51,11 @@ pub fn json_text(volume: &[u8]) -> &str {
     let area = &volume[4096..SIZE];
     let end = area.iter().position(|&b| b == 0).unwrap();
     std::str::from_utf8(&area[..end]).unwrap()
+}
+
+/// Returns some bytes in base64.
+pub fn base64(len: usize) -> Value {
+    BASE64_STANDARD.encode(vec![7; len]).into()
 }
 
 /// Returns both headers with this JSON area and correct checksums, and `volume`'s keyslots area
