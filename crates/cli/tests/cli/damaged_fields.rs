@@ -191,6 +191,48 @@ fn each_field_of_luks1_is_read_as_cryptsetup_reads_it() {
     assert!(followed.iter().all(|&count| count > 5), "{followed:?}");
 }
 
+/// `check` and `header repair` agree about every cipher, also where Luxor cannot open the data.
+#[test]
+fn what_check_calls_damaged_is_repaired_or_refused() {
+    for (format, cipher) in [
+        ("--cipher aes-cbc-essiv:sha256 --key-size 192", None),
+        ("--key-size 256", Some("camellia")),
+    ] {
+        let (folder, mut good) = prepared(&format!(
+            "--type luks1 --pbkdf-force-iterations 1000 {format}"
+        ));
+        if let Some(cipher) = cipher {
+            good[8..40].fill(0);
+            good[8..8 + cipher.len()].copy_from_slice(cipher.as_bytes());
+        }
+        let (mut repaired, mut is_used) = (0, 0);
+        for (field, offset, value, _) in luks1_cases() {
+            let mut damaged = good.clone();
+            damaged[offset..][..value.len()].copy_from_slice(&value);
+            folder.write("v", &damaged);
+            let what = format!("{format}: {field} at byte {offset} is {value:x?}");
+            let check = run(&folder, "check v");
+            let repair = run(&folder, "header repair v");
+            let now = fs::read(folder.join("v")).unwrap();
+            if check.code == Some(0) {
+                continue;
+            }
+            if repair.code == Some(0) {
+                repaired += 1;
+                run(&folder, "check v").assert_code(0);
+                is_used += usize::from(offset == 208 && now == good);
+                assert!(now != damaged, "{what}: {check:#?} {repair:#?}");
+            } else {
+                assert!(now == damaged, "{what}: {repair:#?}");
+            }
+        }
+        assert!(
+            repaired > 10 && is_used > 2,
+            "{format}: {repaired}, {is_used}"
+        );
+    }
+}
+
 /// What is advised never takes the last keyslot away, whatever is damaged besides.
 #[test]
 fn the_only_keyslot_survives_every_advised_repair() {

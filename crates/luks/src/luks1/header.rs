@@ -391,7 +391,7 @@ pub struct Luks1Description<'a> {
 }
 
 /// Checks the rules that concern no keyslot.
-fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
+pub(super) fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
     if is_cipher_null(&encryption_name(phdr)) {
         return Err(Luks1Error::CipherNull);
     }

@@ -32,7 +32,7 @@ use uuid::Uuid;
 
 use super::{
     change::{SectorOrder, write_sectors},
-    header::{Luks1Header, encryption_name},
+    header::{Luks1Header, check, encryption_name},
     layout::{self, AREA_ALIGNMENT},
     phdr::{self, KEYSLOTS, MAGIC, Phdr, RawKeyslot, UNIT},
     relocate::places,
@@ -140,18 +140,20 @@ fn restore(
     let mut phdr = Phdr::parse(&bytes)?;
     restored.extend(restore_hash(&mut bytes, &phdr));
     restored.extend(restore_encryption(&mut bytes, &mut phdr));
-    let mut lost = Vec::new();
-    let mut has_key = false;
     if let Some(encryption) = Encryption::by_name(&encryption_name(&phdr)) {
         restored.extend(restore_key_len(&mut phdr, encryption));
-        let is_intact = matches!(&valid, Ok(header) if header.damaged.is_empty());
-        if !is_intact && encryption.key_lens().contains(&phdr.key_bytes) {
-            let keyslots = KeyslotClaims::new(&phdr, valid.is_ok(), storage);
-            lost = keyslots.lost();
-            has_key = keyslots.has_key();
-            let empties = has_key && overwrite == Overwrite::Anything;
-            restored.extend(keyslots.restore(&mut phdr.keyslots, empties));
-        }
+    }
+    let mut lost = Vec::new();
+    let mut has_key = false;
+    let is_intact = matches!(&valid, Ok(header) if header.damaged.is_empty());
+    // The rules for keyslots are the same for every cipher, also for one that this version does not
+    // support. Without a possible key length nothing is known of the areas.
+    if !is_intact && check(&phdr).is_ok() {
+        let keyslots = KeyslotClaims::new(&phdr, valid.is_ok(), storage);
+        lost = keyslots.lost();
+        has_key = keyslots.has_key();
+        let empties = has_key && overwrite == Overwrite::Anything;
+        restored.extend(keyslots.restore(&mut phdr.keyslots, empties));
     }
     phdr.put_numbers(&mut bytes);
     // Any other damage cannot be repaired, and is an error here.
@@ -210,9 +212,9 @@ fn restore_encryption(bytes: &mut phdr::Bytes, phdr: &mut Phdr) -> Option<Luks1R
 /// overlap.
 fn restore_key_len(phdr: &mut Phdr, encryption: Encryption) -> Option<Luks1Restored> {
     let from = phdr.key_bytes;
-    let lens = encryption.key_lens();
-    let is_wrong = |to: u32| !lens.contains(&from) || from > to;
-    let to = lens
+    let is_wrong = |to: u32| !encryption.key_lens().contains(&from) || from > to;
+    let to = encryption
+        .aes_key_lens()
         .into_iter()
         .find(|&len| len != from && is_wrong(len) && standard(phdr, len).count() >= MOST)?;
     phdr.key_bytes = to;

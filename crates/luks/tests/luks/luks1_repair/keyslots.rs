@@ -29,9 +29,15 @@ fn with_one_keyslot(scratch: &Scratch) -> Vec<u8> {
 #[test]
 fn no_damaged_number_costs_a_key() {
     let scratch = Scratch::new("--key-size 256");
+    // This version supports neither of these.
+    let aes_192 = Scratch::new("--key-size 192 --cipher aes-cbc-essiv:sha256");
+    let camellia = scratch.damaged(&[(8, b"camellia\0")]);
     for (good, used) in [
         (scratch.good.clone(), &USED[..]),
         (with_one_keyslot(&scratch), &USED[..1]),
+        (aes_192.good.clone(), &USED[..]),
+        (with_one_keyslot(&aes_192), &USED[..1]),
+        (camellia, &USED[..]),
     ] {
         for &number in used {
             let begin = keyslot(number);
