@@ -39,10 +39,13 @@ pub enum ConvertError {
     },
     /// There is no room for the areas that must be moved.
     #[error(
-        "there is too little room between the headers and the data to move the keyslots safely: \
-         remove a keyslot that you do not need"
+        "there is too little room between the headers and the data to move the keyslots safely{}",
+        if *is_removable { ": remove a keyslot that you do not need" } else { "" }
     )]
-    NoRoom,
+    NoRoom {
+        /// Whether there is room without one of the keyslots.
+        is_removable: bool,
+    },
     /// The data would begin far beyond the end of the storage, so their offset must be wrong.
     #[error("the data begin at byte {data}, beyond the end at byte {len}")]
     NoData {

@@ -195,14 +195,16 @@ fn check_segment(segment: &Segment) -> Result<u32, ConvertError> {
 
 const OFFSETS: &str = "offsets in whole sectors below 2 TiB";
 
-/// Returns the cipher and its mode as LUKS1 stores them: cryptsetup and the kernel read other spellings of
-/// it otherwise there.
-fn cipher_fields(segment: &Segment) -> Result<(&'static str, &'static str), ConvertError> {
-    if segment.encryption_name == segment.encryption.name() {
-        return Ok(segment.encryption.cipher_and_mode());
-    }
-    let found = brief(&segment.encryption_name);
-    Err(not_in_luks1("the usual names of ciphers", found))
+/// Returns the cipher and its mode as LUKS1 stores them. Like cryptsetup, this splits the name at its
+/// first hyphen, whatever it means: both programs join the parts again.
+fn cipher_fields(segment: &Segment) -> Result<(&str, &str), ConvertError> {
+    let fits = |text: &str| (1..32).contains(&text.len());
+    let names = segment.encryption_name.split_once('-');
+    let names = names.filter(|(cipher, mode)| fits(cipher) && fits(mode));
+    names.ok_or_else(|| {
+        let found = brief(&segment.encryption_name);
+        not_in_luks1("names of ciphers in two parts of less than 32 bytes", found)
+    })
 }
 
 /// Returns the volume's keyslots in LUKS1's form, indexed by number.

@@ -192,7 +192,7 @@ impl RelocationPlan {
 
 impl KeyslotAreas {
     /// The used keyslots, or the empty ones.
-    fn of(&self, used: bool) -> impl Iterator<Item = usize> {
+    pub(super) fn of(&self, used: bool) -> impl Iterator<Item = usize> {
         let all = self.used;
         (0..KEYSLOTS).filter(move |&slot| all[slot] == used)
     }

@@ -69,7 +69,8 @@ impl Luks1Header {
             return Err(ConvertError::Uuid);
         }
         if matches!(self.entry.offset(), 1..HEADERS_AND_PAGE) {
-            return Err(ConvertError::NoRoom);
+            let is_removable = false;
+            return Err(ConvertError::NoRoom { is_removable });
         }
         let len = storage
             .len()
@@ -118,7 +119,16 @@ impl Luks1Header {
             0 => len.max(self.metadata_len + HEADERS_END),
             offset => offset,
         };
-        relocate::plan(&self.areas(limit), HEADERS_END).ok_or(ConvertError::NoRoom)
+        let areas = self.areas(limit);
+        relocate::plan(&areas, HEADERS_END).ok_or_else(|| {
+            let is_removable = areas.of(true).count() > 1
+                && areas.of(true).any(|slot| {
+                    let mut fewer = areas;
+                    fewer.used[slot] = false;
+                    relocate::plan(&fewer, HEADERS_END).is_some()
+                });
+            ConvertError::NoRoom { is_removable }
+        })
     }
 
     /// Moves the first area to where cryptsetup places it, because `cryptsetup convert` requires

@@ -112,12 +112,14 @@ pub enum ChangeError {
     },
     /// The keyslots area has no room for the new keyslot.
     #[error(
-        "the keyslots area has no room for {needed} more bytes. Removing a keyslot that you do not need \
-         makes room"
+        "the keyslots area has no room for {needed} more bytes{}",
+        if *is_removable { ". Removing a keyslot that you do not need makes room" } else { "" }
     )]
     NoArea {
         /// The length of the new area in bytes.
         needed: u64,
+        /// Whether there is more than one keyslot, so that one may be removed.
+        is_removable: bool,
     },
     /// There is no room for the new keyslot beside the one that it is to replace.
     #[error("keyslot {keyslot} cannot be replaced while it exists: {error}")]

@@ -200,7 +200,12 @@ impl Luks2Header {
         let (mut draft, old) = self.begin_replacing(storage, number, new)?;
         let (needed, size) = (new.encrypted.len() as u64, old.end - old.start);
         if needed > size {
-            return Err(ChangeError::NoArea { needed });
+            // Without another keyslot the area does not become longer either.
+            let is_removable = false;
+            return Err(ChangeError::NoArea {
+                needed,
+                is_removable,
+            });
         }
         draft.set_keyslot(number, new, old.start);
         // The area may be shorter than a new one, as after a conversion from LUKS1.
@@ -356,7 +361,16 @@ impl Luks2Header {
         let found = gaps.find(|gap| gap.size >= size);
         found
             .map(|gap| gap.offset)
-            .ok_or(ChangeError::NoArea { needed: size })
+            .ok_or_else(|| self.no_area(size))
+    }
+
+    /// The error for a keyslots area without a gap of `needed` bytes.
+    pub(in crate::luks2) fn no_area(&self, needed: u64) -> ChangeError {
+        let is_removable = self.metadata().keyslots.len() > 1;
+        ChangeError::NoArea {
+            needed,
+            is_removable,
+        }
     }
 
     /// Returns the gaps between the areas of keyslots and `others`, each from the beginning of a

@@ -420,7 +420,7 @@ impl Luks2Header {
             }
         }
         if area.size < needed {
-            return Err(ChangeError::NoArea { needed });
+            return Err(self.no_area(needed));
         }
         Ok(area)
     }
