@@ -34,6 +34,7 @@ use std::{
     env,
     io::{self, IsTerminal},
     process::ExitCode,
+    thread,
 };
 
 use clap::error::ErrorKind;
@@ -41,6 +42,7 @@ use luxor::{
     files::{bounded, standard_streams},
     secret::SecretBytes,
 };
+use nix::sys::resource::{Resource, getrlimit};
 
 use crate::{
     commands::Cli,
@@ -49,10 +51,32 @@ use crate::{
     error::{Error, Result},
 };
 
+/// A stack on which everything runs, in bytes: the usual limit. The parser alone needs more than 100 kB.
+const STACK: usize = 8 << 20;
+
 fn main() -> ExitCode {
     if let Err(error) = standard_streams::keep_closed() {
         return failed(&Error::io("cannot keep a closed stream closed", &error));
     }
+    // Before there is another thread, which inherits the blocked signals.
+    if let Err(error) = process::handle_signals() {
+        return failed(&error);
+    }
+    // `ulimit -s` may be less. Otherwise a second thread would only take address space.
+    let is_short = getrlimit(Resource::RLIMIT_STACK).is_ok_and(|(soft, _)| soft < STACK as u64);
+    if !is_short {
+        return work();
+    }
+    let thread = thread::Builder::new().name("main".into());
+    match thread.stack_size(STACK).spawn(work) {
+        Ok(thread) => thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(error) => failed(&Error::io("cannot start a thread", &error)),
+    }
+}
+
+fn work() -> ExitCode {
     let line: Vec<_> = env::args_os().collect();
     let line = match cryptsetup::translate(&line, io::stdin().is_terminal()) {
         Ok(translated) => translated.unwrap_or(line),
@@ -80,7 +104,6 @@ fn failed(error: &Error) -> ExitCode {
 }
 
 fn run(Cli { global, command }: Cli) -> Result<()> {
-    process::handle_signals()?;
     let context = &Context::new(global, command.output_is_stdout());
     let console = context.console;
     SecretBytes::at_first_refused_lock(move || {

@@ -5,7 +5,9 @@ use std::{fs, fs::File, process::Stdio};
 
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, as_nobody, luxor, terminal_shell, tool};
+use crate::support::{
+    FAST, Folder, as_nobody, luxor, shell_without_terminal, terminal_shell, tool,
+};
 
 #[test]
 fn help_and_version_go_to_standard_output() {
@@ -555,4 +557,28 @@ fn read_only_is_advised_where_it_is_an_option() {
     let served = run(&format!("{line} --read-only"));
     served.assert_code(0);
     assert!(served.stderr.contains("read-only"), "{served:#?}");
+}
+
+/// The work is done in a thread, whose stack does not depend on `ulimit -s`.
+#[test]
+fn a_short_stack_suffices() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    folder.write("plain", b"text");
+    let fast = FAST.join(" ");
+    let lines = [
+        format!("encrypt --key-file key plain v {fast}"),
+        "dump v".to_owned(),
+        "decrypt --key-file key v out".to_owned(),
+        format!("key add --key-file key --new-key-file key v {fast}"),
+        "serve --key-file key --socket s --pid-file p v & \
+         until [ -s p ]; do sleep 0.05; done; kill $(cat p); wait $!"
+            .to_owned(),
+        "--help".to_owned(),
+    ];
+    for line in lines {
+        let line = format!("ulimit -s 64; \"$luxor\" {line}");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+    }
+    assert_eq!(fs::read(folder.join("out")).unwrap(), b"text");
 }
