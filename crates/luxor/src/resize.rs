@@ -19,7 +19,7 @@ use crate::{Context, Error, LuksVolume, Result, key_scope::warn_of_key_scope};
 /// The numbers of bytes of plaintext before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resized {
-    /// Before the change.
+    /// Before the change, as the metadata state it: fewer are there of data whose end was cut off.
     pub before: u64,
     /// Now.
     pub after: u64,
@@ -115,6 +115,15 @@ pub fn resize<'a>(
     if !is_file && is_luks1 && end < storage_len {
         return Err(refused("LUKS1 data always extend to the end".to_owned()));
     }
+    // What the metadata say of data whose end is missing.
+    let stated = match (recorded, old_size) {
+        (Some(length), _) => length,
+        (None, SegmentSize::Fixed(size)) => size,
+        (None, SegmentSize::Dynamic) => {
+            let there = storage_len.saturating_sub(offset);
+            there.next_multiple_of(sector)
+        }
+    };
     let lost = before.saturating_sub(after);
     if !shrink && lost > 0 {
         let text = format!("its last {lost} bytes would be lost");
@@ -163,7 +172,10 @@ pub fn resize<'a>(
     if is_file && end < storage_len {
         set_len()?;
     }
-    Ok(Resized { before, after })
+    Ok(Resized {
+        before: stated,
+        after,
+    })
 }
 
 /// How to make a file of `length` bytes, of which only the first `left` are there, shorter.
