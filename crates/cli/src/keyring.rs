@@ -49,6 +49,8 @@ impl TokenPassphrases {
                 .and_then(|json| serde_json::from_str(&json).ok())
                 .unwrap_or_default();
             let description = json["key_description"].as_str().unwrap_or_default();
+            // As in cryptsetup and the kernel, a NUL ends it.
+            let description = description.split('\0').next().unwrap_or_default();
             match key(description) {
                 Ok(secret) => {
                     passphrases.push_back(secret);

@@ -737,6 +737,17 @@ fn a_token_names_a_passphrase_in_the_keyring() {
         shell_without_terminal(&line, folder.path()).assert_code(0);
     }
     add("key add --token-only").assert_code(0);
+    // A NUL ends the description, as in cryptsetup.
+    let token =
+        format!(r#"{{"type":"luks2-keyring","keyslots":["0"],"key_description":"{name}\u0000x"}}"#);
+    folder.write("token", token);
+    for line in [
+        "cryptsetup token import --token-id 9 --json-file token v",
+        "cryptsetup open --test-passphrase --token-only --token-id 9 v",
+    ] {
+        shell_without_terminal(line, folder.path()).assert_code(0);
+    }
+    add("key add --token-only --token-id 9").assert_code(0);
     let outcome = add("key add --token-only --token-id 0");
     outcome.assert_code(2);
     let outcome = add("key add --token-only --token-id 1");
@@ -759,7 +770,12 @@ fn a_keyslot_that_is_overwritten_in_its_place_is_warned_of() {
         run(&format!("{make} {keyslots}")).ok();
         let change = "key change --key-file key --new-key-file other volume";
         if is_warned {
-            run(change).fails(1, "cannot be replaced while it exists");
+            let refused = run(change).fails(1, "cannot be replaced while it exists");
+            // There is no other keyslot.
+            assert!(
+                !refused.stderr.contains("Removing a keyslot"),
+                "{refused:#?}"
+            );
             run(change)
                 .arg("--in-place")
                 .fails(1, "cannot be replaced while it exists");
