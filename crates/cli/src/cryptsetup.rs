@@ -8,6 +8,8 @@
 //! if Luxor always does what it asks for. A name that both programs have (`config`, `token`, …) is
 //! taken as cryptsetup's if the whole line is valid there, and as Luxor's otherwise.
 
+mod others;
+
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
@@ -18,6 +20,7 @@ use std::{
 use clap::{Arg, ArgAction, ValueHint};
 use luxor::{files::quoted, luks::Encryption};
 
+use self::others::{OTHERS, Other};
 use crate::{
     args,
     error::{Error, Result},
@@ -164,56 +167,6 @@ const ACTIONS: &[&str] = &[
 
 /// Actions that are also names of Luxor's commands.
 const SHARED: &[&str] = &["config", "token"];
-
-/// An action without a counterpart in Luxor.
-struct Other {
-    names: &'static [&'static str],
-    why: &'static str,
-    /// What the user can do instead.
-    instead: &'static str,
-}
-
-const NO_DEVICES: &str = "Luxor creates no devices";
-
-const OTHERS: &[Other] = &[
-    Other {
-        names: &["create", "plainOpen"],
-        why: NO_DEVICES,
-        instead: "`luxor mount --type plain --key-file KEY VOLUME DIR` shows the plaintext as a \
-                  file, and `luxor serve --type plain --key-file KEY --socket SOCKET VOLUME` serves \
-                  it as a disk. KEY is the key itself, not a passphrase.",
-    },
-    Other {
-        names: &["close", "luksClose", "luksResume", "luksSuspend", "refresh"],
-        why: NO_DEVICES,
-        instead: "`fusermount3 -u DIR` ends `luxor mount`; SIGTERM ends `luxor serve`.",
-    },
-    Other {
-        names: &["status"],
-        why: NO_DEVICES,
-        instead: "`luxor dump VOLUME` shows the metadata; `luxor serve` and `luxor mount` have \
-                  --stats and --metrics-listen.",
-    },
-    Other {
-        names: &[
-            "bitlkDump",
-            "bitlkOpen",
-            "fvault2Dump",
-            "fvault2Open",
-            "loopaesOpen",
-            "tcryptDump",
-            "tcryptOpen",
-        ],
-        why: "Luxor does not know this format",
-        instead: "`luxor decrypt`, `luxor mount` and `luxor serve` open LUKS volumes; the last two \
-                  also open plain volumes (--type plain).",
-    },
-];
-
-/// What stands for `open` without `--test-passphrase`.
-const INSTEAD_OF_OPEN: &str = "`luxor mount VOLUME DIR` shows the plaintext as a file, `luxor serve --socket SOCKET VOLUME` \
-     serves it as a disk, and `luxor decrypt VOLUME FILE` copies it. `--test-passphrase` tests a \
-     passphrase.";
 
 /// Translates `line`, which begins with the program's name, into a command line of Luxor with the
 /// same meaning. Returns `None` if `line` is not one of cryptsetup's. `has_terminal` is whether
@@ -407,6 +360,13 @@ impl Line {
         if let Some(other) = self.other() {
             return Err(self.error(other.why).hint(other.instead));
         }
+        // Before its other options, which may be those of a plain volume.
+        let opens = ["open", "luksOpen"].contains(&action);
+        if opens && !self.has("test-passphrase") && !self.has("help") {
+            let kind = self.value("type").and_then(OsStr::to_str);
+            let (why, instead) = others::instead_of_open(kind, self.has("header"));
+            return Err(self.error(why).hint(instead));
+        }
         if let Some(word) = &self.bad {
             return Err(self.error(format!(
                 "{} is not an option of cryptsetup, or its value is missing",
@@ -456,9 +416,6 @@ impl Line {
     }
 
     fn open(&self) -> Result<Vec<OsString>> {
-        if !self.has("test-passphrase") && !self.has("help") {
-            return Err(self.error(NO_DEVICES).hint(INSTEAD_OF_OPEN));
-        }
         let mut ours = Ours::new(self, "key test")
             .key(KEY)
             .same(&["key-slot"])

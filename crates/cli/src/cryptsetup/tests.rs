@@ -238,7 +238,19 @@ fn unsupported_actions_and_options_are_refused() {
         ("luxor open v", "luxor mount VOLUME DIR"),
         (
             "luxor open --type plain v name",
-            "luxor decrypt VOLUME FILE",
+            "luxor mount --type plain --key-file KEY VOLUME DIR",
+        ),
+        (
+            "luxor open --type plain --skip 8 -o 8 v name",
+            "luxor mount --type plain",
+        ),
+        (
+            "luxor open --header h v name",
+            "luxor serve --socket SOCKET --header FILE VOLUME",
+        ),
+        (
+            "luxor open --type bitlk v name",
+            "does not know this format",
         ),
         ("luxor plainOpen v name", "luxor mount --type plain"),
         ("luxor tcryptDump v", "luxor decrypt"),
