@@ -73,6 +73,7 @@ fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
             NotAVolume::new_err(args)
         }
         (_, Some(VolumeError::NotAVolume { .. })) => NotAVolume::new_err(args),
+        (_, Some(VolumeError::EncryptionInterrupted { .. })) => DamagedError::new_err(args),
         (_, Some(VolumeError::Unreadable { source, .. }))
             if source.kind == HeaderErrorKind::Damaged =>
         {

@@ -20,6 +20,7 @@ pub(crate) const BACKUP_HELPS: &str =
     "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
 
 const INCOMPLETE: &str = "A copy of it may have failed.";
+const UNPACK: &str = "Unpack it first.";
 
 /// The most commands that are shown.
 const MAX_COMMANDS: usize = 4;
@@ -35,8 +36,12 @@ pub(crate) fn for_defect(repair: RepairOutlook, wants_backup: bool) -> Option<St
     by_repair(repair)
 }
 
-/// Returns advice for metadata that cannot be read.
-pub(crate) fn for_damage(error: &HeaderError, repair: RepairOutlook) -> Option<String> {
+/// Returns advice for metadata that cannot be read in the file called `name`.
+pub(crate) fn for_damage(name: &str, error: &HeaderError, repair: RepairOutlook) -> Option<String> {
+    // A backup is not repaired in the place of the volume that it is for.
+    if !subject::is_volume(name) && !subject::is_header(name) {
+        return (error.kind == HeaderErrorKind::CutOff).then(|| INCOMPLETE.to_owned());
+    }
     if repair != RepairOutlook::Impossible {
         return by_repair(repair);
     }
@@ -67,6 +72,14 @@ fn by_repair(repair: RepairOutlook) -> Option<String> {
 
 /// Returns advice for the file called `name`.
 pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
+    if !subject::is_volume(name) {
+        return for_other_file(name, contents);
+    }
+    if let (Contents::VolumeAt { offset, .. }, Some(part)) = (contents, subject::part()) {
+        return Some(format!(
+            "If you mean that volume, give --volume-offset {offset} in place of {part}."
+        ));
+    }
     let other_header = "If its LUKS header is in another file, name that as well: --header FILE.";
     Some(match contents {
         Contents::Empty => INCOMPLETE.to_owned(),
@@ -104,14 +117,11 @@ pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
             ContentsClass::DiskImage if what.contains("LUKS") => {
                 "The header is inside the format of the image: only qemu opens it.".to_owned()
             }
-            ContentsClass::DiskImage => {
-                let (image, raw) = (
-                    shell_word(Path::new(name)),
-                    shell_word(Path::new(&format!("{name}.raw"))),
-                );
-                format!("Convert it first: `qemu-img convert -O raw {image} {raw}`")
+            ContentsClass::DiskImage if subject::part().is_some() => {
+                "Copy it to a file of its own: qemu-img converts that.".to_owned()
             }
-            ContentsClass::Archive => "Unpack it first.".to_owned(),
+            ContentsClass::DiskImage => convert(name),
+            ContentsClass::Archive => UNPACK.to_owned(),
             ContentsClass::Encrypted => {
                 "Only the program that encrypted it opens it: Luxor opens LUKS volumes, and plain \
                  dm-crypt volumes."
@@ -128,6 +138,44 @@ pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+/// Returns advice for a file that is to have a header, and is not the volume of the command: a backup, or a
+/// detached header. No option names a part of it.
+fn for_other_file(name: &str, contents: &Contents) -> Option<String> {
+    let file = shell_word(Path::new(name));
+    let copies = |options: String| {
+        format!(
+            "To copy the header of the volume in it: `luxor header backup {options} {file} NEW-FILE`. Then \
+             name NEW-FILE instead."
+        )
+    };
+    let lines: Vec<_> = match contents {
+        Contents::VolumeAt { offset, .. } => vec![copies(format!("--volume-offset {offset}"))],
+        Contents::Disk { .. } => {
+            let found = contents.partitions_with_volume();
+            let numbers = found.map(|found| found.number);
+            let options = numbers.map(|number| format!("--volume-partition {number}"));
+            options.map(copies).take(MAX_COMMANDS).collect()
+        }
+        Contents::Empty => vec![INCOMPLETE.to_owned()],
+        Contents::Known { class, .. } => match class {
+            ContentsClass::Archive => vec![UNPACK.to_owned()],
+            ContentsClass::DiskImage => vec![convert(name)],
+            _ => return None,
+        },
+        _ => return None,
+    };
+    (!lines.is_empty()).then(|| lines.join("\n  "))
+}
+
+/// Returns advice for a disk image in the format of a virtual machine.
+fn convert(name: &str) -> String {
+    let (image, raw) = (
+        shell_word(Path::new(name)),
+        shell_word(Path::new(&format!("{name}.raw"))),
+    );
+    format!("Convert it first: `qemu-img convert -O raw {image} {raw}`")
 }
 
 /// Returns this command with each of the options, a line each.

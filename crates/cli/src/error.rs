@@ -134,7 +134,11 @@ fn hint(error: &Error) -> Option<String> {
             VolumeError::Unreadable { source, .. } if source.source.is::<PlainError>() => {
                 plain_hint(source.source.downcast_ref()?)
             }
-            VolumeError::Unreadable { source, repair, .. } => advice::for_damage(source, *repair),
+            VolumeError::Unreadable {
+                name,
+                source,
+                repair,
+            } => advice::for_damage(name, source, *repair),
             VolumeError::EndOfFile { .. } => {
                 Some("To lose the end of the file nevertheless, add --force.".to_owned())
             }
@@ -157,6 +161,12 @@ fn hint(error: &Error) -> Option<String> {
                  --reencrypt=begun continues it meanwhile."
                     .to_owned(),
             ),
+            VolumeError::EncryptionInterrupted {
+                has_metadata: true, ..
+            } => Some("This continues it: `luxor reencrypt VOLUME`.".to_owned()),
+            VolumeError::EncryptionInterrupted { reduce_by, .. } => Some(format!(
+                "Only this continues it: `luxor reencrypt --encrypt --reduce-device-size {reduce_by} VOLUME`."
+            )),
             VolumeError::UnknownSize { .. } => {
                 Some("To create a new file, add --size SIZE.".to_owned())
             }

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, fs, os::unix::fs::FileTypeExt, path::PathBuf, sync::OnceLock};
 
 use clap::{ArgMatches, parser::ValueSource};
-use luxor::files::shell_word;
+use luxor::files::{Input, Role, path_name, shell_word};
 
 /// Stands for the volume, and for its header if that is detached.
 const VOLUME: &str = "VOLUME";
@@ -25,9 +25,21 @@ struct Subject {
 }
 
 impl Subject {
+    /// Whether the metadata come from what has no bytes that a command could change: a pipe, a character
+    /// device, or a file of the kernel that only looks like one.
     fn is_stream(&self) -> bool {
         let path = self.header.as_ref().unwrap_or(&self.volume);
-        path.as_os_str() == "-" || fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
+        if path.as_os_str() == "-" {
+            return true;
+        }
+        fs::metadata(path).is_ok_and(|found| {
+            let kind = found.file_type();
+            if kind.is_file() {
+                let opened = Input::open(path, Role::Metadata);
+                return opened.is_ok_and(|input| input.as_storage().is_none());
+            }
+            !kind.is_block_device()
+        })
     }
 
     /// Returns the words for VOLUME in a command of Luxor or cryptsetup.
@@ -90,6 +102,31 @@ pub(crate) fn is_about(matches: &ArgMatches) {
 pub(crate) fn is_a_whole_file() -> bool {
     let is_whole = |subject: &Subject| subject.part.is_empty() && subject.header.is_none();
     SUBJECT.get().is_none_or(is_whole)
+}
+
+/// Whether `name`, from a message, is the volume's: a command may read a backup or a detached header too, to
+/// which the options for a part of a file do not apply.
+pub(crate) fn is_volume(name: &str) -> bool {
+    SUBJECT.get().is_none_or(|subject| {
+        let volume = match subject.volume.to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => path_name(&subject.volume),
+        };
+        let rest = name.strip_prefix(&*volume);
+        rest.is_some_and(|rest| rest.is_empty() || !subject.part.is_empty())
+    })
+}
+
+/// Whether `name`, from a message, is that of the detached header.
+pub(crate) fn is_header(name: &str) -> bool {
+    let header = SUBJECT.get().and_then(|subject| subject.header.as_ref());
+    header.is_some_and(|header| path_name(header) == name)
+}
+
+/// The options for the part of a file that is the volume, if there are any.
+pub(crate) fn part() -> Option<&'static str> {
+    let part = SUBJECT.get()?.part.trim_end();
+    (!part.is_empty()).then_some(part)
 }
 
 /// Whether the metadata come from standard input or another pipe, so that no command can change

@@ -17,6 +17,7 @@ use crate::{
     error::{Error, Result},
     process::terminal,
     secrets::SecretSource,
+    subject,
 };
 
 /// Returns where the metadata are: in the detached header if the options name one, otherwise in
@@ -243,7 +244,14 @@ impl Secrets for Asking<'_> {
 /// Returns how to get the secret of each keyslot, a line each, if a token has the secrets of all.
 fn token_commands(path: &Path, header: &VolumeHeader, key_slot: Option<u32>) -> Option<String> {
     let numbers: Vec<u32> = key_slot.into_iter().collect();
-    let device = shell_word(path);
+    // Other programs know no parts of a file.
+    let (device, part) = match subject::part() {
+        Some(_) => (
+            "DEVICE".to_owned(),
+            Some("DEVICE is a device for this part of the file, which losetup makes."),
+        ),
+        None => (shell_word(path), None),
+    };
     let lines = header.token_keyslots(&numbers).into_iter();
     let lines = lines.map(|found| {
         let (keyslot, token) = (found.keyslot, found.token);
@@ -261,5 +269,10 @@ fn token_commands(path: &Path, header: &VolumeHeader, key_slot: Option<u32>) -> 
         format!("keyslot {keyslot}, token {token} ({kind}): {how}")
     });
     let lines: Vec<_> = lines.collect();
-    (!lines.is_empty()).then(|| lines.join("\n  "))
+    if lines.is_empty() {
+        return None;
+    }
+    let part = part.map(str::to_owned);
+    let lines: Vec<_> = lines.into_iter().chain(part).collect();
+    Some(lines.join("\n  "))
 }

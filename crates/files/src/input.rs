@@ -9,7 +9,7 @@ mod tests;
 
 use std::{
     fmt,
-    fs::{File, OpenOptions},
+    fs::{self, File, OpenOptions},
     io::{self, Read, Seek},
     ops::Range,
     os::{
@@ -126,6 +126,7 @@ impl Input {
                     InputError::Missing { path: path_of() }
                 }
                 io::ErrorKind::IsADirectory => InputError::Folder { path: path_of() },
+                _ if is_socket(path) => InputError::Socket { path: path_of() },
                 _ => failed(source),
             })?
         };
@@ -338,6 +339,13 @@ impl Input {
         }
     }
 
+    /// The first byte of the part of the file that the input is limited to. `None` for a whole file, and
+    /// for all that is no file.
+    #[must_use]
+    pub fn part_begin(&self) -> Option<u64> {
+        Some(self.range()?.start)
+    }
+
     /// Whether the file has become longer since it was opened.
     #[must_use]
     pub fn has_grown(&self) -> bool {
@@ -478,6 +486,12 @@ fn has_false_length(file: &File, len: u64) -> io::Result<bool> {
     Ok(is_false && Storage::len(file)? == len)
 }
 
+/// Whether the path is that of a socket, and not a link to a descriptor: a standard stream that was closed is
+/// a socket too.
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket())
+}
+
 fn shown(path: &Path) -> String {
     name_or(path, "standard input")
 }
@@ -495,6 +509,12 @@ pub enum InputError {
     /// The path is a folder.
     #[error("{} is a folder, not a file", shown(path))]
     Folder {
+        /// The path as the user gave it.
+        path: PathBuf,
+    },
+    /// The path is a socket.
+    #[error("{} is a socket, not a file", shown(path))]
+    Socket {
         /// The path as the user gave it.
         path: PathBuf,
     },
@@ -538,6 +558,7 @@ impl InputError {
         match self {
             Self::Missing { path }
             | Self::Folder { path }
+            | Self::Socket { path }
             | Self::Unchangeable { path }
             | Self::Locked { path }
             | Self::Part { path, .. }
@@ -552,9 +573,10 @@ impl InputError {
             Self::Missing { .. } => FileErrorClass::Missing,
             Self::Locked { .. } => FileErrorClass::Busy,
             Self::Part { source, .. } => source.class(),
-            Self::Folder { .. } | Self::Unchangeable { .. } | Self::Open { .. } => {
-                FileErrorClass::Failure
-            }
+            Self::Folder { .. }
+            | Self::Socket { .. }
+            | Self::Unchangeable { .. }
+            | Self::Open { .. } => FileErrorClass::Failure,
         }
     }
 }

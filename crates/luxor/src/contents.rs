@@ -43,7 +43,7 @@ pub enum Contents {
     VolumeAt {
         /// What it lies in, in words, if that is known.
         within: Option<&'static str>,
-        /// Its first byte.
+        /// Its first byte, counted from the beginning of the file.
         offset: u64,
         /// Its version.
         version: LuksVersion,
@@ -200,6 +200,24 @@ impl Contents {
     /// # Errors
     /// The error of the storage.
     pub fn of(storage: &dyn Storage) -> io::Result<Self> {
+        Self::look(storage, true)
+    }
+
+    /// As [`Contents::of`], for a storage that is the part of a file or device from byte `begin` on. No
+    /// partition table belongs to it: the second copy of the disk's may be at its end. The offset of a
+    /// volume is counted from the beginning of the file.
+    ///
+    /// # Errors
+    /// The error of the storage.
+    pub fn of_part(storage: &dyn Storage, begin: u64) -> io::Result<Self> {
+        let mut contents = Self::look(storage, false)?;
+        if let Self::VolumeAt { offset, .. } = &mut contents {
+            *offset += begin;
+        }
+        Ok(contents)
+    }
+
+    fn look(storage: &dyn Storage, may_have_table: bool) -> io::Result<Self> {
         let len = storage.len()?;
         if len == 0 {
             return Ok(Self::Empty);
@@ -208,7 +226,12 @@ impl Contents {
         if let Some((name, class)) = known(storage) {
             return Ok(Self::Known { name, class }.or_volume(storage));
         }
-        let table = match PartitionTable::read(storage, None) {
+        let table = if may_have_table {
+            PartitionTable::read(storage, None)
+        } else {
+            Ok(None)
+        };
+        let table = match table {
             Ok(table) => table,
             Err(PartitionTableError::Damaged) => return Ok(Self::DamagedTable),
             Err(PartitionTableError::Io(error)) => return Err(error),

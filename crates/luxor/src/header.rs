@@ -18,6 +18,7 @@ use luxor_sector::Storage;
 
 use crate::{
     Context, Error, ErrorClass, Result, VolumeError, create_output,
+    header_room::interrupted_encryption,
     luks_volume::{begin_change, exclusive},
     metadata::unreadable,
     output::no_storage,
@@ -90,8 +91,11 @@ pub fn repair_header<'a>(
     let input = Input::open(target, Role::Change)?;
     let change = begin_change(&input, context)?;
     let plan = HeaderRepair::plan(change.storage(), overwrite).map_err(|error| match error {
-        HeaderRepairError::Unreadable(source) if source.is_not_luks() => {
-            unreadable(source.into(), change.storage(), &input.name())
+        HeaderRepairError::Unreadable(source)
+            if source.is_not_luks() || interrupted_encryption(change.storage()).is_some() =>
+        {
+            let part = input.part_begin();
+            unreadable(source.into(), change.storage(), part, &input.name())
         }
         error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })?;
@@ -220,7 +224,9 @@ fn read(
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     let name = input.name();
     read(storage).map_err(|error| match error {
-        BackupError::Header(source) => unreadable(source.into(), storage, &name),
+        BackupError::Header(source) => {
+            unreadable(source.into(), storage, input.part_begin(), &name)
+        }
         error => Error::failure(format!("{name}: {error}")).caused_by(error),
     })
 }

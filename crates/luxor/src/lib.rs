@@ -66,6 +66,7 @@ pub mod engines;
 mod error;
 mod formats;
 mod header;
+mod header_room;
 mod key_file;
 mod key_scope;
 mod keys;

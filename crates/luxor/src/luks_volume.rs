@@ -131,8 +131,9 @@ impl LuksVolume {
         still_fits: impl FnOnce(&VolumeHeader, &VolumeHeader) -> Result<()>,
         change: impl FnOnce(&mut VolumeHeader, &dyn Storage) -> Result<T, ChangeError>,
     ) -> Result<T> {
+        let part = self.input.part_begin();
         let mut locked = self.lock_to_change(context)?;
-        let now = read_header(locked.lock.storage(), &locked.path)?;
+        let now = read_header(locked.lock.storage(), part, &locked.path)?;
         if now.uuid() == locked.header.uuid() && now.has_same_data(locked.header) {
             context.policy.check(&now, &shown(&locked.path))?;
             still_fits(locked.header, &now)?;
@@ -214,7 +215,7 @@ impl LuksVolume {
     /// UUID.
     pub(crate) fn read_again(&mut self, context: &Context) -> Result<()> {
         let _lock = lock_to_read(&self.input, &context.cancel)?;
-        let header = read_header(&*self.input, self.path())?;
+        let header = read_header(&*self.input, self.input.part_begin(), self.path())?;
         if header.uuid() != self.header.uuid() {
             let message = format!("{}: another program replaced it", self.name());
             return Err(Error::failure(message));
@@ -310,9 +311,9 @@ pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<DataLock>>
     })
 }
 
-fn read_header(storage: &dyn Storage, path: &Path) -> Result<VolumeHeader> {
+fn read_header(storage: &dyn Storage, part: Option<u64>, path: &Path) -> Result<VolumeHeader> {
     let header = Luks { version: None }.read_header(storage);
-    header.map_err(|error| unreadable(error, storage, &shown(path)))
+    header.map_err(|error| unreadable(error, storage, part, &shown(path)))
 }
 
 /// The error of a change to the metadata at `path`.

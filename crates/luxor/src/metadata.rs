@@ -31,6 +31,7 @@ use luxor_volume::{
 
 use crate::{
     Contents, Context, Error, ErrorClass, Result, Secrets, VolumeError,
+    header_room::interrupted_encryption,
     secrets::{Attempt, try_secrets},
 };
 
@@ -94,13 +95,13 @@ impl VolumeMetadata {
     }
 
     fn read_from(input: Input, format: Arc<dyn Format>, context: &Context) -> Result<Self> {
-        let (path, name) = (input.path().to_owned(), input.name());
+        let (path, name, part) = (input.path().to_owned(), input.name(), input.part_begin());
         let lock = lock_to_read(&input, &context.cancel)?;
         let source = Source::of(input);
         let header = format.read(source.storage());
         drop(lock);
-        let header =
-            header.map_err(|error| source.look(|storage| unreadable(error, storage, &name)))?;
+        let header = header
+            .map_err(|error| source.look(|storage| unreadable(error, storage, part, &name)))?;
         context.policy.check(&*header, &shown(&path))?;
         Ok(Self {
             header,
@@ -238,6 +239,21 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     }
 
     fn not_unlocked(&self, error: NotUnlocked) -> Attempt {
+        if error.kind == NotUnlockedKind::WrongSecret
+            && self.describe().reencryption == Reencryption::UnderWay
+            && let Some(reduce_by) = interrupted_encryption(self.source.storage())
+        {
+            let name = self.name();
+            return Attempt {
+                is_wrong_secret: false,
+                error: VolumeError::EncryptionInterrupted {
+                    name,
+                    reduce_by,
+                    has_metadata: true,
+                }
+                .into(),
+            };
+        }
         let class = match error.kind {
             NotUnlockedKind::WrongSecret | NotUnlockedKind::NoKeys => ErrorClass::NoKey,
             NotUnlockedKind::OutOfMemory => ErrorClass::OutOfMemory,
@@ -514,7 +530,7 @@ impl LuksMetadata {
     /// # Errors
     /// Those of [`LuksMetadata::open_input`], except in these two cases.
     pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
-        let name = input.name();
+        let (name, part) = (input.name(), input.part_begin());
         let lock = lock_to_read(&input, &context.cancel)?;
         let source = Source::of(input);
         let header = VolumeHeader::read(source.storage());
@@ -533,7 +549,7 @@ impl LuksMetadata {
                     context.events.note(&format!("{name}: {error}"));
                     Ok(Some(version))
                 }
-                _ => Err(unreadable(error.into(), source.storage(), &name)),
+                _ => Err(unreadable(error.into(), source.storage(), part, &name)),
             },
         }
     }
@@ -608,8 +624,24 @@ impl LuksMetadata {
 }
 
 /// The error for a storage whose metadata cannot be read. If it has none, the error says what it is.
-pub(crate) fn unreadable(error: HeaderError, storage: &dyn Storage, name: &str) -> Error {
+/// `part` is the first byte of the storage in its file, if it is not all of it.
+pub(crate) fn unreadable(
+    error: HeaderError,
+    storage: &dyn Storage,
+    part: Option<u64>,
+    name: &str,
+) -> Error {
     let name = name.to_owned();
+    if error.kind == HeaderErrorKind::Damaged
+        && let Some(reduce_by) = interrupted_encryption(storage)
+    {
+        return VolumeError::EncryptionInterrupted {
+            name,
+            reduce_by,
+            has_metadata: false,
+        }
+        .into();
+    }
     let repair = match error.kind {
         HeaderErrorKind::Unread => RepairOutlook::Impossible,
         _ => HeaderRepair::outlook(storage),
@@ -617,7 +649,10 @@ pub(crate) fn unreadable(error: HeaderError, storage: &dyn Storage, name: &str) 
     if error.kind == HeaderErrorKind::OtherFormat
         && error.source.is::<VolumeReadError>()
         && repair == RepairOutlook::Impossible
-        && let Ok(contents) = Contents::of(storage)
+        && let Ok(contents) = match part {
+            Some(begin) => Contents::of_part(storage, begin),
+            None => Contents::of(storage),
+        }
     {
         return VolumeError::NotAVolume { name, contents }.into();
     }

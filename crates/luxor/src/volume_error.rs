@@ -122,6 +122,17 @@ pub enum VolumeError {
         /// The name of the file, for messages.
         name: String,
     },
+    /// An encryption in place was interrupted while it wrote the header. The same call continues it, with the
+    /// same number of bytes for the header, or a re-encryption if both copies of the metadata are there.
+    #[error("{name}: its encryption was interrupted while the header was written")]
+    EncryptionInterrupted {
+        /// The name of the file or device, for messages.
+        name: String,
+        /// The number of bytes by which the data were to be reduced.
+        reduce_by: u64,
+        /// Whether the metadata are there, and only keyslots are missing.
+        has_metadata: bool,
+    },
     /// The file does not begin with the metadata of a volume.
     #[error("{name}: this is not a LUKS volume: {contents}")]
     NotAVolume {

@@ -231,3 +231,125 @@ fn a_damaged_first_header_is_repaired_as_advised() {
         assert_eq!(seen.stderr, "", "{block}");
     }
 }
+
+/// The options for a part of a file are about the volume, not about a backup or a detached header.
+#[test]
+fn a_header_inside_another_file_is_copied_as_advised() {
+    let (folder, plain) = volume();
+    shell(
+        &folder,
+        "truncate -s 40M 'my disk.img'
+         printf 'label: gpt\\nsize=2MiB\\nsize=20MiB\\n' | sfdisk --quiet 'my disk.img'
+         dd if=v of='my disk.img' bs=1M seek=3 conv=notrunc status=none
+         (head -c 40960 /dev/zero; cat v) > image; cp v damaged
+         dd if=/dev/zero of=damaged bs=32K count=1 conv=notrunc status=none",
+    )
+    .assert_code(0);
+    let words = "To copy the header of the volume in it: ";
+    for file in ["'my disk.img'", "image"] {
+        for line in [
+            "luxor header restore --force --batch-mode damaged",
+            "luxor decrypt --key-file key damaged out --header",
+        ] {
+            let failed = shell(&folder, &format!("{line} {file}"));
+            failed.assert_code(1);
+            let copy = failed.stderr.replace("NEW-FILE`", "copy`");
+            let copy = Outcome {
+                stderr: copy,
+                ..failed
+            };
+            advised(&folder, &copy, words);
+            shell(&folder, &format!("{line} copy")).assert_code(0);
+            fs::remove_file(folder.join("copy")).unwrap();
+        }
+        let line = "luxor decrypt --force --key-file key damaged out";
+        shell(&folder, line).assert_code(0);
+        assert!(fs::read(folder.join("out")).unwrap() == plain);
+        shell(
+            &folder,
+            "dd if=/dev/zero of=damaged bs=32K count=1 conv=notrunc",
+        )
+        .assert_code(0);
+        fs::remove_file(folder.join("out")).unwrap();
+    }
+}
+
+/// No command is advised that would change the target of a backup.
+#[test]
+fn a_backup_that_cannot_be_read_is_not_repaired_in_its_target() {
+    let (folder, _) = volume();
+    at(&folder, "header backup v backup").ok();
+    for (name, line) in [
+        ("unknown", "head -c 9000 plain > unknown"),
+        ("empty", ": > empty"),
+        ("short", "head -c 20000 backup > short"),
+        (
+            "bad",
+            "cat backup > bad; for at in 300 16700; do printf x | dd of=bad bs=1 seek=$at conv=notrunc; done",
+        ),
+        ("zeros", "truncate -s 20M zeros"),
+    ] {
+        shell(&folder, line).assert_code(0);
+        let failed = at(&folder, &format!("header restore --batch-mode v {name}"));
+        let failed = failed.fails(1, &format!("{name}: "));
+        assert!(!failed.stderr.contains('`'), "{failed:?}");
+    }
+}
+
+/// A partition table belongs to a whole disk: its second copy is also at the end of each part.
+#[test]
+fn a_part_of_a_disk_has_no_partition_table() {
+    let (folder, plain) = volume();
+    shell(
+        &folder,
+        "truncate -s 40M disk
+         printf 'label: gpt\\nsize=2MiB\\nsize=20MiB\\n' | sfdisk --quiet disk
+         dd if=v of=disk bs=1M seek=3 conv=notrunc status=none",
+    )
+    .assert_code(0);
+    let failed = at(&folder, "check --volume-offset 30M disk").fails(1, "are all zero");
+    assert!(!failed.stderr.contains("GPT"), "{failed:?}");
+    // The offset is that in the file, and takes the place of the given one.
+    for part in ["--volume-offset 1048576", "--volume-offset 2097152"] {
+        let line = format!("decrypt --key-file key {part} disk out");
+        let failed = at(&folder, &line).fails(1, "a LUKS2 volume begins at byte 3145728");
+        let words = format!("give --volume-offset 3145728 in place of {part}.");
+        assert!(failed.stderr.contains(&words), "{failed:?}");
+        let line = line.replace(part, "--volume-offset 3145728");
+        at(&folder, &line).ok();
+        assert!(fs::read(folder.join("out")).unwrap() == plain);
+        fs::remove_file(folder.join("out")).unwrap();
+    }
+    // An image inside a partition has no name of its own.
+    shell(
+        &folder,
+        "qemu-img convert -O qcow2 plain q; dd if=q of=disk bs=1M seek=1 conv=notrunc status=none",
+    )
+    .assert_code(0);
+    let failed = at(&folder, "dump --volume-partition 1 disk").fails(1, "a qcow2 image");
+    assert!(!failed.stderr.contains('`'), "{failed:?}");
+}
+
+/// Nothing can be changed there, and nothing is kept.
+#[test]
+fn files_that_are_none_have_no_advice_for_files() {
+    let folder = Folder::new();
+    let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+    fs::create_dir(folder.join("folder")).unwrap();
+    folder.write("empty", b"");
+    for (name, words) in [
+        ("/dev/zero", "are all zero"),
+        ("/dev/full", "are all zero"),
+        ("/dev/random", "bytes that look random"),
+        ("/dev/null", "it is empty"),
+        ("/proc/version", "it is a text file"),
+        ("/proc/self/mem", "cannot open"),
+        ("socket", "socket is a socket, not a file"),
+        ("folder", "folder is a folder, not a file"),
+        ("empty", "it is empty"),
+    ] {
+        let failed = at(&folder, &format!("dump {name}")).fails(1, words);
+        assert!(!failed.stderr.contains("luxor header"), "{failed:?}");
+        assert!(!failed.stderr.contains(&format!(" {name}`")), "{failed:?}");
+    }
+}

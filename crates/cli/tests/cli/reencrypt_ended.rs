@@ -237,3 +237,81 @@ fn a_rest_without_a_checksum_is_not_taken_for_done() {
     eprintln!("{refused} refused, {continued} continued");
     assert!(refused > 0 && continued > 0, "{refused} {continued}");
 }
+
+/// A command that is killed while it writes the header in front of the data: each message names the command
+/// that continues it, which leads to the same volume.
+#[test]
+fn an_encryption_that_is_killed_at_its_begin_names_what_continues_it() {
+    let make = |folder: &Folder| {
+        let plain = bytes(1 << 20, 5);
+        folder.write("key", b"correct horse");
+        folder.write("other", b"another");
+        folder.write("v", [plain.clone(), vec![0; 63 << 20]].concat());
+        plain
+    };
+    let (mut only_encrypt, mut any) = (0, 0);
+    for kill in 1..10 {
+        let folder = Folder::new();
+        let plain = make(&folder);
+        let tracer = format!(
+            "strace -f -qq -o trace -e trace=fdatasync -e inject=fdatasync:signal=KILL:when={kill}"
+        );
+        let line = "--encrypt --reduce-device-size 32M";
+        assert_ne!(run(&folder, &tracer, line), Some(0));
+        let killed = fs::read(folder.join("v")).unwrap();
+        let mut advised = Vec::new();
+        for line in [
+            "dump v",
+            "check v",
+            "check --key-file key v",
+            "decrypt --key-file key v -",
+            "reencrypt --key-file key v",
+            "reencrypt --decrypt --header new --key-file key v",
+            "serve --key-file key --socket s v",
+            "serve --read-only --key-file key --socket s v",
+            "key add --key-file key --new-key-file other v",
+            "header repair v",
+        ] {
+            // A server that starts would not end.
+            let tracer = "timeout --signal=INT 2";
+            let outcome = at(&folder, line).args(["-q"]).under(tracer).run();
+            fs::write(folder.join("v"), &killed).unwrap();
+            let continued = outcome
+                .stderr
+                .split('`')
+                .find(|span| span.starts_with("luxor reencrypt "));
+            if let Some(command) = continued {
+                advised.push(command.to_owned());
+            }
+            // Neither a wrong key nor a backup is the matter once the header is begun.
+            if killed.starts_with(b"LUKS") {
+                let is_wrong = ["no keyslot accepts", "header restore"];
+                let is_wrong = is_wrong.iter().any(|words| outcome.stderr.contains(words));
+                assert!(!is_wrong, "{kill}: {outcome:#?}");
+                let names = continued.is_some() || outcome.code == Some(0);
+                assert!(names || outcome.code == Some(124), "{kill}: {outcome:#?}");
+            }
+        }
+        if advised.is_empty() {
+            continue;
+        }
+        only_encrypt += usize::from(advised.iter().all(|command| command.contains("--encrypt")));
+        any += 1;
+        advised.sort_unstable();
+        advised.dedup();
+        for command in advised {
+            fs::write(folder.join("v"), &killed).unwrap();
+            let line = command.strip_prefix("luxor ").unwrap();
+            at(&folder, &format!("{line} --key-file key"))
+                .args(FAST)
+                .ok();
+            at(&folder, "decrypt --force --key-file key v out").ok();
+            let out = fs::read(folder.join("out")).unwrap();
+            assert!(out.starts_with(&plain), "{kill}: {command}");
+        }
+    }
+    assert!(
+        only_encrypt > 0 && any > only_encrypt,
+        "{only_encrypt} of {any}"
+    );
+}

@@ -141,7 +141,9 @@ impl<H: Header + ?Sized> Payload<H> {
         if let Some(input) = input {
             let _lock = lock_to_read(input, &context.cancel)?;
             let now = self.format.read(&**input);
-            let now = now.map_err(|error| unreadable(error, &**input, &shown(&self.path)))?;
+            let now = now.map_err(|error| {
+                unreadable(error, &**input, input.part_begin(), &shown(&self.path))
+            })?;
             if !self.header.has_same_data(&*now) {
                 return refuse("the metadata changed");
             }

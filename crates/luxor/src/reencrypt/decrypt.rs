@@ -104,8 +104,9 @@ fn check(
     let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let (Some(segment), Some(luks2)) = (volume.header.segment(), volume.header.luks2()) else {
         if volume.header.is_reencrypting() {
-            let text = "a re-encryption is under way: finish it first";
-            return Err(refused(text.to_owned()));
+            let text = "a re-encryption is under way";
+            let hint = "Finish it first: `luxor reencrypt VOLUME`.";
+            return Err(refused(text.to_owned()).hint(hint));
         }
         let is_openable = volume.header.check_openable();
         is_openable.map_err(|error| refused(error.to_string()))?;

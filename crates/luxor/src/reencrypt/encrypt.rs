@@ -15,7 +15,7 @@ use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ChangeError, ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes,
-    NewVolumeOptions, ReencryptDirection, ReencryptMode, Resilience, SegmentSize,
+    NewVolumeOptions, ReencryptMode, Resilience, SegmentSize,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, Result,
     create::{announce, choose_sector_size, make, new_detached_header},
+    header_room::{FRONT, HeaderRoom, MAX_HEADER, PAGE, SECTOR, interrupted_encryption},
     key_scope::warn_of_key_scope,
 };
 
@@ -214,7 +215,7 @@ fn begin(
         let text = "--device-size is not possible where the data move to make room for a header";
         return Err(refused(text.to_owned()));
     }
-    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * 4096) {
+    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * PAGE) {
         let text = format!("the {reduce_by} bytes for the header must be a multiple of 8192");
         return Err(refused(text));
     }
@@ -251,6 +252,10 @@ fn begin(
         Err(error) => {
             let header = place.interrupted(&*storage).map_err(failed)?;
             let header = header.ok_or_else(|| {
+                // Else it says how it continues.
+                if interrupted_encryption(&*storage).is_some() {
+                    return error;
+                }
                 error.hint(
                     "If --encrypt was interrupted, the same command continues, with the same \
                      --reduce-device-size and while the file has the same length.",
@@ -314,21 +319,7 @@ fn already_luks(data: &Path) -> Error {
     error.hint("If it was interrupted, this continues: `luxor reencrypt VOLUME`.")
 }
 
-/// Where the header and the first bytes of the data go.
-#[derive(Clone, Copy)]
-struct HeaderRoom {
-    /// The length of the header, and the distance by which the data are moved, in bytes.
-    shift: u64,
-    /// The length of the data in bytes. Twice the shift is free after them.
-    data_len: u64,
-}
-
 impl HeaderRoom {
-    /// Where the first bytes of the data go.
-    fn moved(self) -> u64 {
-        self.data_len.saturating_add(self.shift)
-    }
-
     /// Returns whether the bytes after the data are all zero.
     fn is_free(self, storage: &dyn Storage) -> io::Result<bool> {
         let mut is_free = true;
@@ -387,30 +378,6 @@ impl HeaderRoom {
         Ok((Arc::new(header), BTreeMap::from([(0, key.clone())])))
     }
 
-    /// Returns the header that [`HeaderRoom::prepare`] has written after the data, if the storage begins with
-    /// it and no data have changed. Its keyslots may be missing at the beginning.
-    fn interrupted(self, storage: &dyn Storage) -> io::Result<Option<Arc<MemoryStorage>>> {
-        let mut bytes = vec![0; usize::try_from(self.shift).map_err(io::Error::other)?];
-        storage.read_exact_at(&mut bytes, self.data_len)?;
-        let mut front = [0; SECTOR];
-        storage.read_exact_at(&mut front, 0)?;
-        if bytes[..SECTOR] != front {
-            return Ok(None);
-        }
-        let header = MemoryStorage::new(bytes);
-        let state = Luks2Header::read(&header).ok();
-        let state = state.and_then(|luks2| luks2.reencryption(self.data_len).ok().flatten());
-        let is_of_this = state.is_some_and(|state| {
-            let moved = state.moved.map(|(moved, _)| moved.offset);
-            (state.mode, state.direction) == (ReencryptMode::Encrypt, ReencryptDirection::Backward)
-                && (state.old.offset, state.new.offset) == (0, self.shift)
-                && state.progress.len() == self.data_len
-                && state.progress.done() == 0
-                && moved == Some(self.moved())
-        });
-        Ok(is_of_this.then(|| Arc::new(header)))
-    }
-
     /// Moves the first bytes of the data, and writes the header after the data.
     fn prepare(self, storage: &dyn Storage, header: &MemoryStorage) -> io::Result<()> {
         copy(storage, 0..self.shift, storage, self.moved())?;
@@ -442,13 +409,6 @@ impl HeaderRoom {
         Ok(())
     }
 }
-
-/// What a disk writes whole or not at all, in bytes.
-const SECTOR: usize = 512;
-/// The length of both copies of the metadata in bytes.
-const FRONT: u64 = 2 * (16 << 10);
-/// The longest header of this kind, in bytes.
-const MAX_HEADER: u64 = (128 << 20) + FRONT;
 
 /// Adds how a file gets a length of `padded` bytes, which is possible.
 fn with_padding(error: Error, file: &DataFile, padded: u64) -> Error {

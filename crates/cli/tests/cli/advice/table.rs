@@ -220,6 +220,22 @@ pub(super) fn table() -> Vec<Advice> {
         by("To open it: `{command}`", "a_volume_in_a_partition_is_opened_as_advised"),
         by("Convert it first: `qemu-img convert", "an_image_is_converted_as_advised"),
         by(
+            "To copy the header of the volume in it",
+            "a_header_inside_another_file_is_copied_as_advised",
+        ),
+        by(
+            "If you mean that volume, give --volume-offset",
+            "a_part_of_a_disk_has_no_partition_table",
+        ),
+        by(
+            "Only this continues it: ",
+            "an_encryption_that_is_killed_at_its_begin_names_what_continues_it",
+        ),
+        by(
+            "This continues it: `luxor reencrypt VOLUME`",
+            "an_encryption_that_is_killed_at_its_begin_names_what_continues_it",
+        ),
+        by(
             "If you mean the volume in it, add {option}",
             "a_volume_in_a_partition_is_opened_as_advised",
         ),
@@ -700,7 +716,8 @@ fn names_only() -> Vec<Advice> {
         "--export-name: {error}",
         "--socket and --listen cannot be used together",
         "--tls-psk are for TCP",
-        "open LUKS volumes; the last two",
+        "open LUKS volumes, and plain volumes",
+        " --header FILE VOLUME",
         "--cipher is {}",
         "export needs --token-id",
         "--header-backup-file is missing",
