@@ -10,8 +10,9 @@ use std::{
 };
 
 use luxor::{
-    ErrorClass, PlainError,
+    Contents, ErrorClass, OpenError, PlainError,
     engine::{BackendError, CryptError, CryptErrorKind, KeyError, RunError},
+    luks::UnlockError,
 };
 
 use crate::handle::{self, Handle};
@@ -120,11 +121,45 @@ impl From<luxor::Error> for Error {
             _ => LUXOR_FAILURE,
         };
         Self {
-            hint: error.hint_text().map(handle::c_text),
+            hint: hint(&error).map(|hint| handle::c_text(&hint)),
             units_done: crypt.map_or(0, |crypt| crypt.done),
             ..Self::new(code, error.message())
         }
     }
+}
+
+/// Returns what the caller can do about an error, in the words of this interface. The library speaks of
+/// volumes and files only.
+fn hint(error: &luxor::Error) -> Option<String> {
+    if let Some(hint) = error.hint_text() {
+        return Some(hint.to_owned());
+    }
+    if let Some(error) = error.find::<OpenError>() {
+        return Some(match error {
+            OpenError::DetachedHeader { .. } | OpenError::HeaderOnly { .. } => {
+                "Open the file with the data, and name this one with luxor_options_set_header."
+                    .to_owned()
+            }
+            OpenError::NotAVolume { contents, .. } => match contents {
+                Contents::Disk { .. } => {
+                    let number = contents.partitions_with_volume().next()?.number;
+                    format!(
+                        "luxor_options_set_volume_partition with {number} opens the volume in it."
+                    )
+                }
+                Contents::VolumeAt { offset, .. } => {
+                    format!("luxor_options_set_volume_offset with {offset} opens the volume in it.")
+                }
+                _ => return None,
+            },
+            OpenError::Reencrypting { .. } => "Open it for reading.".to_owned(),
+            _ => return None,
+        });
+    }
+    let number = *error.find::<UnlockError>()?.ignored().first()?;
+    Some(format!(
+        "luxor_options_set_keyslot with {number} tries keyslot {number} too."
+    ))
 }
 
 /// Runs the body of a function. A panic becomes `LUXOR_INTERNAL`, so that it never unwinds into C.

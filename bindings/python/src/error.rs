@@ -5,7 +5,7 @@
 use std::{error, fmt, io, iter, path::Path};
 
 use luxor::{
-    ErrorClass, PlainError, VolumeError,
+    ErrorClass, OpenError, PlainError,
     engine::{CryptError, CryptErrorKind, KeyError, RunError},
     files::io_words,
     raw_os_error,
@@ -19,6 +19,8 @@ use pyo3::{
     prelude::*,
     types::{PyType, PyTypeMethods},
 };
+
+use crate::advice;
 
 import_exception!(luxor._exceptions, BusyError);
 import_exception!(luxor._exceptions, CancelledError);
@@ -44,17 +46,18 @@ pub(crate) fn exception(error: &luxor::Error) -> PyErr {
 
 /// As [`exception`], with the number of the system's error.
 fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
+    let hint = error.hint_text().map(str::to_owned);
     let args = (
         error.message().to_owned(),
-        error.hint_text().map(str::to_owned),
+        hint.or_else(|| advice::of(error)),
     );
     let source = error::Error::source(error);
     let is = |wanted: fn(&CryptErrorKind) -> bool| {
-        let error = source.and_then(|source| source.downcast_ref::<CryptError>());
+        let error = error.find::<CryptError>();
         error.is_some_and(|error| wanted(&error.kind))
     };
     let is_wrong_key = matches!(
-        source.and_then(|source| source.downcast_ref()),
+        error.find(),
         Some(PlainError::KeyLen { .. } | PlainError::Key { .. })
     );
     if source.is_some_and(|source| source.is::<KeyError>() || source.is::<RunError>())
@@ -66,15 +69,15 @@ fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
     if is(|kind| matches!(kind, CryptErrorKind::KeyLostInFork)) {
         return KeyLostInFork::new_err(args);
     }
-    match (error.class(), source.and_then(|e| e.downcast_ref())) {
-        (_, Some(VolumeError::Unreadable { source, .. }))
+    match (error.class(), error.find()) {
+        (_, Some(OpenError::Unreadable { source, .. }))
             if source.kind == HeaderErrorKind::OtherFormat =>
         {
             NotAVolume::new_err(args)
         }
-        (_, Some(VolumeError::NotAVolume { .. })) => NotAVolume::new_err(args),
-        (_, Some(VolumeError::EncryptionInterrupted { .. })) => DamagedError::new_err(args),
-        (_, Some(VolumeError::Unreadable { source, .. }))
+        (_, Some(OpenError::NotAVolume { .. })) => NotAVolume::new_err(args),
+        (_, Some(OpenError::EncryptionInterrupted { .. })) => DamagedError::new_err(args),
+        (_, Some(OpenError::Unreadable { source, .. }))
             if source.kind == HeaderErrorKind::Damaged =>
         {
             DamagedError::new_err(args)

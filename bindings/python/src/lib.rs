@@ -4,6 +4,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+mod advice;
 mod args;
 mod buffer;
 mod cipher;

@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the user can do with a file that is not a volume, as a command to copy where there is one.
+//! What the user can do about an error, in the words of the command line. The libraries speak of volumes,
+//! files and values, and never of options or commands: this is the place that knows them.
 
-use std::{
-    env,
-    ffi::{OsStr, OsString},
-    path::Path,
-};
+mod contents;
 
-use luxor::{Contents, ContentsClass};
+use std::{error, io, path::Path};
 
 use luxor::{
-    files::{shell_quoted, shell_word},
+    CreateError, EditError, Error, FrontOfData, OpenError, PlainError, PossibleLen, ReencryptError,
+    ResizeError,
+    engine::SelectError,
+    engines::CalibrationError,
+    files::{
+        DataFile, DataFileError, InputError, NotLocked, OutputError, VolumePartError,
+        locks::{Access, LockError},
+        path_name,
+    },
+    luks::{ChangeError, ConvertError, HeaderRepairError, UnlockError},
+    sector::rewrite::RewriteError,
     volume::{HeaderError, HeaderErrorKind, RepairOutlook},
 };
 
@@ -19,13 +26,417 @@ use crate::subject;
 pub(crate) const BACKUP_HELPS: &str =
     "If you have a backup of the header, restore it: `luxor header restore --force VOLUME BACKUP`.";
 
-const INCOMPLETE: &str = "A copy of it may have failed.";
-const UNPACK: &str = "Unpack it first.";
+/// Saves data whose end is missing.
+const SAVES: &str =
+    "`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.";
 
-/// The most commands that are shown.
-const MAX_COMMANDS: usize = 4;
-/// The longest command that is shown.
-const MAX_LEN: usize = 1000;
+/// Makes a trailer valid again that another UUID has made invalid.
+const RESTORE_UUID: &str = "If its UUID was changed, this sets the old one back: `luxor config --force \
+                            --uuid OLD-UUID VOLUME`.";
+
+/// For a volume that cannot be changed in place.
+const AGAIN: &str = "Decrypt it, and encrypt the file again.";
+
+/// Returns advice about `error`, or about the first of its sources that has some.
+pub(crate) fn of(error: &Error) -> Option<String> {
+    let mut cause = error::Error::source(error);
+    while let Some(error) = cause {
+        if let Some(advice) = of_cause(error) {
+            return Some(advice);
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn of_cause(error: &(dyn error::Error + 'static)) -> Option<String> {
+    let is_open = || open(error.downcast_ref()?);
+    let is_create = || create(error.downcast_ref()?);
+    let is_edit = || edit(error.downcast_ref()?);
+    let is_resize = || resize(error.downcast_ref()?);
+    let is_reencrypt = || reencrypt(error.downcast_ref()?);
+    let is_change = || change(error.downcast_ref()?);
+    let is_plain = || plain(error.downcast_ref()?);
+    let is_lock = || not_locked(error.downcast_ref()?);
+    let is_file = || data_file(error.downcast_ref()?);
+    is_open()
+        .or_else(is_create)
+        .or_else(is_edit)
+        .or_else(is_resize)
+        .or_else(is_reencrypt)
+        .or_else(is_change)
+        .or_else(is_plain)
+        .or_else(is_lock)
+        .or_else(is_file)
+        .or_else(|| other(error))
+}
+
+fn open(error: &OpenError) -> Option<String> {
+    Some(match error {
+        OpenError::DetachedHeader { .. } => {
+            "Name that file as the volume, and this one as --header.".to_owned()
+        }
+        // `header restore` has one option for the part, and that is about the target.
+        OpenError::HeaderOnly { .. } if !subject::is_a_whole_file() => {
+            "If it is a backup, copy it to a file of its own. Then name the volume, and that file as \
+             --header; or restore it from there."
+                .to_owned()
+        }
+        OpenError::HeaderOnly { .. } => {
+            "If it is a backup, name the volume, and this file as --header; or restore it: `luxor \
+             header restore TARGET VOLUME`."
+                .to_owned()
+        }
+        OpenError::NotAVolume { name, contents } => return contents::for_contents(name, contents),
+        // No command changes what came through a pipe.
+        OpenError::Unreadable { .. } if subject::is_stream() => return None,
+        OpenError::Unreadable {
+            name,
+            source,
+            repair,
+        } => return for_damage(name, source, *repair),
+        OpenError::CutOff { .. }
+        | OpenError::FileCutOff { .. }
+        | OpenError::EndsEarly { .. }
+        | OpenError::TrailerInReencryption
+        | OpenError::NoTrailer {
+            is_stream: true, ..
+        } => SAVES.to_owned(),
+        OpenError::NoTrailer { .. } => format!("{SAVES} {RESTORE_UUID}"),
+        OpenError::TrailerNotLast => {
+            "`luxor decrypt VOLUME NEW-FILE` looks for it in all sectors.".to_owned()
+        }
+        OpenError::SeveralPartsInStream => "Name a file or a block device.".to_owned(),
+        OpenError::Changed { .. } => {
+            "Run the command again when no other program changes the volume.".to_owned()
+        }
+        OpenError::Reencrypting { .. } => {
+            "Use --read-only, or finish it: `luxor reencrypt VOLUME`. If it gives the volume a new key, \
+             --reencrypt=begun continues it meanwhile."
+                .to_owned()
+        }
+        OpenError::EncryptionInterrupted {
+            has_metadata: true, ..
+        } => "This continues it: `luxor reencrypt VOLUME`.".to_owned(),
+        OpenError::EncryptionInterrupted { reduce_by, .. } => format!(
+            "Only this continues it: `luxor reencrypt --encrypt --reduce-device-size {reduce_by} VOLUME`."
+        ),
+        OpenError::Disk { direct: true, .. } => "It may work without --direct.".to_owned(),
+        _ => return None,
+    })
+}
+
+fn create(error: &CreateError) -> Option<String> {
+    Some(match error {
+        CreateError::DoesNotFit { .. } => {
+            "Use --type luks2, which can store any length.".to_owned()
+        }
+        CreateError::UnknownSize { .. } => "To create a new file, add --size SIZE.".to_owned(),
+        CreateError::PartSector {
+            possible: Some(PossibleLen::File(len)),
+            ..
+        } => format!("`truncate --size {len} VOLUME` gives it a possible length."),
+        CreateError::PartSector {
+            possible: Some(PossibleLen::Plaintext(len)),
+            ..
+        } => format!("A size of {len} bytes is possible."),
+        _ => return None,
+    })
+}
+
+fn edit(error: &EditError) -> Option<String> {
+    Some(match error {
+        EditError::KeyslotInUse { .. } => {
+            "Name another keyslot with --new-key-slot N, or use `luxor key change VOLUME`.".to_owned()
+        }
+        EditError::LastKeyslot { .. } => "To remove it nevertheless, add --last.".to_owned(),
+        EditError::EndOfFile { .. } => {
+            "To lose the end of the file nevertheless, add --force.".to_owned()
+        }
+        EditError::UuidOfTrailer { .. } => {
+            "Decrypt the volume, and encrypt it again with --uuid UUID. If this is the UUID with which \
+             it was made, add --force."
+                .to_owned()
+        }
+        EditError::BackupDoesNotFit { .. } => {
+            "--force restores it nevertheless; the data may then be lost.".to_owned()
+        }
+        EditError::NoRoomForBackup { .. } => {
+            "For a detached header, name an empty file.".to_owned()
+        }
+        EditError::TargetChanged { .. } => "Run the command again.".to_owned(),
+        EditError::HalfRepaired { .. } => {
+            "Some of the header may be repaired. Run the command again when writing works.".to_owned()
+        }
+        EditError::HalfRestored { .. } => {
+            "The header may be the old one still, or that of the backup already. Restore it again when \
+             writing works."
+                .to_owned()
+        }
+        _ => return None,
+    })
+}
+
+fn resize(error: &ResizeError) -> Option<String> {
+    let shorten = |length: u64, left: u64| {
+        let lost = length - left;
+        format!("To lose the other {lost} bytes, add --shrink --size {left}.")
+    };
+    Some(match *error {
+        ResizeError::CutOff {
+            file: Some((length, left)),
+            ..
+        }
+        | ResizeError::FileCutOff { length, left } => shorten(length, left),
+        ResizeError::CutOff { .. } => {
+            "--shrink makes the volume as long as what is left of it.".to_owned()
+        }
+        ResizeError::Trailer => AGAIN.to_owned(),
+        ResizeError::LosesData { .. } => "--shrink makes it shorter nevertheless.".to_owned(),
+        ResizeError::LosesRest { .. } => "--shrink makes the file shorter nevertheless.".to_owned(),
+        ResizeError::Grows => "Leave out --shrink.".to_owned(),
+        _ => return None,
+    })
+}
+
+fn reencrypt(error: &ReencryptError) -> Option<String> {
+    const DECRYPTS: &str = "`luxor reencrypt --decrypt VOLUME`";
+    Some(match error {
+        ReencryptError::OnlyLuks2 => {
+            "Convert it first: `luxor convert --type luks2 VOLUME`.".to_owned()
+        }
+        ReencryptError::NoHeaderFile | ReencryptError::OtherHeader { .. } => {
+            "--header FILE names a new file for a copy of the header.".to_owned()
+        }
+        ReencryptError::AlreadyLuks => {
+            "If it was interrupted, this continues: `luxor reencrypt VOLUME`.".to_owned()
+        }
+        ReencryptError::OnlyOffline { .. }
+        | ReencryptError::NoTrailerInUse
+        | ReencryptError::UnprotectedInUse => {
+            "`luxor reencrypt VOLUME` continues this.".to_owned()
+        }
+        ReencryptError::Unfinished => "Finish it first: `luxor reencrypt VOLUME`.".to_owned(),
+        ReencryptError::KeyslotsChosen => "Leave out --key-slot.".to_owned(),
+        // No key authenticates the length, so this is not a command.
+        ReencryptError::Decrypted {
+            longer: Some((length, name)),
+        } => format!(
+            "The header says that the file has {length} bytes. Without a key this cannot be checked, and \
+             {name} may be another file: nothing was cut off. If you know the length to be right, cut the \
+             file off there."
+        ),
+        ReencryptError::NotCutOff { .. } => {
+            "Without a key this cannot be checked, and it may be another file: nothing was cut off. If \
+             you know the end to be right, cut the file off there, and run the command again."
+                .to_owned()
+        }
+        ReencryptError::FirstIv { .. } => AGAIN.to_owned(),
+        ReencryptError::NoTrailer => format!("{AGAIN} {RESTORE_UUID}"),
+        ReencryptError::DataAfter { .. } => {
+            "`luxor resize --shrink VOLUME` cuts that off.".to_owned()
+        }
+        ReencryptError::Trailer => {
+            "This writes the data to a new file: `luxor decrypt VOLUME NEW-FILE`".to_owned()
+        }
+        ReencryptError::PlainPartSector {
+            padded: Some(padded),
+            ..
+        }
+        | ReencryptError::ReducedPartSector {
+            padded: Some(padded),
+            ..
+        }
+        | ReencryptError::ShorterThanHeader {
+            padded: Some(padded),
+            ..
+        } => format!(
+            "`truncate --size {padded} VOLUME` adds zeros, which become a part of the data. `luxor encrypt` \
+             makes a new file, which keeps the exact length."
+        ),
+        ReencryptError::NotFree { reduced } => format!(
+            "Make it longer first (for a file: `truncate --size +{reduced} VOLUME`). If nothing there is \
+             needed, permit it with --force. An interrupted attempt leaves something there too."
+        ),
+        ReencryptError::HalfWritten { .. } => {
+            "If --encrypt was interrupted, the same command continues, with the same \
+             --reduce-device-size and while the file has the same length."
+                .to_owned()
+        }
+        ReencryptError::EachKeyslot { .. } => {
+            "The secret of each keyslot is needed, because all are kept. `luxor reencrypt --key-slot N \
+             VOLUME` keeps keyslot N and removes the others."
+                .to_owned()
+        }
+        ReencryptError::Part { .. } | ReencryptError::PartMoves => "Leave out --device-size.".to_owned(),
+        ReencryptError::ShortZone { unit } => format!("Give --hotzone-size at least {unit}."),
+        ReencryptError::Memory { .. } => "A smaller --hotzone-size needs less.".to_owned(),
+        ReencryptError::Interrupted { .. } => {
+            "Unless --resilience is none, the same command continues.".to_owned()
+        }
+        ReencryptError::MovingOverHeader { header, .. } => format!(
+            "The same command continues. Until then the volume may open only with --header {header}."
+        ),
+        ReencryptError::BeginningWithJournal { .. } => {
+            "--resilience checksum needs less room than a journal.".to_owned()
+        }
+        ReencryptError::ZoneInUse { first, last, .. } => format!(
+            "Requests for bytes {first} to {last} fail until the next start, which continues."
+        ),
+        ReencryptError::Front { front } => match front {
+            FrontOfData::Original { .. } => {
+                format!("Without --header its own is used. {DECRYPTS} decrypts it.")
+            }
+            FrontOfData::DamagedOriginal { .. } => {
+                format!("If a decryption was interrupted, {DECRYPTS} continues it.")
+            }
+            FrontOfData::Other => "Without --header that one is used.".to_owned(),
+            FrontOfData::Decryption { .. } => format!("{DECRYPTS} continues it."),
+            _ => return None,
+        },
+        ReencryptError::LockIsRoots => "Run the command as root.".to_owned(),
+        _ => return None,
+    })
+}
+
+fn change(error: &ChangeError) -> Option<String> {
+    Some(match error {
+        ChangeError::Reencrypting => "Finish it first: `luxor reencrypt VOLUME`.".to_owned(),
+        ChangeError::NoRoomBeside { .. } => {
+            "To overwrite it with the new one, make a backup of the header, because a crash in between \
+             loses the keyslot: `luxor header backup VOLUME NEW-FILE`. Then add to `luxor key change` or \
+             `luxor key convert`: --in-place --last (--last only for the last keyslot)."
+                .to_owned()
+        }
+        _ => return None,
+    })
+}
+
+fn not_locked(error: &NotLocked) -> Option<String> {
+    Some(match &error.source {
+        LockError::UnderLoop { device } => format!("Name {device} instead."),
+        LockError::BesideLoop { device } => {
+            format!("Detach one of the two first: `losetup --detach {device}`.")
+        }
+        LockError::Held(_) => {
+            "Run the command again when that program has ended; lslocks lists it.".to_owned()
+        }
+        LockError::Missing { file: None, .. } => {
+            "Without a lock, two changes at the same time can lose keys. Add --disable-locks if no \
+             other program changes the volume."
+                .to_owned()
+        }
+        LockError::Missing { .. } => {
+            "Without the lock, two changes at the same time can lose keys. Run the command as root, or \
+             add --disable-locks if no other program changes the volume."
+                .to_owned()
+        }
+        _ => return None,
+    })
+}
+
+/// About the values of a plain volume.
+fn plain(error: &PlainError) -> Option<String> {
+    match error {
+        PlainError::PartSector { sector_size, .. } => Some(format!(
+            "The unit is 512 bytes: give a multiple of {}.",
+            sector_size.units()
+        )),
+        PlainError::Rest { .. } => {
+            let size = error.whole_units()?;
+            Some(format!("To leave the rest out, add --size {size}."))
+        }
+        _ => None,
+    }
+}
+
+fn data_file(error: &DataFileError) -> Option<String> {
+    match error {
+        DataFileError::Part { source, .. } => part(source),
+        DataFileError::InUse { path, .. }
+        | DataFileError::Locked {
+            path,
+            access: Access::Write,
+        } if can_be_read(path) => {
+            Some("--read-only allows other readers at the same time.".to_owned())
+        }
+        DataFileError::Open {
+            path,
+            access: Access::Write,
+            source,
+        } if can_be_read(path)
+            && matches!(
+                source.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            Some("--read-only needs no permission to write.".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// About a file or device that has no such part.
+fn part(error: &VolumePartError) -> Option<String> {
+    match error {
+        VolumePartError::HasDevice { device } => Some(format!("Name {device} instead.")),
+        VolumePartError::CutOff { .. } => Some(
+            "--volume-offset SIZE opens the part that is there, if you name the byte at which the \
+             partition begins."
+                .to_owned(),
+        ),
+        _ => None,
+    }
+}
+
+fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
+    if let Some(InputError::Part { source, .. }) = error.downcast_ref() {
+        return part(source);
+    }
+    if let Some(error) = error.downcast_ref::<UnlockError>() {
+        let number = *error.ignored().first()?;
+        return Some(if subject::can_choose_keyslot() {
+            format!("To try keyslot {number} too, add --key-slot {number}.")
+        } else {
+            format!(
+                "`luxor config --priority normal --key-slot {number} VOLUME` lets keyslot {number} be tried."
+            )
+        });
+    }
+    if let Some(error) = error.downcast_ref::<HeaderRepairError>() {
+        return error.wants_backup().then(|| BACKUP_HELPS.to_owned());
+    }
+    let advice = if let Some(ConvertError::Loses { .. }) = error.downcast_ref() {
+        "--force drops it."
+    } else if let Some(ConvertError::Damaged) = error.downcast_ref() {
+        "Run `luxor header repair VOLUME`."
+    } else if let Some(RewriteError::NoChecksum { .. }) = error.downcast_ref() {
+        "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup."
+    } else if let Some(CalibrationError::NoFolder) = error.downcast_ref() {
+        "Set XDG_CACHE_HOME or HOME to an absolute path."
+    } else if error.is::<SelectError>() {
+        "`luxor engines` lists the engines."
+    } else {
+        return None;
+    };
+    Some(advice.to_owned())
+}
+
+/// Returns the message of an error that an option can avoid, with the name of that option.
+pub(crate) fn message(error: &Error) -> Option<String> {
+    let error: &OutputError = error::Error::source(error)?.downcast_ref()?;
+    Some(match error {
+        OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
+        OutputError::OneOfTwo { path } => format!(
+            "{} exists already, and Luxor does not replace a volume and its --header together: \
+             remove it, or name another file",
+            path_name(path)
+        ),
+        OutputError::Foreign { .. } => format!("{error}; --force writes to it"),
+        OutputError::IsDevice { .. } => format!("{error}: --force overwrites what is on it"),
+        _ => return None,
+    })
+}
 
 /// Returns advice for damage that does not prevent opening the volume. `wants_backup`: a backup of the
 /// header helps against it.
@@ -37,16 +448,16 @@ pub(crate) fn for_defect(repair: RepairOutlook, wants_backup: bool) -> Option<St
 }
 
 /// Returns advice for metadata that cannot be read in the file called `name`.
-pub(crate) fn for_damage(name: &str, error: &HeaderError, repair: RepairOutlook) -> Option<String> {
+fn for_damage(name: &str, error: &HeaderError, repair: RepairOutlook) -> Option<String> {
     // A backup is not repaired in the place of the volume that it is for.
     if !subject::is_volume(name) && !subject::is_header(name) {
-        return (error.kind == HeaderErrorKind::CutOff).then(|| INCOMPLETE.to_owned());
+        return (error.kind == HeaderErrorKind::CutOff).then(|| contents::INCOMPLETE.to_owned());
     }
     if repair != RepairOutlook::Impossible {
         return by_repair(repair);
     }
     match error.kind {
-        HeaderErrorKind::CutOff => Some(INCOMPLETE.to_owned()),
+        HeaderErrorKind::CutOff => Some(contents::INCOMPLETE.to_owned()),
         HeaderErrorKind::Damaged => Some(BACKUP_HELPS.to_owned()),
         _ => None,
     }
@@ -70,214 +481,7 @@ fn by_repair(repair: RepairOutlook) -> Option<String> {
     })
 }
 
-/// Returns advice for the file called `name`.
-pub(crate) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
-    if !subject::is_volume(name) {
-        return for_other_file(name, contents);
-    }
-    if let (Contents::VolumeAt { offset, .. }, Some(part)) = (contents, subject::part()) {
-        return Some(format!(
-            "If you mean that volume, give --volume-offset {offset} in place of {part}."
-        ));
-    }
-    let other_header = "If its LUKS header is in another file, name that as well: --header FILE.";
-    Some(match contents {
-        Contents::Empty => INCOMPLETE.to_owned(),
-        Contents::Zeros { .. } | Contents::Unknown if subject::is_stream() => {
-            other_header.to_owned()
-        }
-        Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {BACKUP_HELPS}"),
-        Contents::Random => format!(
-            "{other_header} For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY \
-             --socket SOCKET VOLUME` or `luxor mount --type plain --key-file KEY VOLUME DIR`."
-        ),
-        Contents::Disk { partitions, .. } => {
-            let numbers = contents.partitions_with_volume().map(|found| found.number);
-            let options: Vec<_> = numbers
-                .map(|number| format!("--volume-partition {number}"))
-                .take(MAX_COMMANDS)
-                .collect();
-            if options.is_empty() && partitions.iter().any(|found| !found.is_there) {
-                return Some(
-                    "Name the whole disk or its image, not a pipe or a part of it.".to_owned(),
-                );
-            }
-            if options.is_empty() {
-                return Some("No partition of it begins with a LUKS header.".to_owned());
-            }
-            lines_with(&options)
-        }
-        Contents::DamagedTable => {
-            "If you know where the volume begins in it, add --volume-offset SIZE. Programs such as \
-             gdisk repair the table."
-                .to_owned()
-        }
-        Contents::VolumeAt { offset, .. } => lines_with(&[format!("--volume-offset {offset}")]),
-        Contents::Known { class, name: what } => match class {
-            ContentsClass::DiskImage if what.contains("LUKS") => {
-                "The header is inside the format of the image: only qemu opens it.".to_owned()
-            }
-            ContentsClass::DiskImage if subject::part().is_some() => {
-                "Copy it to a file of its own: qemu-img converts that.".to_owned()
-            }
-            ContentsClass::DiskImage => convert(name),
-            ContentsClass::Archive => UNPACK.to_owned(),
-            ContentsClass::Encrypted => {
-                "Only the program that encrypted it opens it: Luxor opens LUKS volumes, and plain \
-                 dm-crypt volumes."
-                    .to_owned()
-            }
-            ContentsClass::FileSystem => {
-                "There is nothing to unlock. `luxor encrypt` makes an encrypted copy of it."
-                    .to_owned()
-            }
-            ContentsClass::Member => {
-                "It is a part of another device: assemble that one first, and name it.".to_owned()
-            }
-            _ => return None,
-        },
-        _ => return None,
-    })
-}
-
-/// Returns advice for a file that is to have a header, and is not the volume of the command: a backup, or a
-/// detached header. No option names a part of it.
-fn for_other_file(name: &str, contents: &Contents) -> Option<String> {
-    let file = shell_word(Path::new(name));
-    let copies = |options: String| {
-        format!(
-            "To copy the header of the volume in it: `luxor header backup {options} {file} NEW-FILE`. Then \
-             name NEW-FILE instead."
-        )
-    };
-    let lines: Vec<_> = match contents {
-        Contents::VolumeAt { offset, .. } => vec![copies(format!("--volume-offset {offset}"))],
-        Contents::Disk { .. } => {
-            let found = contents.partitions_with_volume();
-            let numbers = found.map(|found| found.number);
-            let options = numbers.map(|number| format!("--volume-partition {number}"));
-            options.map(copies).take(MAX_COMMANDS).collect()
-        }
-        Contents::Empty => vec![INCOMPLETE.to_owned()],
-        Contents::Known { class, .. } => match class {
-            ContentsClass::Archive => vec![UNPACK.to_owned()],
-            ContentsClass::DiskImage => vec![convert(name)],
-            _ => return None,
-        },
-        _ => return None,
-    };
-    (!lines.is_empty()).then(|| lines.join("\n  "))
-}
-
-/// Returns advice for a disk image in the format of a virtual machine.
-fn convert(name: &str) -> String {
-    let (image, raw) = (
-        shell_word(Path::new(name)),
-        shell_word(Path::new(&format!("{name}.raw"))),
-    );
-    format!("Convert it first: `qemu-img convert -O raw {image} {raw}`")
-}
-
-/// Returns this command with each of the options, a line each.
-fn lines_with(options: &[String]) -> String {
-    let line: Vec<_> = env::args_os().collect();
-    let lines = options
-        .iter()
-        .map(|option| match command_with(&line, option) {
-            Some(command) => format!("To open it: `{command}`"),
-            None => format!("If you mean the volume in it, add {option}."),
-        });
-    lines.collect::<Vec<_>>().join("\n  ")
-}
-
-/// The commands that only read a volume. Others are never shown as a whole: a user who copies the line
-/// would change, or destroy, a volume that the first command did not name.
-const READING: [&[&str]; 13] = [
-    &["decrypt"],
-    &["dump"],
-    &["check"],
-    &["serve"],
-    &["mount"],
-    &["uuid"],
-    &["luksDump"],
-    &["luksUUID"],
-    &["key", "list"],
-    &["key", "test"],
-    &["token", "list"],
-    &["header", "backup"],
-    &["header", "digest"],
-];
-
-/// Returns the command line with another option. `None` if it cannot be shown, if it does more than
-/// read, or if the option would not be for the file that is meant.
-fn command_with(line: &[OsString], option: &str) -> Option<String> {
-    let (_, args) = line.split_first()?;
-    let args: Option<Vec<&str>> = args.iter().map(|arg| arg.to_str()).collect();
-    let args = args?;
-    let is_other = |arg: &&str| {
-        let name = arg.split('=').next().unwrap_or_default();
-        [
-            "--header",
-            "--volume-offset",
-            "--volume-partition",
-            "restore",
-        ]
-        .contains(&name)
-    };
-    let words: Vec<&str> = args
-        .iter()
-        .copied()
-        .filter(|arg| !arg.starts_with('-'))
-        .collect();
-    let is_reading = READING.iter().any(|command| words.starts_with(command));
-    if !is_reading
-        || args.iter().any(is_other)
-        || args.iter().any(|arg| arg.contains(char::is_control))
-    {
-        return None;
-    }
-    // After the name of the command, if that comes first.
-    let before = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
-    let (command, rest) = args.split_at(before);
-    let words = command.iter().map(|arg| shell_quoted(OsStr::new(arg)));
-    let words = ["luxor".to_owned()].into_iter().chain(words);
-    let words = words.chain([option.to_owned()]);
-    let words: Vec<_> = words
-        .chain(rest.iter().map(|arg| shell_quoted(OsStr::new(arg))))
-        .collect();
-    let shown = words.join(" ");
-    (shown.len() <= MAX_LEN).then_some(shown)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(line: &str) -> Option<String> {
-        let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-        command_with(&line, "--volume-partition 2")
-    }
-
-    #[test]
-    fn an_option_comes_after_the_command() {
-        for (line, expected) in [
-            (
-                "/usr/bin/luxor decrypt disk.img out",
-                Some("luxor decrypt --volume-partition 2 disk.img out"),
-            ),
-            (
-                "luxor -q key list a'b",
-                Some(r"luxor --volume-partition 2 -q key list 'a'\''b'"),
-            ),
-            ("luxor erase --batch-mode disk.img", None),
-            ("luxor key remove disk.img", None),
-            ("luxor dump --header h disk.img", None),
-            ("luxor dump --volume-offset=0 disk.img", None),
-            ("luxor header restore v disk.img", None),
-            ("luxor dump disk\n.img", None),
-        ] {
-            assert_eq!(with(line).as_deref(), expected, "{line}");
-        }
-        assert_eq!(with(&format!("luxor dump {}", "x".repeat(2000))), None);
-    }
+/// Whether `--read-only` would work now.
+fn can_be_read(path: &Path) -> bool {
+    subject::can_only_read() && DataFile::open(path, Access::Read).is_ok()
 }

@@ -9,7 +9,8 @@ use luxor_sector::{Layout, StoredRange};
 use luxor_volume::{Header, UnlockOptions, Unlocked};
 
 use crate::{
-    Context, Engine, Error, Result, Secrets, VolumeMetadata,
+    Context, Engine, OpenError, Result, Secrets, VolumeMetadata,
+    error::Cause,
     volume_disk::{parts, warn_of_linear},
 };
 
@@ -93,14 +94,11 @@ impl VolumeCipher {
         let payload = volume.into_payload()?;
         let mut plaintext = payload.plaintext(unlocked.keys);
         if !payload.find_end(&mut plaintext, engine)? {
-            let message = format!("{name}: the trailer that ends the file is not the last sector");
-            let hint = "`luxor decrypt VOLUME NEW-FILE` looks for it in all sectors.";
-            return Err(Error::failure(message).hint(hint));
+            return Err(OpenError::TrailerNotLast.about(&name));
         }
         warn_of_linear(&name, &plaintext, context);
         let layout = Layout::new(parts(&plaintext, engine)?, 1);
-        let layout =
-            layout.map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
+        let layout = layout.map_err(|error| error.about(&name))?;
         Ok(Self {
             layout,
             executor: Executor::new(engine.threads),
@@ -145,7 +143,7 @@ impl VolumeCipher {
 fn check_len<H: Header + ?Sized>(volume: &VolumeMetadata<H>) -> Result<()> {
     if volume.payload_len()?.is_none() {
         let name = volume.data_name();
-        return Err(Error::failure(format!("{name} has no known length")));
+        return Err(OpenError::NoLength { name }.into());
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use luxor_sector::{
 use luxor_volume::{TrailerKey, VolumeKey};
 
 use crate::{
-    Context, Engine, Error, Result, VolumeError,
+    Context, CreateError, Engine, Error, PossibleLen, Result,
     key_scope::warn_of_key_scope,
     output::{begin, copy_error, create_output, warn_of_growth, write_error},
     trailer::WithTrailer,
@@ -48,7 +48,7 @@ pub struct NewFiles<'a> {
 /// [`Role::Data`](luxor_files::Role::Data).
 ///
 /// # Errors
-/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option, or a length that
+/// [`CreateError::DoesNotFit`] if LUKS1 cannot represent the length or an option, or a length that
 /// is not known when the header is written. Also fails when the options contradict each other, when
 /// a file cannot be read or written, and with the error of `secret`. No output file appears then,
 /// but a block device may be partly overwritten, and a pipe may have received a part.
@@ -201,7 +201,7 @@ fn encrypt_into(
 ///
 /// # Errors
 /// Those of [`encrypt_files`]. Also fails when the size is 0, too large or not a multiple of the sector
-/// size, and with [`VolumeError::UnknownSize`] when there is neither a size nor a file. A new file
+/// size, and with [`CreateError::UnknownSize`] when there is neither a size nor a file. A new file
 /// does not appear then.
 pub fn format_files(
     files: &NewFiles<'_>,
@@ -224,7 +224,7 @@ pub fn format_files(
     let plaintext_len = match (size, &existing) {
         (Some(size), _) => size,
         (None, Some((_, len))) => len.saturating_sub(data_offset),
-        (None, None) => return Err(VolumeError::UnknownSize { name }.into()),
+        (None, None) => return Err(CreateError::UnknownSize { name }.into()),
     };
     let mut output = match (files.header, size) {
         (Some(_), None) => None,
@@ -234,24 +234,21 @@ pub fn format_files(
         && !output.is_seekable()
     {
         let name = output.name();
-        let message = format!("{name} must be a file or a block device");
-        return Err(Error::failure(message));
+        return Err(CreateError::NotSeekable { name }.into());
     }
     let mut header = files.create_header(&options, None, output.is_some(), context)?;
     let device = existing.as_ref().and_then(|(device, _)| device.as_ref());
     let choice = choose_sector_size(&mut options, &name, device, plaintext_len);
-    let end = data_end(plaintext_len, &options).map_err(|error| {
-        let sector = options.sector_size().bytes() as u64;
+    let end = data_end(plaintext_len, &options, |sector| {
         let more = plaintext_len.max(1).checked_next_multiple_of(sector);
         match (more, size) {
-            (Some(more), None) if device.is_none() => error.hint(format!(
-                "`truncate --size {} VOLUME` gives it a possible length.",
-                data_offset.saturating_add(more)
-            )),
-            (_, None) => error,
+            (Some(more), None) if device.is_none() => {
+                Some(PossibleLen::File(data_offset.saturating_add(more)))
+            }
+            (_, None) => None,
             (_, Some(_)) => {
                 let whole = (plaintext_len / sector * sector).max(sector);
-                error.hint(format!("A size of {whole} bytes is possible."))
+                Some(PossibleLen::Plaintext(whole))
             }
         }
     })?;
@@ -303,7 +300,7 @@ pub struct NewHeader {
 /// options have been checked. `len` overrides `detached` and `file_length` of the options.
 ///
 /// # Errors
-/// [`VolumeError::DoesNotFit`] if LUKS1 cannot represent the length or an option. Also fails when
+/// [`CreateError::DoesNotFit`] if LUKS1 cannot represent the length or an option. Also fails when
 /// the options contradict each other, when the length is too large, and with the error of `secret`.
 pub fn new_header(
     len: u64,
@@ -365,8 +362,7 @@ impl<'a> NewFiles<'a> {
     pub(crate) fn check(&self) -> Result<()> {
         if self.header == Some(self.volume) {
             let name = path_name(self.volume);
-            let message = format!("{name}: the volume and its header must be different files");
-            return Err(Error::failure(message));
+            return Err(CreateError::SameFile { name }.into());
         }
         // Checked even if only the header is written.
         let needed = self.needed_and("the header", self.header);
@@ -487,23 +483,31 @@ pub(crate) fn announce(choice: Option<String>, context: &Context) {
     }
 }
 
-/// Returns the byte at which an empty volume for `plaintext_len` bytes ends.
-fn data_end(plaintext_len: u64, options: &NewVolumeOptions) -> Result<u64> {
-    let sector = options.sector_size().bytes() as u64;
-    if plaintext_len == 0 || !plaintext_len.is_multiple_of(sector) {
-        return Err(Error::failure(format!(
-            "the volume would hold {plaintext_len} bytes: that must be a multiple of the sector \
-             size ({sector}), and not 0"
-        )));
+/// Returns the byte at which an empty volume for `len` bytes ends. `possible` returns a length that divides
+/// into sectors of so many bytes.
+fn data_end(
+    len: u64,
+    options: &NewVolumeOptions,
+    possible: impl FnOnce(u64) -> Option<PossibleLen>,
+) -> Result<u64> {
+    let sector_size = options.sector_size();
+    let sector = sector_size.bytes() as u64;
+    if len == 0 || !len.is_multiple_of(sector) {
+        return Err(CreateError::PartSector {
+            len,
+            sector_size,
+            possible: possible(sector),
+        }
+        .into());
     }
-    end_of(plaintext_len, options)
+    end_of(len, options)
 }
 
 /// Returns the byte at which a volume for `len` bytes ends.
 fn end_of(len: u64, options: &NewVolumeOptions) -> Result<u64> {
     let end = options.data_end(len);
     end.filter(|&end| i64::try_from(end).is_ok())
-        .ok_or_else(|| Error::failure(format!("{len} bytes are too many for a volume")))
+        .ok_or_else(|| CreateError::TooLong { len }.into())
 }
 
 /// Returns the length of the file or device, if it exists, and the device.
@@ -540,5 +544,5 @@ pub(crate) fn does_not_fit(source: NotInLuks1, input: &str, output: &str) -> Err
         ),
         _ => source.to_string(),
     };
-    VolumeError::DoesNotFit { message, source }.into()
+    CreateError::DoesNotFit { message, source }.into()
 }

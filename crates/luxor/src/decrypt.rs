@@ -12,10 +12,10 @@ use luxor_sector::{
 use luxor_volume::{Header, Plaintext, TrailerKey, UnlockOptions};
 
 use crate::{
-    Context, Engine, Error, OpenOptions, Result, Secrets, VolumeMetadata, create_output,
-    metadata::{DataSource, SAVES, cut_off},
+    Context, Engine, Error, OpenError, OpenOptions, Result, Secrets, VolumeMetadata, create_output,
+    metadata::DataSource,
     output::{begin, copy_error, warn_of_growth, write_error},
-    trailer::{RESTORE_UUID, UntilTrailer},
+    trailer::UntilTrailer,
     volume_disk::warn_of_linear,
 };
 
@@ -240,16 +240,9 @@ impl DataCopy<'_> {
                 (len, End::NoTrailer)
             }
             (None, Ok(_)) => {
-                let message = format!(
-                    "{} has no trailer of its key and UUID after the data: it was cut off, its UUID was \
-                     changed, or another program re-encrypted it",
-                    self.name
-                );
-                let hint = match place {
-                    DataSource::At(_) => format!("{SAVES} {RESTORE_UUID}"),
-                    DataSource::Stream(_) => SAVES.to_owned(),
-                };
-                return Err(Error::failure(message).hint(hint));
+                let name = self.name.to_owned();
+                let is_stream = matches!(place, DataSource::Stream(_));
+                return Err(OpenError::NoTrailer { name, is_stream }.into());
             }
             (None, Err(error)) => return Err(error.shown(self.name, output, None)),
         };
@@ -295,8 +288,8 @@ impl DataCopy<'_> {
                 .cipher
                 .map_or(1, |cipher| cipher.geometry.sector_size.bytes());
             if matches!(place, DataSource::Stream(_)) && copied.read < sector as u64 {
-                let message = format!("{} ends before the data: it was cut off", self.name);
-                return Err(Error::failure(message).into());
+                let name = self.name.to_owned();
+                return Err(Error::from(OpenError::NoData { name }).into());
             }
             read += copied.read;
             written += copied.written;
@@ -317,8 +310,11 @@ impl CopyFailure {
     fn shown(self, input: &str, output: &Output, total: Option<u64>) -> Error {
         match self {
             Self::Copy(
-                error @ (PipelineError::PartSector { .. } | PipelineError::SourceLen { .. }),
-            ) => cut_off(format!("{input}: {error}")).caused_by(error),
+                source @ (PipelineError::PartSector { .. } | PipelineError::SourceLen { .. }),
+            ) => {
+                let name = input.to_owned();
+                OpenError::EndsEarly { name, source }.into()
+            }
             Self::Copy(error) => copy_error(error, input, output, total),
             Self::Other(error) => error,
         }

@@ -17,10 +17,10 @@ use luxor_volume::{DataKey, Encryption, ExtentCipher, Plaintext, VolumeKey};
 use self::calibration::Cpu;
 pub use self::{
     calibrate::calibrate,
-    calibration::Calibration,
+    calibration::{Calibration, CalibrationError},
     report::{EngineReport, SelfTest},
 };
-use crate::{Context, Error, Events, Result};
+use crate::{Context, Events, OpenError, Result};
 
 /// Returns every backend of this program, best first: those of the CPU, then `cuda`, `opencl` and
 /// `fpga`. A backend that was not compiled in is listed too, as unavailable. No other code names
@@ -116,9 +116,12 @@ pub struct Engine {
 /// `cpu` as the CPU's engine and with `threads` threads.
 ///
 /// # Errors
-/// Returns a sentence that says why there is none.
-pub fn calibrated(cpu: &dyn Backend, threads: NonZeroUsize) -> Result<Calibration, String> {
-    let path = calibration::path().map_err(|error| error.message().to_owned())?;
+/// Those of [`Calibration::read`], and [`CalibrationError::NoFolder`].
+pub fn calibrated(
+    cpu: &dyn Backend,
+    threads: NonZeroUsize,
+) -> Result<Calibration, CalibrationError> {
+    let path = calibration::path()?;
     let name = cpu.info().name;
     Calibration::read(&path, || Cpu::of_this_machine(name, threads.get()))
 }
@@ -147,7 +150,7 @@ impl Engine {
                     let open = |name: &str| self::registry().get(name);
                     backend = with_device(backend, &calibration, open, note, warn);
                 }
-                Err(why) => context.events.note(&why),
+                Err(why) => context.events.note(&why.to_string()),
             }
         }
         let uses_device = is_device(&*found) || !Arc::ptr_eq(&found, &backend);
@@ -197,9 +200,7 @@ impl Engine {
         key: &VolumeKey,
         encryption: Encryption,
     ) -> Result<Box<dyn LoadedKey>> {
-        let key = key
-            .key_spec(encryption)
-            .map_err(|error| Error::failure(error.to_string()))?;
+        let key = key.key_spec(encryption)?;
         self.load(&key)
     }
 
@@ -213,7 +214,7 @@ impl Engine {
         match plaintext.keys.get(&cipher.key) {
             Some(DataKey::Loaded(key)) => Ok(Arc::clone(key)),
             Some(DataKey::Engine(key)) => self.load_key_of(key, cipher),
-            None => Err(Error::failure("a part of the volume has no key")),
+            None => Err(OpenError::NoKey.into()),
         }
     }
 
@@ -223,8 +224,7 @@ impl Engine {
         key: &VolumeKey,
         cipher: ExtentCipher,
     ) -> Result<Arc<dyn LoadedKey>> {
-        let other = || Error::failure("the cipher of a part of the volume is not the engine's");
-        let encryption = cipher.encryption.ok_or_else(other)?;
+        let encryption = cipher.encryption.ok_or(OpenError::NoEngine)?;
         Ok(Arc::from(self.load_volume_key(key, encryption)?))
     }
 }

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors: a message of one line, a class, and optionally a hint and the underlying error.
+//! The error of every operation: a message of one line, a class, and the typed error that caused it.
+//!
+//! Each operation has an enum of its own, such as [`OpenError`](crate::OpenError) or
+//! [`ResizeError`](crate::ResizeError). Their texts say what is wrong with a volume, a file or a value, and
+//! never what to type: each frontend turns the variants into advice in its own words.
 
 use std::{error, fmt, io, iter, path::Path, sync::Arc};
 
 use luxor_engine::{BackendError, CryptError, KeyError, RunError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
-use luxor_luks::{NewKeyslotError, NewVolumeError};
+use luxor_luks::{
+    BackupError, ChangeError, ConvertError, FileLengthError, HeaderRepairError, NewKeyslotError,
+    NewVolumeError, PlaintextError, PolicyError, ReadError, ReencryptionError, RestoreError,
+    SegmentError, UnlockError,
+};
+use luxor_sector::{
+    DiskError, GeometryError, RawError, pipeline::PipelineError, rewrite::RewriteError,
+};
+use luxor_volume::{DrawError, ExtentError};
 use nix::libc;
-
-use crate::VolumeError;
 
 /// The class of an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +62,12 @@ impl From<FileErrorClass> for ErrorClass {
     }
 }
 
-/// Why an operation failed: a message, which `Display` prints, a class, and sometimes a hint.
+/// Why an operation failed: a message, which `Display` prints, and a class.
 ///
-/// [`error::Error::source`] is the underlying typed error, such as [`VolumeError`] or
-/// [`luxor_luks::UnlockError`], if there is one. Its text is already part of the message.
+/// [`error::Error::source`] is the typed error of the operation, such as
+/// [`OpenError`](crate::OpenError), [`ReencryptError`](crate::ReencryptError) or
+/// [`luxor_luks::UnlockError`], unless the system failed or the caller cancelled. Its text is already part
+/// of the message. [`Error::find`] searches the sources for a type.
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,
@@ -66,8 +78,33 @@ pub struct Error {
     source: Option<Box<dyn error::Error + Send + Sync>>,
 }
 
+/// A typed error that an [`Error`] can have as its source.
+pub(crate) trait Cause: error::Error + Send + Sync + Sized + 'static {
+    fn class(&self) -> ErrorClass {
+        ErrorClass::Failure
+    }
+
+    /// Returns the error about the file or volume called `name`.
+    fn about(self, name: &str) -> Error {
+        let message = format!("{name}: {self}");
+        self.with_message(message)
+    }
+
+    /// Returns the error with another message than that of `self`.
+    fn with_message(self, message: String) -> Error {
+        Error::new(self.class(), message).caused_by(self)
+    }
+}
+
+impl<E: Cause> From<E> for Error {
+    fn from(cause: E) -> Self {
+        let message = cause.to_string();
+        cause.with_message(message)
+    }
+}
+
 impl Error {
-    /// Makes an error of this class.
+    /// Makes an error of this class that has no source, for a frontend's own checks.
     #[must_use]
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
         Self {
@@ -79,7 +116,7 @@ impl Error {
         }
     }
 
-    /// Makes an error of the class [`ErrorClass::Failure`].
+    /// Makes an error of the class [`ErrorClass::Failure`], as [`Error::new`] does.
     #[must_use]
     pub fn failure(message: impl Into<String>) -> Self {
         Self::new(ErrorClass::Failure, message)
@@ -98,26 +135,22 @@ impl Error {
         }
     }
 
-    /// Makes an error with the message of `source`.
-    fn of(class: ErrorClass, source: impl error::Error + Send + Sync + 'static) -> Self {
-        Self::new(class, source.to_string()).caused_by(source)
-    }
-
     /// Adds the underlying typed error.
     pub(crate) fn caused_by(self, source: impl error::Error + Send + Sync + 'static) -> Self {
-        self.caused_by_boxed(Box::new(source))
-    }
-
-    /// Adds the underlying typed error of a format.
-    pub(crate) fn caused_by_boxed(self, source: Box<dyn error::Error + Send + Sync>) -> Self {
         Self {
-            source: Some(source),
+            source: Some(Box::new(source)),
             ..self
         }
     }
 
-    /// Adds a hint: a sentence that says what the user can do. [`Error::hint_text`] returns it;
-    /// `Display` does not print it.
+    /// Returns the first error of type `T` among the sources.
+    #[must_use]
+    pub fn find<T: error::Error + 'static>(&self) -> Option<&T> {
+        sources(self).find_map(|error| error.downcast_ref())
+    }
+
+    /// Adds a hint: a sentence that says what the user of a frontend can do. The library never adds one.
+    /// [`Error::hint_text`] returns it; `Display` does not print it.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -223,9 +256,62 @@ impl error::Error for Error {
 /// The result of an operation: `std::result::Result` with [`Error`] as the default error type.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-impl From<InputError> for Error {
-    fn from(error: InputError) -> Self {
-        Self::of(error.class().into(), error)
+/// Implements [`Cause`] for errors of the crates below.
+macro_rules! causes {
+    ($($error:ty $(=> |$this:ident| $class:expr)?),+ $(,)?) => {
+        $(impl Cause for $error {
+            $(fn class(&self) -> ErrorClass {
+                let $this = self;
+                $class
+            })?
+        })+
+    };
+}
+
+causes! {
+    BackendError,
+    BackupError,
+    ChangeError => |error| of_change(error),
+    ConvertError => |error| match error {
+        Self::Change(error) => of_change(error),
+        _ => ErrorClass::Failure,
+    },
+    CryptError,
+    DataFileError => |error| DataFileError::class(error).into(),
+    DiskError,
+    DrawError,
+    FileLengthError,
+    HeaderRepairError,
+    InputError => |error| InputError::class(error).into(),
+    KeyError,
+    NewKeyslotError => |error| ErrorClass::of_memory(error.is_out_of_memory()),
+    NewVolumeError => |error| ErrorClass::of_memory(error.is_out_of_memory()),
+    NotLocked => |error| NotLocked::class(error).into(),
+    PipelineError => |error| match error {
+        Self::Memory => ErrorClass::OutOfMemory,
+        Self::Cancelled => ErrorClass::Cancelled,
+        _ => ErrorClass::Failure,
+    },
+    PlaintextError,
+    RawError => |error| ErrorClass::of_memory(matches!(error, Self::Memory { .. })),
+    RestoreError,
+    ExtentError,
+    GeometryError,
+    PolicyError,
+    ReadError,
+    ReencryptionError,
+    RewriteError,
+    RunError,
+    SegmentError,
+    SelectError,
+    UnlockError,
+}
+
+/// The metadata that another program has changed are in use.
+fn of_change(error: &ChangeError) -> ErrorClass {
+    match error {
+        ChangeError::ChangedMeanwhile => ErrorClass::Busy,
+        _ => ErrorClass::Failure,
     }
 }
 
@@ -233,71 +319,10 @@ impl From<OutputError> for Error {
     fn from(error: OutputError) -> Self {
         match error {
             OutputError::NotLocked(error) => error.into(),
-            error => Self::of(error.class().into(), error),
+            error => {
+                let message = error.to_string();
+                Self::new(error.class().into(), message).caused_by(error)
+            }
         }
-    }
-}
-
-impl From<DataFileError> for Error {
-    fn from(error: DataFileError) -> Self {
-        Self::of(error.class().into(), error)
-    }
-}
-
-impl From<NotLocked> for Error {
-    fn from(error: NotLocked) -> Self {
-        Self::of(error.class().into(), error)
-    }
-}
-
-impl From<VolumeError> for Error {
-    fn from(error: VolumeError) -> Self {
-        let class = match error {
-            VolumeError::UnknownSize { .. } => ErrorClass::Missing,
-            _ => ErrorClass::Failure,
-        };
-        Self::of(class, error)
-    }
-}
-
-impl From<NewVolumeError> for Error {
-    fn from(error: NewVolumeError) -> Self {
-        Self::of(ErrorClass::of_memory(error.is_out_of_memory()), error)
-    }
-}
-
-impl From<NewKeyslotError> for Error {
-    fn from(error: NewKeyslotError) -> Self {
-        Self::of(ErrorClass::of_memory(error.is_out_of_memory()), error)
-    }
-}
-
-impl From<SelectError> for Error {
-    fn from(error: SelectError) -> Self {
-        Self::of(ErrorClass::Failure, error)
-    }
-}
-
-impl From<BackendError> for Error {
-    fn from(error: BackendError) -> Self {
-        Self::of(ErrorClass::Failure, error)
-    }
-}
-
-impl From<CryptError> for Error {
-    fn from(error: CryptError) -> Self {
-        Self::of(ErrorClass::Failure, error)
-    }
-}
-
-impl From<KeyError> for Error {
-    fn from(error: KeyError) -> Self {
-        Self::of(ErrorClass::Failure, error)
-    }
-}
-
-impl From<RunError> for Error {
-    fn from(error: RunError) -> Self {
-        Self::of(ErrorClass::Failure, error)
     }
 }

@@ -17,7 +17,8 @@ use luxor_luks::{
 use luxor_sector::Storage;
 
 use crate::{
-    Context, Error, ErrorClass, Result, VolumeError, create_output,
+    Context, EditError, Error, Result, create_output,
+    error::Cause,
     header_room::interrupted_encryption,
     luks_volume::{begin_change, exclusive},
     metadata::unreadable,
@@ -97,13 +98,11 @@ pub fn repair_header<'a>(
             let part = input.part_begin();
             unreadable(source.into(), change.storage(), part, &input.name())
         }
-        error => Error::failure(format!("{name}: {error}")).caused_by(error),
+        error => error.about(&name),
     })?;
     context.policy.check(&plan.header(), &name)?;
-    plan.write(change.storage()).map_err(|error| {
-        let failed = Error::failure(format!("{name}: {error}")).caused_by(error);
-        failed.hint("Some of the header may be repaired. Run the command again when writing works.")
-    })
+    let repaired = plan.write(change.storage());
+    Ok(repaired.map_err(|source| EditError::HalfRepaired { name, source })?)
 }
 
 /// A header backup that has been compared with its target; nothing is written yet. Show
@@ -121,7 +120,7 @@ impl<'a> HeaderRestore<'a> {
     ///
     /// # Errors
     /// Fails when `file` contains no backup or the policy of `context` refuses it, and when
-    /// `target` is too short. Without `force` also fails with [`VolumeError::BackupDoesNotFit`]
+    /// `target` is too short. Without `force` also fails with [`EditError::BackupDoesNotFit`]
     /// when data could be lost.
     pub fn plan(
         file: &Input,
@@ -177,18 +176,13 @@ impl<'a> HeaderRestore<'a> {
         // While the user was asked, another program may have added a key.
         let replaced = Replaced::look(&self.backup, self.target.path, change.storage())?;
         if !replaced.is_same(&self.replaced, self.target.path) {
-            let message = format!("{name} has changed since it was checked; nothing was written");
-            return Err(Error::new(ErrorClass::Busy, message).hint("Run the command again."));
+            return Err(EditError::TargetChanged { name }.into());
         }
         let force = self.force || replaced.is_empty();
         let restored = self.backup.restore(change.storage(), force);
-        restored.map_err(|error| match &error {
-            RestoreError::Io { source } => Error::io(format!("cannot write {name}"), source)
-                .hint(
-                    "The header may be the old one still, or that of the backup already. Restore it again \
-                     when writing works.",
-                ),
-            _ => Error::failure(format!("{name}: {error}")),
+        restored.map_err(|error| match error {
+            RestoreError::Io { source } => EditError::HalfRestored { name, source }.into(),
+            error => error.about(&name),
         })
     }
 
@@ -198,14 +192,12 @@ impl<'a> HeaderRestore<'a> {
         let (name, len) = (path_name(self.target.path), self.replaced.len);
         let needed = self.backup.header().metadata_len();
         if !self.replaced.is_empty() && len < needed {
-            let message =
-                format!("the backup does not fit {name}, which has {len} bytes: it needs {needed}");
-            return Err(Error::failure(message).hint("For a detached header, name an empty file."));
+            return Err(EditError::NoRoomForBackup { name, len, needed }.into());
         }
         if self.force || !self.is_serious() {
             return Ok(());
         }
-        Err(VolumeError::BackupDoesNotFit {
+        Err(EditError::BackupDoesNotFit {
             name,
             reasons: self.replaced.serious().map(Misfit::to_string).collect(),
             loss: self.replaced.loss(),
@@ -224,10 +216,9 @@ fn read(
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     let name = input.name();
     read(storage).map_err(|error| match error {
-        BackupError::Header(source) => {
-            unreadable(source.into(), storage, input.part_begin(), &name)
-        }
-        error => Error::failure(format!("{name}: {error}")).caused_by(error),
+        BackupError::Header(source) => unreadable(source.into(), storage, &name),
+        error => error.about(&name),
+    header_room::interrupted_encryption,
     })
 }
 

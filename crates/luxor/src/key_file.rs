@@ -9,7 +9,7 @@ use std::{
 use luxor_files::{io_words, open_to_read, path_name, standard_streams::stdin};
 use luxor_secret::SecretBytes;
 
-use crate::Error;
+use crate::error::Cause;
 
 /// A key file: all of it is the secret, or a part of it. `-` is standard input.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -143,11 +143,7 @@ pub enum KeyFileError {
     },
 }
 
-impl From<KeyFileError> for Error {
-    fn from(error: KeyFileError) -> Self {
-        Self::failure(error.to_string()).caused_by(error)
-    }
-}
+impl Cause for KeyFileError {}
 
 /// Reads up to `end`, which is not part of the result, or to the end of the input. Returns `None`
 /// if there are more than `max` bytes. Reads nothing past `end` and leaves no copy in memory.

@@ -17,7 +17,7 @@ use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 
 use crate::{
-    Context, Engine, Error, LuksVolume, Result, Secrets, VolumeError,
+    Context, EditError, Engine, LuksVolume, Result, Secrets, error::Cause,
     luks_volume::changed_meanwhile,
 };
 
@@ -65,7 +65,7 @@ impl LuksVolume {
     /// been unlocked.
     ///
     /// # Errors
-    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
+    /// [`EditError::KeyslotNumber`] and [`EditError::KeyslotInUse`], and the errors of
     /// [`LuksMetadata::test`](crate::LuksMetadata::test) and `new_secret`. Also fails when there is no free keyslot, and when the
     /// metadata have changed since they were read or cannot be locked or written.
     pub fn add_key(
@@ -86,8 +86,7 @@ impl LuksVolume {
         let first = opened.keys.first_key_value();
         let first = first.and_then(|(digest, key)| Some((*digest, key.volume_key()?)));
         let Some((digest, volume_key)) = first else {
-            let message = format!("{}: the data have no key", self.name());
-            return Err(Error::failure(message));
+            return Err(EditError::NoKeyOfData.about(&self.name()));
         };
         let key = ConfirmedKey { digest, volume_key };
         let new = self.new_keyslot(key, &new_secret()?, &pbkdf, &engine, context)?;
@@ -102,7 +101,7 @@ impl LuksVolume {
     /// Returns its number.
     ///
     /// # Errors
-    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`], and the errors of
+    /// [`EditError::KeyslotNumber`] and [`EditError::KeyslotInUse`], and the errors of
     /// `new_secret`. Also fails for LUKS1, when there is no free keyslot, and when the metadata have
     /// changed since they were read or cannot be locked or written.
     pub fn add_unbound_key(
@@ -114,8 +113,7 @@ impl LuksVolume {
         context: &Context,
     ) -> Result<u32> {
         if self.header.version() == LuksVersion::Luks1 {
-            let message = format!("{}: LUKS1 has no unbound keyslots; LUKS2 has", self.name());
-            return Err(Error::failure(message));
+            return Err(EditError::UnboundInLuks1.about(&self.name()));
         }
         self.check_changeable()?;
         if let Some(number) = number {
@@ -187,7 +185,7 @@ impl LuksVolume {
     /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// [`VolumeError::LastKeyslot`] without `last`, and the errors of [`LuksMetadata::test`](crate::LuksMetadata::test). Also
+    /// [`EditError::LastKeyslot`] without `last`, and the errors of [`LuksMetadata::test`](crate::LuksMetadata::test). Also
     /// fails when the metadata have changed since they were read or cannot be locked or written.
     pub fn remove_key(
         &mut self,
@@ -212,7 +210,7 @@ impl LuksVolume {
     /// `unlock.keyslots` is ignored. The last keyslot is removed only if `last` is set.
     ///
     /// # Errors
-    /// [`VolumeError::NoKeyslot`] if keyslot `number` is empty, and the errors of
+    /// [`EditError::NoKeyslot`] if keyslot `number` is empty, and the errors of
     /// [`LuksVolume::remove_key`].
     pub fn remove_keyslot(
         &mut self,
@@ -252,16 +250,16 @@ impl LuksVolume {
     /// [`LuksVolume::add_key`] does this first.
     ///
     /// # Errors
-    /// [`VolumeError::KeyslotNumber`] and [`VolumeError::KeyslotInUse`].
+    /// [`EditError::KeyslotNumber`] and [`EditError::KeyslotInUse`].
     pub fn check_new_keyslot(&self, number: u32) -> Result<()> {
         let last = self.header.version().max_keyslots() - 1;
         if number > last {
             let name = self.name();
-            return Err(VolumeError::KeyslotNumber { name, number, last }.into());
+            return Err(EditError::KeyslotNumber { name, number, last }.into());
         }
         if self.header.keyslot_numbers().contains(&number) {
             let name = self.name();
-            return Err(VolumeError::KeyslotInUse { name, number }.into());
+            return Err(EditError::KeyslotInUse { name, number }.into());
         }
         Ok(())
     }
@@ -269,11 +267,11 @@ impl LuksVolume {
     /// Checks that keyslot `number` can be removed: [`LuksVolume::remove_keyslot`] does this first.
     ///
     /// # Errors
-    /// [`VolumeError::NoKeyslot`], and unless `last` allows it [`VolumeError::LastKeyslot`].
+    /// [`EditError::NoKeyslot`], and unless `last` allows it [`EditError::LastKeyslot`].
     pub fn check_removal(&self, number: u32, last: bool) -> Result<()> {
         if !self.header.keyslot_numbers().contains(&number) {
             let name = self.name();
-            return Err(VolumeError::NoKeyslot { name, number }.into());
+            return Err(EditError::NoKeyslot { name, number }.into());
         }
         self.check_is_not_last(number, last)
     }
@@ -333,7 +331,7 @@ fn check_is_not_last(
         return Ok(());
     }
     let others = all.into_iter().filter(|&other| other != number).collect();
-    let last = VolumeError::LastKeyslot {
+    let last = EditError::LastKeyslot {
         name,
         number,
         others,

@@ -60,7 +60,9 @@ mod cipher;
 mod contents;
 mod context;
 mod create;
+mod create_error;
 mod decrypt;
+mod edit_error;
 mod encrypt_options;
 pub mod engines;
 mod error;
@@ -73,6 +75,7 @@ mod keys;
 mod luks_volume;
 mod metadata;
 mod open;
+mod open_error;
 mod output;
 mod policy;
 mod raw;
@@ -82,7 +85,6 @@ mod secrets;
 mod tokens;
 mod trailer;
 mod volume_disk;
-mod volume_error;
 mod volume_writer;
 mod xts;
 
@@ -90,7 +92,9 @@ pub use cipher::VolumeCipher;
 pub use contents::{Contents, ContentsClass, PartitionContents};
 pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, NewHeader, encrypt_files, encrypt_to, format_files, new_header};
+pub use create_error::{CreateError, PossibleLen};
 pub use decrypt::{DecryptOptions, Decrypted, Missing, decrypt, decrypt_to};
+pub use edit_error::EditError;
 pub use encrypt_options::{EncryptOptions, encrypt};
 pub use engines::{Calibration, Engine};
 pub use error::{Error, ErrorClass, Result, raw_os_error};
@@ -102,18 +106,18 @@ pub use keys::{InPlace, KeyOptions};
 pub use luks_volume::LuksVolume;
 pub use metadata::{LuksMetadata, VolumeMetadata};
 pub use open::{OpenOptions, UnlockedVolume, Volume, open};
+pub use open_error::OpenError;
 pub use output::create_output;
 pub use policy::VolumePolicy;
-pub use raw::{RawOptions, crypt_raw};
+pub use raw::{BareModeError, RawOptions, crypt_raw};
 pub use reencrypt::{
-    ReencryptOptions, ReencryptPart, ReencryptionInUse, ZoneProtection, data_beyond,
-    encrypt_in_place, encrypt_with_header_in_front, put_header_in_front, reencrypt, reencrypt_data,
-    reencrypt_in_use,
+    FrontOfData, PartError, ReencryptError, ReencryptOptions, ReencryptPart, ReencryptionInUse,
+    ZoneProtection, data_beyond, encrypt_in_place, encrypt_with_header_in_front,
+    put_header_in_front, reencrypt, reencrypt_data, reencrypt_in_use,
 };
-pub use resize::{Resized, resize};
+pub use resize::{ResizeError, Resized, resize};
 pub use secrets::{Secrets, VolumeKeySecret};
 pub use volume_disk::{DiskUse, VolumeDisk};
-pub use volume_error::VolumeError;
 pub use volume_writer::VolumeWriter;
 pub use xts::Xts;
 

@@ -13,12 +13,13 @@ use luxor_files::{
     locks::{Access, DataLock, Lock, ReencryptionLock},
     path_name,
 };
-use luxor_luks::{ChangeError, ConvertError, Luks, Luks2Header, VolumeHeader};
+use luxor_luks::{ChangeError, Luks, Luks2Header, VolumeHeader};
 use luxor_sector::Storage;
 use luxor_volume::{DataKey, Plaintext, VolumeKey};
 
 use crate::{
-    Context, Error, ErrorClass, LuksMetadata, Result,
+    Context, EditError, Error, ErrorClass, LuksMetadata, ReencryptError, Result,
+    error::Cause,
     metadata::{Source, shown, unreadable},
 };
 
@@ -59,9 +60,7 @@ impl LuksVolume {
     pub fn of_input(input: Input, context: &Context) -> Result<Self> {
         let metadata = LuksMetadata::open_input(input, None, context)?;
         let Source::Seekable(input) = metadata.source() else {
-            let name = metadata.name();
-            let message = format!("{name}: the metadata of a stream cannot be changed");
-            return Err(Error::failure(message));
+            return Err(EditError::Stream.about(&metadata.name()));
         };
         Ok(Self {
             input: Arc::clone(input),
@@ -153,7 +152,7 @@ impl LuksVolume {
             .header
             .luks2()
             .map_or(Ok(()), Luks2Header::check_changeable);
-        changeable.map_err(|error| failed(self.path(), error))
+        changeable.map_err(|error| error.about(&self.name()))
     }
 
     /// Locks the metadata for one or more changes.
@@ -178,7 +177,7 @@ impl LuksVolume {
         let _exclusive = exclusive(&change)?;
         let path = self.metadata.path().to_owned();
         let converted = self.metadata.header.convert(change.storage(), force);
-        converted.map_err(|error| failed(&path, error))
+        converted.map_err(|error| error.about(&shown(&path)))
     }
 
     /// Keeps every other program from re-encrypting or reading the volume, until the returned lock is
@@ -195,14 +194,11 @@ impl LuksVolume {
         let lock = ReencryptionLock::acquire(self.header.uuid(), Access::Write);
         let lock = lock.map_err(|error| self.no_reencryption_lock(error))?;
         if !lock.is_held() {
-            let text = format!(
-                "{}: only root can take cryptsetup's lock on a re-encryption",
-                self.name()
-            );
+            let error = ReencryptError::LockIsRoots.about(&self.name());
             if !is_file {
-                return Err(Error::failure(text).hint("Run the command as root."));
+                return Err(error);
             }
-            let text = format!("{text}: do not run cryptsetup on this volume meanwhile");
+            let text = format!("{error}: do not run cryptsetup on this volume meanwhile");
             context.events.warning(&text);
         }
         Ok(lock)
@@ -217,8 +213,7 @@ impl LuksVolume {
         let _lock = lock_to_read(&self.input, &context.cancel)?;
         let header = read_header(&*self.input, self.input.part_begin(), self.path())?;
         if header.uuid() != self.header.uuid() {
-            let message = format!("{}: another program replaced it", self.name());
-            return Err(Error::failure(message));
+            return Err(EditError::Replaced.about(&self.name()));
         }
         *self.metadata.header = header;
         Ok(())
@@ -280,7 +275,7 @@ impl LockedMetadata<'_> {
             } else {
                 error.with_state()
             };
-            failed(&self.path, error)
+            error.about(&shown(&self.path))
         })
     }
 
@@ -306,7 +301,7 @@ impl LockedMetadata<'_> {
 pub(crate) fn exclusive(change: &MetadataChange<'_>) -> Result<Option<DataLock>> {
     let name = path_name(change.path());
     change.exclusive().map_err(|error| match error {
-        Unusable::InUse(user) => Error::new(ErrorClass::Busy, format!("{name} is {user}")),
+        Unusable::InUse(user) => EditError::InUse { name, user }.into(),
         Unusable::Io(error) => Error::io(format!("cannot open {name}"), &error),
     })
 }
@@ -316,32 +311,12 @@ fn read_header(storage: &dyn Storage, part: Option<u64>, path: &Path) -> Result<
     header.map_err(|error| unreadable(error, storage, part, &shown(path)))
 }
 
-/// The error of a change to the metadata at `path`.
-fn failed(path: &Path, error: impl std::error::Error + Send + Sync + 'static) -> Error {
-    Error::new(class_of(&error), format!("{}: {error}", shown(path))).caused_by(error)
-}
-
-/// Returns the class of an error of a change: metadata that another program has changed are in use.
-pub(crate) fn class_of(error: &(dyn std::error::Error + 'static)) -> ErrorClass {
-    let change = match error.downcast_ref() {
-        Some(ConvertError::Change(error)) => Some(error),
-        _ => error.downcast_ref(),
-    };
-    match change {
-        Some(ChangeError::ChangedMeanwhile) => ErrorClass::Busy,
-        _ => ErrorClass::Failure,
-    }
-}
-
 /// Whether a change failed because another program holds the lock on the metadata, and may succeed later.
 pub(crate) fn is_locked(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let is_changed = source.is_some_and(|source| class_of(source) == ErrorClass::Busy);
-    error.class() == ErrorClass::Busy && !is_changed
+    error.class() == ErrorClass::Busy && error.find::<ChangeError>().is_none()
 }
 
 /// The error for metadata that another program has changed in a way that forbids this change.
 pub(crate) fn changed_meanwhile(name: &str) -> Error {
-    let error = ChangeError::ChangedMeanwhile;
-    Error::new(ErrorClass::Busy, format!("{name}: {error}")).caused_by(error)
+    ChangeError::ChangedMeanwhile.about(name)
 }

@@ -13,8 +13,8 @@ use std::{
 };
 
 use luxor_engine::Backend;
-use luxor_files::{Input, NotLocked, Role, VolumePlace, is_same_file, lock_to_read};
 use luxor_files::{
+    Input, NotLocked, Role, VolumePlace, is_same_file, lock_to_read,
     locks::{Access, LockError, ReencryptionLock},
     path_name,
 };
@@ -30,7 +30,8 @@ use luxor_volume::{
 };
 
 use crate::{
-    Contents, Context, Error, ErrorClass, Result, Secrets, VolumeError,
+    Contents, Context, Error, ErrorClass, OpenError, Result, Secrets,
+    error::Cause,
     header_room::interrupted_encryption,
     secrets::{Attempt, try_secrets},
 };
@@ -62,7 +63,7 @@ impl VolumeMetadata {
     /// opening the volume are reported as warnings.
     ///
     /// # Errors
-    /// [`VolumeError::Unreadable`] and [`VolumeError::NotAVolume`] if there are no valid metadata.
+    /// [`OpenError::Unreadable`] and [`OpenError::NotAVolume`] if there are no valid metadata.
     /// Also fails when another program holds the lock on the metadata for 30 seconds, and when the
     /// policy of `context` refuses the volume.
     pub fn open(
@@ -246,7 +247,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
             let name = self.name();
             return Attempt {
                 is_wrong_secret: false,
-                error: VolumeError::EncryptionInterrupted {
+                error: OpenError::EncryptionInterrupted {
                     name,
                     reduce_by,
                     has_metadata: true,
@@ -261,8 +262,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
         };
         Attempt {
             is_wrong_secret: error.kind == NotUnlockedKind::WrongSecret,
-            error: Error::new(class, format!("{}: {error}", self.name()))
-                .caused_by_boxed(error.source),
+            error: Error::new(class, format!("{}: {error}", self.name())).caused_by(error),
         }
     }
 
@@ -294,25 +294,23 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
         }
         let lock = ReencryptionLock::acquire(&found.uuid, Access::Read);
         lock.map(Some).map_err(|error| match error {
-            LockError::Held(_) => Error::new(
-                ErrorClass::Busy,
-                format!("{}: another program is re-encrypting it", self.name()),
-            ),
+            LockError::Held(_) => self.in_reencryption("is re-encrypting"),
             error => self.no_reencryption_lock(error),
         })
     }
 
     pub(crate) fn no_reencryption_lock(&self, error: LockError) -> Error {
         match error {
-            LockError::Held(_) => Error::new(
-                ErrorClass::Busy,
-                format!("{}: another program re-encrypts or reads it", self.name()),
-            ),
+            LockError::Held(_) => self.in_reencryption("re-encrypts or reads"),
             source => {
                 let path = self.path.clone();
                 NotLocked { path, source }.into()
             }
         }
+    }
+
+    fn in_reencryption(&self, what: &'static str) -> Error {
+        OpenError::InReencryption { what }.about(&self.name())
     }
 
     /// Whether the data are in another file than the metadata.
@@ -357,7 +355,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     /// metadata do not record their length.
     ///
     /// # Errors
-    /// Fails when the data are cut off, and with [`VolumeError::DetachedHeader`] when they are in
+    /// Fails when the data are cut off, and with [`OpenError::DetachedHeader`] when they are in
     /// another file ([`VolumeMetadata::is_without_data`]).
     pub fn payload_len(&self) -> Result<Option<u64>> {
         let Some(extents) = self.extents()? else {
@@ -366,8 +364,11 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
         let len = extents.iter().map(|extent| extent.len).sum();
         let found = self.describe();
         if let (Some(length), false) = (found.file_bytes(), self.may_be_cut_off) {
-            check_file_length(length, len, found.sector_size)
-                .map_err(|error| cut_off(format!("{}: {error}", self.data_name())))?;
+            let checked = check_file_length(length, len, found.sector_size);
+            checked.map_err(|source| OpenError::FileCutOff {
+                name: self.data_name(),
+                source,
+            })?;
         }
         Ok(Some(len))
     }
@@ -414,12 +415,12 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     ///
     /// # Errors
     /// Fails when the data are cut off or this version cannot read a part of them, and with
-    /// [`VolumeError::DetachedHeader`] when they are in another file
+    /// [`OpenError::DetachedHeader`] when they are in another file
     /// ([`VolumeMetadata::is_without_data`]).
     pub fn extents(&self) -> Result<Option<Vec<Extent>>> {
         if self.is_without_data() {
             let name = self.name();
-            return Err(VolumeError::DetachedHeader { name }.into());
+            return Err(OpenError::DetachedHeader { name }.into());
         }
         let name = self.data_name();
         let storage_len = match self.storage_len() {
@@ -439,28 +440,25 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
         match extents {
             Ok(extents) if extents.is_empty() => {
                 if self.is_header_only(storage_len) {
-                    return Err(VolumeError::HeaderOnly { name }.into());
+                    return Err(OpenError::HeaderOnly { name }.into());
                 }
-                let message = format!("{name} ends before the data: it was cut off");
-                Err(Error::failure(message))
+                Err(OpenError::NoData { name }.into())
             }
             Ok(extents) => Ok(Some(extents)),
-            Err(error) if error.is_cut_off => {
-                let message = format!("{name}: {error}");
+            Err(source) if source.is_cut_off => {
                 let whole = self.header.whole_extents(storage_len);
                 let left = whole.map(|extents| Extent::within(extents, storage_len));
                 match left {
-                    Ok(extents) if !extents.is_empty() => Err(cut_off(message)),
-                    _ if self.is_header_only(storage_len) => {
-                        Err(VolumeError::HeaderOnly { name }.into())
+                    Ok(extents) if !extents.is_empty() => {
+                        Err(OpenError::CutOff { name, source }.into())
                     }
-                    _ => Err(Error::failure(message)),
+                    _ if self.is_header_only(storage_len) => {
+                        Err(OpenError::HeaderOnly { name }.into())
+                    }
+                    _ => Err(source.about(&name)),
                 }
             }
-            Err(error) => {
-                let message = format!("{name}: {error}");
-                Err(Error::failure(message).caused_by_boxed(error.source))
-            }
+            Err(error) => Err(error.about(&name)),
         }
     }
 
@@ -519,7 +517,7 @@ impl LuksMetadata {
         let name = input.name();
         let format = Arc::new(Luks { version: None });
         let metadata = VolumeMetadata::read(input, header, format, context)?;
-        let other = || Error::failure(format!("{name}: this is not a LUKS volume"));
+        let other = || OpenError::NotLuks.about(&name);
         metadata.into_luks().ok_or_else(other)
     }
 
@@ -612,9 +610,7 @@ impl LuksMetadata {
         unlock: impl Fn(&SecretBytes) -> Result<luxor_luks::Unlocked, UnlockError>,
     ) -> Result<(luxor_luks::Unlocked, SecretBytes)> {
         if secrets.are_volume_keys() {
-            let name = self.name();
-            let message = format!("{name}: a volume key belongs to no keyslot");
-            return Err(Error::failure(message));
+            return Err(OpenError::VolumeKeyForKeyslot.about(&self.name()));
         }
         let (unlocked, secret) = self.try_secrets(secrets, context, unlock)?;
         let text = format!("keyslot {} opened", unlocked.keyslot);
@@ -635,7 +631,7 @@ pub(crate) fn unreadable(
     if error.kind == HeaderErrorKind::Damaged
         && let Some(reduce_by) = interrupted_encryption(storage)
     {
-        return VolumeError::EncryptionInterrupted {
+        return OpenError::EncryptionInterrupted {
             name,
             reduce_by,
             has_metadata: false,
@@ -654,9 +650,9 @@ pub(crate) fn unreadable(
             None => Contents::of(storage),
         }
     {
-        return VolumeError::NotAVolume { name, contents }.into();
+        return OpenError::NotAVolume { name, contents }.into();
     }
-    VolumeError::Unreadable {
+    OpenError::Unreadable {
         name,
         source: error,
         repair,
@@ -666,21 +662,8 @@ pub(crate) fn unreadable(
 
 /// Returns the only extent of a volume that is read from a pipe.
 fn stream_extent<H: Header + ?Sized>(header: &H, name: &str) -> Result<Extent> {
-    header.stream_extent().ok_or_else(|| {
-        Error::failure(format!(
-            "{name}: the data are in several parts, which cannot be read from a pipe"
-        ))
-        .hint("Name a file or a block device.")
-    })
-}
-
-/// What to do about data whose end is missing.
-pub(crate) const SAVES: &str =
-    "`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.";
-
-/// The error for data whose end is missing.
-pub(crate) fn cut_off(message: String) -> Error {
-    Error::failure(message).hint(SAVES)
+    let parts = || OpenError::SeveralPartsInStream.about(name);
+    header.stream_extent().ok_or_else(parts)
 }
 
 pub(crate) fn shown(path: &Path) -> String {

@@ -129,8 +129,8 @@ impl OpenOptions {
     ///
     /// # Errors
     /// Fails when the file cannot be opened or is in use, with
-    /// [`VolumeError::Unreadable`](crate::VolumeError::Unreadable) or
-    /// [`VolumeError::NotAVolume`](crate::VolumeError::NotAVolume) if it has no valid metadata, and
+    /// [`OpenError::Unreadable`](crate::OpenError::Unreadable) or
+    /// [`OpenError::NotAVolume`](crate::OpenError::NotAVolume) if it has no valid metadata, and
     /// when the data are cut off.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume> {
         let place = VolumePlace {

@@ -6,7 +6,7 @@ use std::{io, path::Path};
 use luxor_files::{Input, Output, OutputOptions};
 use luxor_sector::pipeline::PipelineError;
 
-use crate::{Context, Error, ErrorClass, Result};
+use crate::{Context, Error, OpenError, Result, error::Cause};
 
 /// Opens an output as [`Output::create`] does, with `disable_locks` and `cancel` from `context` in
 /// place of those of `options`. Warns about the contents of a block device that will be overwritten.
@@ -63,10 +63,8 @@ pub(crate) fn warn_of_growth(input: &Input, context: &Context) {
 
 /// The error for an input that must be seekable and is not.
 pub(crate) fn no_storage(input: &Input) -> Error {
-    Error::failure(format!(
-        "{} is neither a file nor a block device",
-        input.name()
-    ))
+    let name = input.name();
+    OpenError::NotSeekable { name }.into()
 }
 
 /// The error for a failed copy from `input`, a name for messages, to `output`, which was to have
@@ -77,32 +75,31 @@ pub(crate) fn copy_error(
     output: &Output,
     total: Option<u64>,
 ) -> Error {
-    let failed = match &error {
-        PipelineError::Read { offset, source } => Error::io(
-            format!("cannot read {input} at byte {offset} of the data"),
-            source,
-        ),
-        PipelineError::Write { source, .. } => write_error(source, output, total),
-        PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
-            Error::failure(format!("{input}: {error}: is the file cut off?"))
+    let message = match &error {
+        PipelineError::Read { offset, source } => {
+            let what = format!("cannot read {input} at byte {offset} of the data");
+            return Error::io(what, source).caused_by(error);
         }
-        PipelineError::Memory => Error::new(ErrorClass::OutOfMemory, error.to_string()),
-        PipelineError::Crypt { source, .. } => Error::failure(format!("{error}: {source}")),
-        PipelineError::Cancelled => Error::new(ErrorClass::Cancelled, error.to_string()),
-        _ => Error::failure(error.to_string()),
+        PipelineError::Write { source, .. } => {
+            return write_error(source, output, total).caused_by(error);
+        }
+        PipelineError::PartSector { .. } | PipelineError::SourceLen { .. } => {
+            format!("{input}: {error}: is the file cut off?")
+        }
+        PipelineError::Crypt { source, .. } => format!("{error}: {source}"),
+        _ => error.to_string(),
     };
-    failed.caused_by(error)
+    error.with_message(message)
 }
 
 /// The error for a failed write to `output`, which was to have `total` bytes.
 pub(crate) fn write_error(error: &io::Error, output: &Output, total: Option<u64>) -> Error {
     let name = output.name();
-    let failed = Error::io(format!("cannot write {name}"), error);
-    let failed = failed.caused_by(io::Error::from(error.kind()));
-    match total {
-        Some(total) if error.kind() == io::ErrorKind::StorageFull && output.is_seekable() => {
-            failed.hint(format!("{name} needs {total} bytes."))
-        }
-        _ => failed,
-    }
+    let needed =
+        total.filter(|_| error.kind() == io::ErrorKind::StorageFull && output.is_seekable());
+    let what = match needed {
+        Some(needed) => format!("cannot write {name}, which needs {needed} bytes"),
+        None => format!("cannot write {name}"),
+    };
+    Error::io(what, error).caused_by(io::Error::from(error.kind()))
 }

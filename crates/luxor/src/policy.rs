@@ -4,7 +4,7 @@
 use luxor_luks::{HeaderPolicy, LuksVersion, VolumeHeader};
 use luxor_volume::Header;
 
-use crate::{Error, Result};
+use crate::{OpenError, Result};
 
 /// Requirements for volumes from untrusted sources. The default requires nothing.
 #[derive(Clone, Debug, Default)]
@@ -34,19 +34,19 @@ impl VolumePolicy {
             return Ok(());
         }
         // Only LUKS has a header that can meet requirements.
-        let header = header.downcast_ref::<VolumeHeader>().ok_or_else(|| {
-            Error::failure(format!(
-                "{volume} is refused: it has no header that could meet requirements"
-            ))
-        })?;
+        let name = || volume.to_owned();
+        let header = header.downcast_ref::<VolumeHeader>();
+        let header = header.ok_or_else(|| OpenError::NoHeaderForPolicy { name: name() })?;
         let version = header.version();
         if self.version.is_some_and(|wanted| wanted != version) {
-            return Err(Error::failure(format!(
-                "{volume} is refused: it is a {version} volume"
-            )));
+            let name = name();
+            return Err(OpenError::VersionRefused { name, version }.into());
         }
-        self.header.check(header).map_err(|error| {
-            Error::failure(format!("{volume} is refused: {error}")).caused_by(error)
-        })
+        let checked = self.header.check(header);
+        let refused = |source| OpenError::Refused {
+            name: name(),
+            source,
+        };
+        Ok(checked.map_err(refused)?)
     }
 }

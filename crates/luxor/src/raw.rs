@@ -6,7 +6,8 @@ use luxor_files::{Input, Output, path_name};
 use luxor_sector::{RawCipher, RawError};
 
 use crate::{
-    Context, Engine, Error, ErrorClass, Result,
+    Context, Engine, Error, Result,
+    error::Cause,
     output::{begin, warn_of_growth, write_error},
 };
 
@@ -26,6 +27,28 @@ pub struct RawOptions {
     /// XTS: the step from the number of one data unit to the next. Other modes ignore it.
     pub stride: u64,
 }
+
+/// Why a bare mode is not used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BareModeError {
+    /// The key is for another mode.
+    #[error("the key is for {found}, not for {wanted}")]
+    OtherKey {
+        /// The mode of the key.
+        found: Mode,
+        /// The mode that was asked for.
+        wanted: Mode,
+    },
+    /// Only XTS has data units.
+    #[error("{mode} has no data units")]
+    NoDataUnits {
+        /// The mode.
+        mode: Mode,
+    },
+}
+
+impl Cause for BareModeError {}
 
 /// Encrypts or decrypts `input` with a bare mode. `key`, which returns a key for that mode, is
 /// called after an engine has been chosen. The output is as long as the input.
@@ -47,12 +70,12 @@ pub fn crypt_raw(
     let engine = Engine::select(context, options.mode)?;
     let key = key()?;
     if key.mode() != options.mode {
-        let message = format!("the key is for {}, not for {}", key.mode(), options.mode);
-        return Err(Error::failure(message));
+        let (found, wanted) = (key.mode(), options.mode);
+        return Err(BareModeError::OtherKey { found, wanted }.into());
     }
     if options.data_unit.is_some() && options.mode != Mode::Xts {
-        let message = format!("{} has no data units", options.mode);
-        return Err(Error::failure(message));
+        let mode = options.mode;
+        return Err(BareModeError::NoDataUnits { mode }.into());
     }
     let loaded = engine.load(&key)?;
     let cipher = RawCipher {
@@ -65,9 +88,7 @@ pub fn crypt_raw(
         first: options.first,
         stride: options.stride,
     };
-    cipher
-        .check(input.len())
-        .map_err(|error| Error::failure(error.to_string()))?;
+    cipher.check(input.len())?;
     begin(&mut output, 0, input.len(), context)?;
     let what = match options.direction {
         Direction::Encrypt => "Encrypting",
@@ -81,8 +102,7 @@ pub fn crypt_raw(
         .map_err(|error| match &error {
             RawError::Read { source, .. } => Error::io(format!("cannot read {input_name}"), source),
             RawError::Write { source, .. } => write_error(source, &output, total),
-            RawError::Memory { .. } => Error::new(ErrorClass::OutOfMemory, error.to_string()),
-            _ => Error::failure(error.to_string()),
+            _ => error.into(),
         })?;
     drop(progress);
     warn_of_growth(input, context);

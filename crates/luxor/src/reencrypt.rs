@@ -14,6 +14,7 @@
 mod begin;
 mod decrypt;
 mod encrypt;
+mod error;
 mod in_use;
 mod part;
 mod streamed;
@@ -41,12 +42,15 @@ use self::{
     decrypt::{begin_decryption, check_front, export_header, forget_header},
     zones::Reencryption,
 };
-use crate::{Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, VolumeError};
+use crate::{
+    Context, Engine, Error, LuksMetadata, LuksVolume, OpenError, Result, Secrets, error::Cause,
+};
 
 pub(crate) use self::tail::TAIL;
 
 pub use self::{
     encrypt::{encrypt_in_place, encrypt_with_header_in_front, put_header_in_front},
+    error::{FrontOfData, PartError, ReencryptError},
     in_use::{ReencryptionInUse, reencrypt_in_use},
     part::data_beyond,
 };
@@ -170,11 +174,8 @@ pub fn reencrypt<'a>(
     let data = DataFile::open(volume, Access::Write)?;
     let mut unlocked = None;
     if options.mode == Some(ReencryptMode::Decrypt) {
-        let header = header.ok_or_else(|| {
-            let text = "to decrypt it in place, its header must be in another file";
-            let text = format!("{}: {text}", path_name(volume.path));
-            Error::failure(text).hint("--header FILE names a new file for a copy of the header.")
-        })?;
+        let missing = || ReencryptError::NoHeaderFile.about(&path_name(volume.path));
+        let header = header.ok_or_else(missing)?;
         let engine = Engine::select(context, Mode::Xts)?;
         unlocked = export_header(&data, header, secrets, options, &engine, context)?;
     }
@@ -248,14 +249,13 @@ impl LuksMetadata {
     /// # Errors
     /// Fails when there is none, and when this version does not support its state.
     pub(crate) fn reencryption(&self, data_len: u64) -> Result<ReencryptionState> {
-        let failed =
-            |error: &dyn std::error::Error| Error::failure(format!("{}: {error}", self.name()));
+        let name = self.name();
         let state = self
             .header
             .luks2()
             .map(|luks2| luks2.reencryption(data_len));
-        let state = state.transpose().map_err(|error| failed(&error))?;
-        let none = || Error::failure(format!("{}: no re-encryption is under way", self.name()));
+        let state = state.transpose().map_err(|error| error.about(&name))?;
+        let none = || ReencryptError::NotUnderWay.about(&name);
         state.flatten().ok_or_else(none)
     }
 
@@ -291,7 +291,7 @@ fn begin_or_find(
     let (mut opened, name) = (volume, path_name(data.path()));
     if opened.is_without_data() {
         let name = opened.name();
-        return Err(VolumeError::DetachedHeader { name }.into());
+        return Err(OpenError::DetachedHeader { name }.into());
     }
     let alone = opened.lock_for_reencryption(data.is_regular(), context)?;
     // Another program may have changed it until the lock was there.
@@ -314,21 +314,17 @@ fn begin_or_find(
     };
     match options.part {
         ReencryptPart::Begin if has_begun => {
-            return Err(Error::failure(format!(
-                "{name}: a re-encryption has begun already"
-            )));
+            return Err(ReencryptError::HasBegun.about(&name));
         }
         ReencryptPart::Continue if !has_begun => {
-            return Err(Error::failure(format!(
-                "{name}: no re-encryption has begun"
-            )));
+            return Err(ReencryptError::HasNotBegun.about(&name));
         }
         _ => {}
     }
     let engine = Engine::select(context, Mode::Xts)?;
     let state = if has_begun {
         let len = luks2.data_len(data.len()?);
-        let len = len.map_err(|error| Error::failure(format!("{name}: {error}")))?;
+        let len = len.map_err(|error| error.about(&name))?;
         Some((opened.reencryption(len)?, len))
     } else {
         None
@@ -344,28 +340,16 @@ fn begin_or_find(
         check_front(&opened, data, state.is_some())?;
     }
     if state.is_none() && is_plain(&opened.header) {
-        let header = opened.name();
-        let text = format!(
-            "{header}: the data of this header have been decrypted already, and nothing is left to do"
-        );
-        let error = Error::failure(text);
-        // cryptsetup leaves the padding of a file behind it. No key authenticates the length, so the
-        // hint is not a command.
-        let length = luks2.file_length();
-        return match length.filter(|_| data.can_set_len()) {
-            Some(length) if data.len()? > length => Err(error.hint(format!(
-                "The header says that the file has {length} bytes. Without a key this cannot be checked, and \
-                 {} may be another file: nothing was cut off. If you know the length to be right, cut the file \
-                 off there.",
-                path_name(data.path())
-            ))),
-            _ => Err(error),
+        // cryptsetup leaves the padding of a file behind it. No key authenticates the length.
+        let longer = match luks2.file_length().filter(|_| data.can_set_len()) {
+            Some(length) if data.len()? > length => Some((length, path_name(data.path()))),
+            _ => None,
         };
+        return Err(ReencryptError::Decrypted { longer }.about(&opened.name()));
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
         if !options.keyslots.is_empty() {
-            let text = format!("{name}: it has begun, and the keyslots to keep were chosen then");
-            return Err(Error::failure(text).hint("Leave out --key-slot."));
+            return Err(ReencryptError::KeyslotsChosen.about(&name));
         }
         let keys = if luks2.is_decrypted() {
             BTreeMap::new()
@@ -374,7 +358,7 @@ fn begin_or_find(
             opened.into_keys()
         };
         check_is_the_same(&state, &keys, options)
-            .map_err(|what| Error::failure(format!("{name}: it has begun with another {what}")))?;
+            .map_err(|what| ReencryptError::BegunWithOther { what }.about(&name))?;
         if options.device_size.is_none() {
             part::warn_of_rest(&state, data_len, &name, context);
         }
@@ -409,9 +393,9 @@ fn begin_or_find(
 }
 
 /// Checks that the longest zone that the options permit has at least a sector.
-fn check_zone(options: &ReencryptOptions, sector: u64) -> std::result::Result<(), String> {
+fn check_zone(options: &ReencryptOptions, sector: u64) -> Result<(), ReencryptError> {
     match options.zone {
-        Some(zone) if zone < sector => Err(format!("a zone must have at least {sector} bytes")),
+        Some(zone) if zone < sector => Err(ReencryptError::ShortZone { unit: sector }),
         _ => Ok(()),
     }
 }
@@ -434,8 +418,7 @@ fn is_plain(header: &VolumeHeader) -> bool {
 }
 
 fn only_luks2(name: &str) -> Error {
-    let error = Error::failure(format!("{name}: a LUKS1 volume cannot be re-encrypted"));
-    error.hint("Convert it first: `luxor convert --type luks2 VOLUME`.")
+    ReencryptError::OnlyLuks2.about(name)
 }
 
 /// Checks that `options` agree with a re-encryption that has begun. Returns what does not.

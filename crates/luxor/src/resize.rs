@@ -14,7 +14,91 @@ use std::path::Path;
 use luxor_files::{DataFile, VolumePart, VolumePlace, is_same_file, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
 
-use crate::{Context, Error, LuksVolume, Result, key_scope::warn_of_key_scope};
+use crate::{
+    Context, Error, ErrorClass, LuksVolume, Result, error::Cause, key_scope::warn_of_key_scope,
+};
+use luxor_sector::SectorSize;
+
+/// Why the size of a volume is not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResizeError {
+    /// The volume has several data segments.
+    #[error("its data consist of several parts")]
+    SeveralParts,
+    /// The length of the data is in a trailer.
+    #[error("the length of its data is in a trailer after them, which only the key can make")]
+    Trailer,
+    /// The end of the data is missing.
+    #[error("{source}")]
+    CutOff {
+        /// What is missing.
+        source: Error,
+        /// The recorded length of the file in the volume, and the number of its bytes that remain.
+        file: Option<(u64, u64)>,
+    },
+    /// The end of the file in the volume is missing.
+    #[error("only {left} bytes of the {length} of the file in it are left")]
+    FileCutOff {
+        /// The recorded length in bytes.
+        length: u64,
+        /// The number of bytes that remain.
+        left: u64,
+    },
+    /// The new size does not divide into sectors.
+    #[error(
+        "it would hold {len} bytes: that must be a multiple of the sector size ({sector_size}), and not 0"
+    )]
+    PartSector {
+        /// The new length in bytes.
+        len: u64,
+        /// The sector size.
+        sector_size: SectorSize,
+    },
+    /// The volume would be longer than a file can be.
+    #[error("{len} bytes are too many for a volume")]
+    TooLong {
+        /// The new length in bytes.
+        len: u64,
+    },
+    /// The device, or the part of it that holds the volume, is shorter.
+    #[error("it would end at byte {end} of {what} of {room} bytes")]
+    NoRoom {
+        /// The end of the volume in bytes.
+        end: u64,
+        /// The place of the volume, in words.
+        what: &'static str,
+        /// Its length in bytes.
+        room: u64,
+    },
+    /// LUKS1 has no field for the size.
+    #[error("LUKS1 data always extend to the end")]
+    Luks1,
+    /// The end of the data would be lost.
+    #[error("its last {lost} bytes would be lost")]
+    LosesData {
+        /// The number of bytes.
+        lost: u64,
+    },
+    /// Bytes of the file behind the data would be lost.
+    #[error("the file has {rest} bytes after the new end, which would be lost")]
+    LosesRest {
+        /// The number of bytes.
+        rest: u64,
+    },
+    /// The volume was to become shorter.
+    #[error("it would become longer, and was to be made shorter")]
+    Grows,
+}
+
+impl Cause for ResizeError {
+    fn class(&self) -> ErrorClass {
+        match self {
+            Self::CutOff { source, .. } => source.class(),
+            _ => ErrorClass::Failure,
+        }
+    }
+}
 
 /// The numbers of bytes of plaintext before and after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +130,7 @@ pub fn resize<'a>(
 ) -> Result<Resized> {
     let volume = volume.into();
     let name = path_name(volume.path);
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let refused = |error: ResizeError| Err(error.about(&name));
     let data = DataFile::open(volume, Access::Write)?;
     let header = header.filter(|header| !is_same_file(volume.path, header));
     let metadata = header.map_or(volume, VolumePlace::from);
@@ -61,44 +145,43 @@ pub fn resize<'a>(
     let _no_reencryption = opened.keep_reencryptions_out()?;
     let storage_len = data.len()?;
     let recorded = opened.header.file_length();
-    let before = opened.plaintext_len().map_err(|error| {
+    let before = opened.plaintext_len().map_err(|source| {
         opened.accept_cut_off();
-        match (opened.plaintext_len(), recorded) {
-            (Ok(Some(left)), Some(length)) => error.hint(shorten(length, left)),
-            (Ok(_), _) => error.hint("--shrink makes the volume as long as what is left of it."),
-            (Err(_), _) => error,
+        match opened.plaintext_len() {
+            Ok(left) => {
+                let file = recorded.zip(left);
+                ResizeError::CutOff { source, file }.into()
+            }
+            Err(_) => source,
         }
     });
     let before = before?.unwrap_or(storage_len);
     let Some(segment) = opened.header.segment() else {
-        return Err(refused("its data consist of several parts".to_owned()));
+        return refused(ResizeError::SeveralParts);
     };
     if opened.header.has_trailer() {
-        let text = "the length of its data is in a trailer after them, which only the key can make";
-        return Err(refused(text.to_owned()).hint("Decrypt it, and encrypt the file again."));
+        return refused(ResizeError::Trailer);
     }
 
     let (offset, old_size) = (segment.offset, segment.size);
     let sector_size = segment.geometry.sector_size;
     let sector = sector_size.bytes() as u64;
     if let (Some(length), None) = (recorded.filter(|&length| length > before), size) {
-        let text = format!("only {before} bytes of the {length} of the file in it are left");
-        return Err(refused(text).hint(shorten(length, before)));
+        let left = before;
+        return refused(ResizeError::FileCutOff { length, left });
     }
     // What follows a file in a volume is no part of it.
     let after = size.or(recorded);
     let after = after.unwrap_or_else(|| storage_len.saturating_sub(offset) / sector * sector);
     if recorded.is_none() && (after == 0 || !after.is_multiple_of(sector)) {
-        return Err(refused(format!(
-            "it would hold {after} bytes: that must be a multiple of the sector size ({sector}), \
-             and not 0"
-        )));
+        let len = after;
+        return refused(ResizeError::PartSector { len, sector_size });
     }
     let payload = sector_size.payload_len(after);
     let end = payload.and_then(|payload| payload.checked_add(offset));
     let end = end.filter(|&end| i64::try_from(end).is_ok());
     let (Some(payload), Some(end)) = (payload, end) else {
-        return Err(refused(format!("{after} bytes are too many for a volume")));
+        return refused(ResizeError::TooLong { len: after });
     };
 
     let is_file = data.can_set_len();
@@ -107,13 +190,12 @@ pub fn resize<'a>(
             VolumePart::Whole => "a device",
             _ => "a part",
         };
-        return Err(refused(format!(
-            "it would end at byte {end} of {what} of {storage_len} bytes"
-        )));
+        let room = storage_len;
+        return refused(ResizeError::NoRoom { end, what, room });
     }
     let is_luks1 = opened.header.version() == LuksVersion::Luks1;
     if !is_file && is_luks1 && end < storage_len {
-        return Err(refused("LUKS1 data always extend to the end".to_owned()));
+        return refused(ResizeError::Luks1);
     }
     // What the metadata say of data whose end is missing.
     let stated = match (recorded, old_size) {
@@ -126,17 +208,14 @@ pub fn resize<'a>(
     };
     let lost = before.saturating_sub(after);
     if !shrink && lost > 0 {
-        let text = format!("its last {lost} bytes would be lost");
-        return Err(refused(text).hint("--shrink makes it shorter nevertheless."));
+        return refused(ResizeError::LosesData { lost });
     }
     if !shrink && is_file && end < storage_len {
         let rest = storage_len - end;
-        let text = format!("the file has {rest} bytes after the new end, which would be lost");
-        return Err(refused(text).hint("--shrink makes the file shorter nevertheless."));
+        return refused(ResizeError::LosesRest { rest });
     }
     if shrink && end > storage_len {
-        let text = "it would become longer, and --shrink was given";
-        return Err(refused(text.to_owned()));
+        return refused(ResizeError::Grows);
     }
 
     if after > before {
@@ -176,12 +255,4 @@ pub fn resize<'a>(
         before: stated,
         after,
     })
-}
-
-/// How to make a file of `length` bytes, of which only the first `left` are there, shorter.
-fn shorten(length: u64, left: u64) -> String {
-    format!(
-        "To lose the other {} bytes, add --shrink --size {left}.",
-        length - left
-    )
 }

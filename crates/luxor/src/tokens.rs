@@ -5,7 +5,7 @@ use luxor_luks::{FileEnd, Uuid, VolumeHeader, readable_token};
 use serde_json::Value;
 
 use crate::{
-    Context, LuksVolume, Result, VolumeError, luks_volume::changed_meanwhile, reencrypt::TAIL,
+    Context, EditError, LuksVolume, Result, luks_volume::changed_meanwhile, reencrypt::TAIL,
 };
 
 /// Changes of tokens. They need a volume that was opened with
@@ -18,7 +18,7 @@ impl LuksVolume {
     /// # Errors
     /// Fails if `json` is not a token, if the number is taken and not to be replaced, and if another
     /// program has changed the token that is to be replaced since the metadata were read. Without
-    /// `force`, fails with [`VolumeError::EndOfFile`] if the file in the volume would end elsewhere.
+    /// `force`, fails with [`EditError::EndOfFile`] if the file in the volume would end elsewhere.
     pub fn add_token(
         &mut self,
         json: impl AsRef<[u8]>,
@@ -43,7 +43,7 @@ impl LuksVolume {
     ///
     /// # Errors
     /// Fails if there is no such token, and if another program has changed it since the metadata were
-    /// read. Without `force`, fails with [`VolumeError::EndOfFile`] if it says where the file in the
+    /// read. Without `force`, fails with [`EditError::EndOfFile`] if it says where the file in the
     /// volume ends.
     pub fn remove_token(&mut self, number: u32, force: bool, context: &Context) -> Result<()> {
         self.check_end(number, None, force, context)?;
@@ -89,7 +89,7 @@ impl LuksVolume {
         }
         self.check_changeable()?;
         let name = self.name();
-        let error = VolumeError::EndOfFile { name, number, what };
+        let error = EditError::EndOfFile { name, number, what };
         if !force {
             return Err(error.into());
         }
@@ -100,13 +100,13 @@ impl LuksVolume {
     /// Checks that the file in the volume can still be read when the volume gets this UUID.
     ///
     /// # Errors
-    /// [`VolumeError::UuidOfTrailer`] if a trailer ends the file, and the UUID is another one.
+    /// [`EditError::UuidOfTrailer`] if a trailer ends the file, and the UUID is another one.
     pub fn check_uuid(&self, uuid: Uuid) -> Result<()> {
         let present: Option<Uuid> = self.header.uuid().parse().ok();
         if self.header.has_trailer() && present != Some(uuid) {
             self.check_changeable()?;
             let name = self.name();
-            return Err(VolumeError::UuidOfTrailer { name }.into());
+            return Err(EditError::UuidOfTrailer { name }.into());
         }
         Ok(())
     }

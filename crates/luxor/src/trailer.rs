@@ -8,11 +8,7 @@ use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
 use luxor_volume::{Plaintext, TrailerKey};
 
-use crate::{Engine, Error, Result};
-
-/// What makes a trailer valid again that another UUID has made invalid.
-pub(crate) const RESTORE_UUID: &str = "If its UUID was changed, this sets the old one back: `luxor \
-                                       config --force --uuid OLD-UUID VOLUME`.";
+use crate::{Engine, OpenError, Result};
 
 /// Returns what recognises the trailer of the volume with this plaintext.
 pub(crate) fn trailer_key(plaintext: &Plaintext, uuid: &str) -> Option<TrailerKey> {
@@ -38,19 +34,18 @@ pub(crate) fn length_at_end(
     let Some(cipher) = extent.cipher else {
         return Ok(None);
     };
-    let failed = |error: &dyn std::error::Error| {
-        Error::failure(format!("cannot read the last sector of the data: {error}"))
-    };
+    let failed =
+        |source: Box<dyn std::error::Error + Send + Sync>| OpenError::LastSector { source };
     let mut sector = SecretBytes::zeroed(trailer.sector_size().bytes());
     let offset = extent.len - sector.len() as u64;
     storage
         .read_exact_at(sector.expose_mut(), extent.offset + offset)
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| failed(error.into()))?;
     let key = engine.load_part_key(plaintext, cipher)?;
     let runs = cipher.geometry.runs(offset, sector.expose_mut());
-    let mut runs = runs.map_err(|error| failed(&error))?;
+    let mut runs = runs.map_err(|error| failed(error.into()))?;
     let decrypted = key.crypt(Direction::Decrypt, &mut runs);
-    decrypted.map_err(|error| failed(&error))?;
+    decrypted.map_err(|error| failed(error.into()))?;
     let before: u64 = plaintext.extents.iter().map(|extent| extent.len).sum();
     Ok(trailer.length(sector.expose(), before - sector.len() as u64))
 }

@@ -18,7 +18,7 @@ use luxor_files::{
 use luxor_sector::{Disk, DiskOptions, DiskStream, Layout, Part};
 use luxor_volume::{Extent, Header, Plaintext, Reencryption, Unlocked};
 
-use crate::{Context, Engine, Error, Result, VolumeError, VolumeMetadata};
+use crate::{Context, Engine, Error, OpenError, Result, VolumeMetadata};
 
 /// How the plaintext of a volume is used as a disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,7 +129,7 @@ impl VolumeDisk {
     /// now and unlocks it later learns of a failure at once.
     ///
     /// # Errors
-    /// [`VolumeError::Reencrypting`], and those of [`VolumeMetadata::payload_len`]. Also fails when
+    /// [`OpenError::Reencrypting`], and those of [`VolumeMetadata::payload_len`]. Also fails when
     /// `data` has another path than the data of `volume`.
     pub fn check<H: Header + ?Sized>(
         volume: &VolumeMetadata<H>,
@@ -138,14 +138,13 @@ impl VolumeDisk {
     ) -> Result<()> {
         if data.path() != volume.data_path() {
             let (name, other) = (volume.data_name(), path_name(data.path()));
-            let message = format!("{name} has the data of the volume, not {other}");
-            return Err(Error::failure(message));
+            return Err(OpenError::OtherData { name, other }.into());
         }
         volume.payload_len()?;
         let is_changing = volume.describe().reencryption == Reencryption::UnderWay;
         if is_changing && !options.read_only {
             let name = volume.data_name();
-            return Err(VolumeError::Reencrypting { name }.into());
+            return Err(OpenError::Reencrypting { name }.into());
         }
         Ok(())
     }
@@ -219,7 +218,7 @@ impl VolumeDisk {
     /// Makes a disk of these parts of `data`. `lock` keeps cryptsetup from re-encrypting them.
     ///
     /// # Errors
-    /// [`VolumeError::Disk`] if the parts do not fit `data` or direct I/O is not possible.
+    /// [`OpenError::Disk`] if the parts do not fit `data` or direct I/O is not possible.
     pub(crate) fn of_parts(
         data: DataFile,
         parts: Vec<Part>,
@@ -270,7 +269,7 @@ impl Seek for VolumeDisk {
 }
 
 fn no_disk(name: &str, error: &dyn fmt::Display, options: &DiskUse) -> Error {
-    VolumeError::Disk {
+    OpenError::Disk {
         name: name.to_owned(),
         reason: error.to_string(),
         direct: options.direct,

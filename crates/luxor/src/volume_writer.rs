@@ -17,8 +17,9 @@ use luxor_secret::SecretBytes;
 use luxor_sector::{Disk, DiskOptions, Part, ReadAt, SectorSize, Storage, WriteAt};
 
 use crate::{
-    Context, Engine, Error, NewFiles, Result,
+    Context, CreateError, Engine, Error, NewFiles, Result,
     create::{does_not_fit, make, refused, write_header},
+    error::Cause,
     key_scope::warn_of_key_scope,
     output::begin,
 };
@@ -88,8 +89,7 @@ impl VolumeWriter {
         context: &Context,
     ) -> Result<Self> {
         if files.header.is_some() {
-            let message = "the header of this volume cannot be detached";
-            return Err(Error::failure(message));
+            return Err(CreateError::Detached.into());
         }
         let options = &Self::options(options, &luxor_files::path_name(files.volume))?;
         files.check()?;
@@ -110,8 +110,7 @@ impl VolumeWriter {
         let name = output.name();
         let options = &Self::options(options, &name)?;
         if !output.is_seekable() || output.capacity().is_some() {
-            let message = format!("{name} is no file: its length and place cannot change");
-            return Err(Error::failure(message));
+            return Err(CreateError::CannotGrow { name }.into());
         }
         let engine = Engine::select(context, Mode::Xts)?;
         let volume = make(options, secret, &engine, context)?;
@@ -131,8 +130,7 @@ impl VolumeWriter {
             ..DiskOptions::default()
         };
         let disk = Disk::new(Arc::new(Growing(Arc::clone(&output))), vec![part], options);
-        let disk =
-            disk.map_err(|error| Error::failure(format!("{name}: {error}")).caused_by(error))?;
+        let disk = disk.map_err(|error| error.about(&name))?;
         Ok(Self {
             volume,
             output,
@@ -305,8 +303,7 @@ impl VolumeWriter {
     pub fn check_complete(&self) -> Result<()> {
         if self.is_incomplete.load(Ordering::Acquire) {
             let name = self.name();
-            let message = format!("{name}: a write to the new volume failed, so it is discarded");
-            return Err(Error::failure(message));
+            return Err(CreateError::Incomplete { name }.into());
         }
         Ok(())
     }
@@ -323,7 +320,7 @@ impl VolumeWriter {
     /// Writes the header, makes everything durable, and lets a file appear.
     ///
     /// # Errors
-    /// [`VolumeError::DoesNotFit`](crate::VolumeError::DoesNotFit) if LUKS1 cannot represent the length. Also
+    /// [`CreateError::DoesNotFit`](crate::CreateError::DoesNotFit) if LUKS1 cannot represent the length. Also
     /// fails when the output cannot be written, when a write has failed before, or when another file has
     /// got its name meanwhile. No file appears then.
     ///

@@ -58,7 +58,10 @@ impl Subcommand for EnginesArgs {
         let threads = context.library.thread_count();
         match calibrated(&*registry.best(Mode::Xts)?, threads) {
             Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
-            Err(why) => context.console.note(why),
+            Err(why) => {
+                let text = format!("{why}: `luxor engines --calibrate` makes a calibration");
+                context.console.note(text);
+            }
         }
         console::print(&if self.json {
             report.json()

@@ -13,10 +13,10 @@ use luxor_engine::{
 };
 
 use super::{
-    calibration::{Calibration, Call, Cpu, Device, LEAST_CALL},
+    calibration::{Calibration, CalibrationError, Call, Cpu, Device, LEAST_CALL},
     registry,
 };
-use crate::{Context, Error, Result};
+use crate::{Context, Result};
 
 const LONGEST_CALL: usize = 16 << 20;
 
@@ -74,11 +74,11 @@ fn measure(
     let unasked = info.min_batch <= LONGEST_CALL;
     let reason = match rates(&**device, &**cpu, threads, patience, &mut calls) {
         Err(Stop::Wrong) => {
-            return Err(Error::failure(format!(
-                "the engine {} gives different results from {} and must not be used",
-                info.name,
-                cpu.info().name
-            )));
+            return Err(CalibrationError::Wrong {
+                device: info.name,
+                cpu: cpu.info().name,
+            }
+            .into());
         }
         _ if !unasked => Some(
             "it is for tests: it is a CPU, or its table look-ups would reveal keys to other \

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use luxor_files::{open, open_to_read, path_name};
 
-use crate::{Error, Result};
+use crate::{Error, Result, error::Cause};
 
 /// The shortest call that is measured, in bytes. Shorter calls always go to the CPU: waking a
 /// device takes longer than the call itself.
@@ -28,6 +28,44 @@ const SCHEMA: u32 = 1;
 
 /// A longer file is not a calibration.
 const MAX_LEN: u64 = 1 << 20;
+
+/// Why engines are not compared, or there is no calibration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CalibrationError {
+    /// Neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
+    #[error("there is no cache folder to keep a calibration in")]
+    NoFolder,
+    /// There is no calibration.
+    #[error("no device was compared with this CPU")]
+    None,
+    /// The calibration cannot be read.
+    #[error("cannot read {file}: {}", luxor_files::io_words(source))]
+    Read {
+        /// The name of the file, for messages.
+        file: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The calibration is of no use here.
+    #[error("{file} is {what}")]
+    Old {
+        /// The name of the file, for messages.
+        file: String,
+        /// What it is, in words.
+        what: String,
+    },
+    /// An engine computes something else than the CPU.
+    #[error("the engine {device} gives different results from {cpu} and must not be used")]
+    Wrong {
+        /// The name of the engine.
+        device: &'static str,
+        /// The name of the CPU's engine.
+        cpu: &'static str,
+    },
+}
+
+impl Cause for CalibrationError {}
 
 /// The results of a calibration. `docs/examples/calibration.json` is an example.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -141,8 +179,9 @@ impl Calibration {
     /// file can be read.
     ///
     /// # Errors
-    /// Returns a sentence that says why the file cannot be used, or that there is none.
-    pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> std::result::Result<Self, String> {
+    /// [`CalibrationError::None`] if there is no file, [`CalibrationError::Read`] and
+    /// [`CalibrationError::Old`] if it cannot be used.
+    pub fn read(path: &Path, cpu: impl FnOnce() -> Cpu) -> Result<Self, CalibrationError> {
         let shown = path_name(path);
         let mut options = File::options();
         // If `path` is a FIFO, do not block until another process opens it for writing.
@@ -152,19 +191,14 @@ impl Calibration {
         let read = file.and_then(|file| file.take(MAX_LEN).read_to_end(&mut text));
         if let Err(error) = read {
             return Err(match error.kind() {
-                io::ErrorKind::NotFound => {
-                    "no device was compared with this CPU (run `luxor engines --calibrate`)".into()
-                }
-                _ => Error::io(format!("cannot read {shown}"), &error)
-                    .message()
-                    .to_owned(),
+                io::ErrorKind::NotFound => CalibrationError::None,
+                _ => CalibrationError::Read {
+                    file: shown,
+                    source: error,
+                },
             });
         }
-        let old = |what: String| {
-            Err(format!(
-                "{shown} is {what}: run `luxor engines --calibrate`"
-            ))
-        };
+        let old = |what: String| Err(CalibrationError::Old { file: shown, what });
         // Check the schema first: another schema may have other members.
         let Ok(value) = serde_json::from_slice::<serde_json::Value>(&text) else {
             return old("damaged".into());
@@ -228,11 +262,8 @@ impl Calibration {
 ///
 /// # Errors
 /// Fails when neither `XDG_CACHE_HOME` nor `HOME` is an absolute path.
-pub fn path() -> Result<PathBuf> {
-    path_in(|name| env::var_os(name)).ok_or_else(|| {
-        Error::failure("there is no cache folder to keep a calibration in")
-            .hint("Set XDG_CACHE_HOME or HOME to an absolute path.")
-    })
+pub fn path() -> Result<PathBuf, CalibrationError> {
+    path_in(|name| env::var_os(name)).ok_or(CalibrationError::NoFolder)
 }
 
 /// Follows the XDG Base Directory Specification, which says to ignore relative paths.
@@ -330,18 +361,19 @@ mod tests {
             let bad = good.replacen(from, to, 1);
             assert_ne!(bad, good, "{from}");
             fs::write(&path, bad).unwrap();
-            let why = Calibration::read(&path, cpu).unwrap_err();
+            let why = Calibration::read(&path, cpu).unwrap_err().to_string();
             assert!(why.contains(words), "{from} to {to}: {why}");
-            assert!(why.ends_with(": run `luxor engines --calibrate`"), "{why}");
         }
         fs::write(&path, good.replacen("1048576", "524288", 1)).unwrap();
         assert!(Calibration::read(&path, cpu).is_ok());
 
         let nobody = || unreachable!("the CPU is not asked for before a file has been read");
         fs::remove_file(&path).unwrap();
-        let why = Calibration::read(&path, nobody).unwrap_err();
+        let why = Calibration::read(&path, nobody).unwrap_err().to_string();
         assert!(why.starts_with("no device was compared"), "{why}");
-        let why = Calibration::read(folder.path(), nobody).unwrap_err();
+        let why = Calibration::read(folder.path(), nobody)
+            .unwrap_err()
+            .to_string();
         assert!(why.starts_with("cannot read "), "{why}");
     }
 

@@ -7,9 +7,10 @@ use luxor_files::{Input, lock_to_read};
 use luxor_sector::pipeline::{self, Region};
 use luxor_volume::{DataKey, Extent, Format, Header, Plaintext, Reencryption, TrailerKey};
 
-use super::{Source, VolumeMetadata, cut_off, shown, stream_extent, unreadable};
+use super::{Source, VolumeMetadata, shown, stream_extent, unreadable};
 use crate::{
-    Context, Engine, Error, Result,
+    Context, Engine, Error, OpenError, Result,
+    error::Cause,
     trailer::{length_at_end, trailer_key},
 };
 
@@ -99,12 +100,7 @@ impl<H: Header + ?Sized> Payload<H> {
         }
         match trailer_key(plaintext, &found.uuid) {
             Some(key) if plaintext.extents.len() == 1 => Ok(Some(key)),
-            _ => {
-                let name = shown(&self.path);
-                let message =
-                    format!("{name}: the trailer that ends the file is being re-encrypted");
-                Err(cut_off(message))
-            }
+            _ => Err(OpenError::TrailerInReencryption.about(&shown(&self.path))),
         }
     }
 
@@ -125,15 +121,7 @@ impl<H: Header + ?Sized> Payload<H> {
     /// Fails when the metadata or the data have changed, and when the metadata can no longer be
     /// read.
     pub(crate) fn check_unchanged(&self, context: &Context) -> Result<()> {
-        let refuse = |what: &str| {
-            let message = format!(
-                "{}: {what} while the data were being read, so the data may have been moved or \
-                 re-encrypted",
-                shown(&self.path)
-            );
-            let hint = "Run the command again when no other program changes the volume.";
-            Err(Error::failure(message).hint(hint))
-        };
+        let refuse = |what| Err(OpenError::Changed { what }.about(&shown(&self.path)));
         let input = match (&self.again, &self.place) {
             (Again::Detached(input), _) | (Again::WithData, DataSource::At(input)) => Some(input),
             _ => None,
@@ -145,13 +133,13 @@ impl<H: Header + ?Sized> Payload<H> {
                 unreadable(error, &**input, input.part_begin(), &shown(&self.path))
             })?;
             if !self.header.has_same_data(&*now) {
-                return refuse("the metadata changed");
+                return refuse("the metadata");
             }
         }
         if let (Some(changed), DataSource::At(input)) = (self.changed, &self.place)
             && last_change(input) != Some(changed)
         {
-            return refuse("the data changed");
+            return refuse("the data");
         }
         Ok(())
     }
@@ -205,10 +193,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
                         (Box::new(stream.take(len)), Again::Never)
                     }
                     // The length of a file is known.
-                    (None, Source::Seekable(_)) => {
-                        let message = format!("{name}: the length of the data is not known");
-                        return Err(Error::failure(message));
-                    }
+                    (None, Source::Seekable(_)) => return Err(OpenError::NoLength { name }.into()),
                 };
                 let extents = vec![Extent { len, ..extent }];
                 (again, DataSource::Stream(stream), extents)

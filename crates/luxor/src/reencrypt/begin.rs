@@ -11,23 +11,17 @@ use luxor_luks::{
 use luxor_secret::SecretBytes;
 use luxor_volume::{Encryption, VolumeKey};
 
-use super::{ReencryptOptions, part::check_part, zones};
+use super::{ReencryptError, ReencryptOptions, part::check_part};
 use crate::{
-    Context, Engine, Error, ErrorClass, LuksVolume, Result, Secrets,
-    trailer::{RESTORE_UUID, length_at_end},
+    Context, Engine, Error, ErrorClass, LuksVolume, Result, Secrets, error::Cause,
+    trailer::length_at_end,
 };
 
-/// What to do with a volume that cannot be re-encrypted.
-const AGAIN: &str = "Decrypt it, and encrypt the file again.";
-
 /// Checks that IVs count from 0: cryptsetup 2.6 continues as if they did, and destroys the data.
-pub(super) fn check_first_iv(segment: &Segment) -> std::result::Result<(), String> {
+pub(super) fn check_first_iv(segment: &Segment) -> Result<(), ReencryptError> {
     match segment.geometry.iv_offset {
         0 => Ok(()),
-        first => Err(format!(
-            "the IVs of its data begin with {first} and not with 0, and cryptsetup could not continue: it \
-             would destroy the data"
-        )),
+        first => Err(ReencryptError::FirstIv { first }),
     }
 }
 
@@ -42,7 +36,7 @@ pub(super) fn begin(
     context: &Context,
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = volume.data_name();
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let refused = |error: ReencryptError| error.about(&name);
     let data_len = volume.payload_len()?.unwrap_or_default();
     // The program that continues it takes all that the storage has for data.
     let storage_len = data.len()?;
@@ -51,24 +45,21 @@ pub(super) fn begin(
         .luks2()
         .map(|luks2| luks2.data_len(storage_len));
     if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
-        let text = format!("it has {data_len} bytes of data, and something else after them");
-        return Err(refused(text).hint("`luxor resize --shrink VOLUME` cuts that off."));
+        return Err(refused(ReencryptError::DataAfter { len: data_len }));
     }
     let Some(segment) = volume.header.segment().cloned() else {
-        return Err(refused("its data consist of several parts".to_owned()));
+        return Err(refused(ReencryptError::SeveralParts));
     };
-    check_first_iv(&segment).map_err(|text| refused(text).hint(AGAIN))?;
+    check_first_iv(&segment).map_err(refused)?;
     let sector_size = options.sector_size.unwrap_or(segment.geometry.sector_size);
     if !data_len.is_multiple_of(sector_size.bytes() as u64) {
-        return Err(refused(format!(
-            "the data have {data_len} bytes, which is not a multiple of the new sector size \
-             ({sector_size})"
-        )));
+        let len = data_len;
+        return Err(refused(ReencryptError::NewSectorSize { len, sector_size }));
     }
     let unit = segment.geometry.sector_size.max(sector_size);
     let unit_len = unit.bytes() as u64;
     if options.zone.is_some_and(|zone| zone < unit_len) {
-        return Err(refused(zones::too_short(unit_len)));
+        return Err(refused(ReencryptError::ShortZone { unit: unit_len }));
     }
     let is_possible = |file_length| {
         let part = check_part(options, data_len, unit, segment.size, file_length);
@@ -85,7 +76,7 @@ pub(super) fn begin(
     let (old, digest) = (&opened.key, opened.digest);
     let key_len = options.key_len.unwrap_or(old.expose().len());
     let new = VolumeKey::random(key_len, Encryption::AesXtsPlain64);
-    let new = new.map_err(|error| refused(error.to_string()))?;
+    let new = new.map_err(|error| error.about(&name))?;
     let step = context.events.step("Making the keyslots");
     let new = NewVolumeKey::of(new, &pbkdf)?;
     let mut keyslots = Vec::new();
@@ -103,12 +94,7 @@ pub(super) fn begin(
         let plaintext = volume.plaintext_of(keys)?;
         let input = data.input()?;
         let length = length_at_end(&input, &plaintext, engine, volume.header.uuid())?;
-        Some(length.ok_or_else(|| {
-            let text =
-                "the last sector is not a trailer of its key and UUID, which ends the file in it";
-            let hint = format!("{AGAIN} {RESTORE_UUID}");
-            refused(text.to_owned()).hint(hint)
-        })?)
+        Some(length.ok_or_else(|| refused(ReencryptError::NoTrailer))?)
     } else {
         None
     };
@@ -140,7 +126,7 @@ pub(super) fn begin(
     let new_cipher = state
         .new
         .cipher
-        .ok_or_else(|| refused("it has no key".to_owned()))?;
+        .ok_or_else(|| refused(ReencryptError::NoKey))?;
     let keys = [(digest, old.clone()), (new_cipher.key, new.into_key())];
     Ok((data_len, keys.into()))
 }
@@ -181,11 +167,9 @@ fn open_keyslots(
         let (unlocked, secret) = match opened {
             Some(opened) => opened,
             None => open(&OfKeyslot { secrets, number }).map_err(|error| match error.class() {
-                ErrorClass::NoKey if of_data.len() > 1 && options.keyslots.is_empty() => error
-                    .hint(
-                        "The secret of each keyslot is needed, because all are kept. `luxor \
-                         reencrypt --key-slot N VOLUME` keeps keyslot N and removes the others.",
-                    ),
+                ErrorClass::NoKey if of_data.len() > 1 && options.keyslots.is_empty() => {
+                    ReencryptError::EachKeyslot { source: error }.into()
+                }
                 _ => error,
             })?,
         };
@@ -193,10 +177,7 @@ fn open_keyslots(
         key = Some((unlocked.digest, unlocked.volume_key));
     }
     let Some((digest, key)) = key else {
-        return Err(Error::new(
-            ErrorClass::NoKey,
-            format!("{name}: it has no keyslot"),
-        ));
+        return Err(ReencryptError::NoKeyslot.about(&name));
     };
     for number in of_data {
         if found.iter().all(|(kept, _)| *kept != number) {

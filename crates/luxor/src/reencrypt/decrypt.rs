@@ -19,10 +19,13 @@ use luxor_sector::Storage;
 use luxor_volume::VolumeKey;
 
 use super::{
-    ReencryptOptions, begin::check_first_iv, begins_like_luks, check_zone, copy, is_plain,
-    only_luks2, part::check_part,
+    FrontOfData, ReencryptError, ReencryptOptions, begin::check_first_iv, begins_like_luks,
+    check_zone, copy, is_plain, only_luks2, part::check_part,
 };
-use crate::{Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, header::back_up};
+use crate::{
+    Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, error::Cause,
+    header::back_up,
+};
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
 /// `volume`, after one of its keyslots was opened. Returns that and the header, or `None` if the header
@@ -51,18 +54,14 @@ pub(super) fn export_header(
         if is_of_volume || !begins_like_luks(volume)? || is_copy()? {
             return Ok(None);
         }
-        let text = format!("{header_name}: it exists, and is not a copy of the header of {name}");
-        return Err(
-            Error::failure(text).hint("--header FILE names a new file for a copy of the header.")
-        );
+        return Err(ReencryptError::OtherHeader { volume: name }.about(&header_name));
     }
     match LuksMetadata::version(volume.input()?, context)? {
         Some(LuksVersion::Luks2) => {}
         Some(LuksVersion::Luks1) => return Err(only_luks2(&name)),
         None => {
-            let text =
-                format!("{name}: it is not a LUKS volume, and its header {header_name} is missing");
-            return Err(Error::failure(text));
+            let header = header_name;
+            return Err(ReencryptError::NotLuks { header }.about(&name));
         }
     }
     let input = volume.input()?;
@@ -101,37 +100,31 @@ fn check(
     options: &ReencryptOptions,
 ) -> Result<(u64, Option<u64>)> {
     let name = path_name(data.path());
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let refused = |error: ReencryptError| error.about(&name);
     let (Some(segment), Some(luks2)) = (volume.header.segment(), volume.header.luks2()) else {
         if volume.header.is_reencrypting() {
-            let text = "a re-encryption is under way";
-            let hint = "Finish it first: `luxor reencrypt VOLUME`.";
-            return Err(refused(text.to_owned()).hint(hint));
+            return Err(refused(ReencryptError::Unfinished));
         }
         let is_openable = volume.header.check_openable();
-        is_openable.map_err(|error| refused(error.to_string()))?;
-        return Err(refused("its data consist of several parts".to_owned()));
+        is_openable.map_err(|error| error.about(&name))?;
+        return Err(refused(ReencryptError::SeveralParts));
     };
     if volume.header.has_trailer() {
-        let text = "the length of its data is in a trailer after them";
-        let hint = "This writes the data to a new file: `luxor decrypt VOLUME NEW-FILE`";
-        return Err(refused(text.to_owned()).hint(hint));
+        return Err(refused(ReencryptError::Trailer));
     }
     check_first_iv(segment).map_err(refused)?;
     let data_len = luks2.data_len(data.len()?);
-    let data_len = data_len.map_err(|error| refused(error.to_string()))?;
+    let data_len = data_len.map_err(|error| error.about(&name))?;
     let sector_size = segment.geometry.sector_size;
     let sector = sector_size.bytes() as u64;
     if data_len == 0 || !data_len.is_multiple_of(sector) {
-        return Err(refused(format!(
-            "it has {data_len} bytes of data, which must be a multiple of the sector size \
-             ({sector_size}), and not 0"
-        )));
+        let len = data_len;
+        return Err(refused(ReencryptError::PartSector { len, sector_size }));
     }
     let file_length = volume.header.file_length();
     if let Some(length) = file_length {
         let checked = check_file_length(length, data_len, sector_size);
-        checked.map_err(|error| refused(error.to_string()))?;
+        checked.map_err(|error| error.about(&name))?;
     }
     check_zone(options, sector).map_err(refused)?;
     let part = check_part(options, data_len, sector_size, segment.size, file_length);
@@ -150,7 +143,6 @@ pub(super) fn begin_decryption(
     context: &Context,
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = volume.data_name();
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
     let (data_len, part) = check(volume, data, options)?;
     let len = part.unwrap_or(data_len);
     let segment = volume.header.segment().cloned().expect("it was checked");
@@ -166,9 +158,7 @@ pub(super) fn begin_decryption(
 
     let (shift, first) = (segment.offset, segment.offset.min(len));
     if shift > 0 && !is_over_header(volume, &*storage, shift..shift + first).map_err(failed)? {
-        return Err(refused(format!(
-            "its data begin at byte {shift}, and something else than its header comes before them"
-        )));
+        return Err(ReencryptError::NoOwnHeader { offset: shift }.about(&name));
     }
     let protection = options.protection.unwrap_or_default();
     let resilience = match protection.resilience(segment.geometry.sector_size) {
@@ -179,11 +169,7 @@ pub(super) fn begin_decryption(
             sector_size,
             shift,
         },
-        _ => {
-            let text =
-                "resilience none is not possible where the data take the place of the header";
-            return Err(refused(text.to_owned()));
-        }
+        _ => return Err(ReencryptError::Unprotected.about(&name)),
     };
     let is_journal = resilience.without_shift() == Resilience::Journal;
     let plan = InPlacePlan {
@@ -214,22 +200,17 @@ pub(super) fn begin_decryption(
         })
     });
     // The first data may be in the place of the volume's own header already.
-    let is_moving = |error: Error| {
-        error.hint(format!(
-            "The same command continues. Until then the volume may open only with --header {}.",
-            volume.name()
-        ))
+    let is_moving = |source: Error| -> Error {
+        let header = volume.name();
+        ReencryptError::MovingOverHeader { header, source }.into()
     };
-    let begun = begun.map_err(|error| {
-        let write = std::error::Error::source(&error).and_then(|error| error.downcast_ref());
-        match write {
-            Some(write @ ChangeError::Unchanged { .. }) if shift > 0 => {
-                let message = format!("{}: {}", volume.name(), write.cause());
-                is_moving(Error::new(error.class(), message))
-            }
-            _ if is_journal => error.hint("--resilience checksum needs less room than a journal."),
-            _ => error,
+    let begun = begun.map_err(|error| match error.find() {
+        Some(write @ ChangeError::Unchanged { .. }) if shift > 0 => {
+            let message = format!("{}: {}", volume.name(), write.cause());
+            is_moving(Error::new(error.class(), message))
         }
+        _ if is_journal => ReencryptError::BeginningWithJournal { source: error }.into(),
+        _ => error,
     })?;
     begun.map_err(|error| is_moving(failed(error)))?;
     let keys = BTreeMap::from([(unlocked.digest, unlocked.volume_key)]);
@@ -245,35 +226,18 @@ pub(super) fn check_front(volume: &LuksVolume, data: &DataFile, has_begun: bool)
     let begins_like_luks = begins_like_luks(data)?;
     let failed =
         |error: io::Error| Error::io(format!("cannot read the beginning of {name}"), &error);
-    let decrypts = "`luxor reencrypt --decrypt VOLUME`";
     // Data that are shorter than a sector have no header.
     let Ok([head, front]) = heads(volume, &*storage) else {
         return Ok(());
     };
-    let (text, hint) = if begins_like_luks {
+    let front = if begins_like_luks {
         let is_copy = !has_begun && head == front;
         match (is_copy, VolumeHeader::read(&*storage).is_ok()) {
-            (true, true) => (
-                format!("it has a LUKS header of its own, of which {header} is a copy"),
-                Some(format!(
-                    "Without --header its own is used. {decrypts} decrypts it."
-                )),
-            ),
+            (true, true) => FrontOfData::Original { header },
             // The first part of the data has been moved, up to the sector that comes last.
-            (true, false) => (
-                format!("its LUKS header, of which {header} is a copy, is damaged"),
-                Some(format!(
-                    "If a decryption was interrupted, {decrypts} continues it."
-                )),
-            ),
-            (false, true) => (
-                "it has a LUKS header of its own, and is not what was begun".to_owned(),
-                Some("Without --header that one is used.".to_owned()),
-            ),
-            (false, false) => (
-                "it has a damaged LUKS header of its own, and is not what was begun".to_owned(),
-                None,
-            ),
+            (true, false) => FrontOfData::DamagedOriginal { header },
+            (false, true) => FrontOfData::Other,
+            (false, false) => FrontOfData::DamagedOther,
         }
     } else {
         let first = volume.header.segment().zip(data.len().ok());
@@ -293,16 +257,9 @@ pub(super) fn check_front(volume: &LuksVolume, data: &DataFile, has_begun: bool)
         if !is_moved {
             return Ok(());
         }
-        (
-            format!("a decryption with the header {header} was interrupted"),
-            Some(format!("{decrypts} continues it.")),
-        )
+        FrontOfData::Decryption { header }
     };
-    let error = Error::failure(format!("{name}: {text}"));
-    Err(match hint {
-        Some(hint) => error.hint(hint),
-        None => error,
-    })
+    Err(ReencryptError::Front { front }.about(&name))
 }
 
 /// Returns the first sectors of the metadata and of the storage. The former has a checksum over all of

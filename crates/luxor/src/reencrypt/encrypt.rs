@@ -14,21 +14,21 @@ use std::{collections::BTreeMap, convert::Infallible, io, path::Path, sync::Arc}
 use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
-    ChangeError, ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes,
-    NewVolumeOptions, ReencryptMode, Resilience, SegmentSize,
+    ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
+    ReencryptMode, Resilience, SegmentSize,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
 use luxor_volume::VolumeKey;
 
 use super::{
-    ReencryptOptions, ReencryptPart, check_zone, copy, each_piece, part::check_part,
-    zones::Reencryption,
+    ReencryptError, ReencryptOptions, ReencryptPart, check_zone, copy, each_piece,
+    part::check_part, zones::Reencryption,
 };
 use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, Result,
     create::{announce, choose_sector_size, make, new_detached_header},
-    header_room::{FRONT, HeaderRoom, MAX_HEADER, PAGE, SECTOR, interrupted_encryption},
+    error::Cause,
     key_scope::warn_of_key_scope,
 };
 
@@ -50,7 +50,7 @@ pub fn encrypt_in_place<'a>(
 ) -> Result<()> {
     let data = data.into();
     let name = path_name(data.path);
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let refused = |error: ReencryptError| error.about(&name);
     let file = DataFile::open(data, Access::Write)?;
     if LuksMetadata::version(file.input()?, context)?.is_some() {
         return Err(already_luks(data.path));
@@ -60,12 +60,12 @@ pub fn encrypt_in_place<'a>(
     let choice = choose_sector_size(&mut new, &name, file.file(), data_len);
     let sector_size = new.sector_size();
     if data_len == 0 || !data_len.is_multiple_of(sector_size.bytes() as u64) {
-        let text = format!(
-            "its length ({data_len} bytes) must be a multiple of the sector size ({sector_size}), and \
-             not 0"
-        );
         let padded = data_len.max(1).next_multiple_of(sector_size.bytes() as u64);
-        return Err(with_padding(refused(text), &file, padded));
+        return Err(refused(ReencryptError::PlainPartSector {
+            len: data_len,
+            sector_size,
+            padded: file.can_set_len().then_some(padded),
+        }));
     }
     check_zone(options, sector_size.bytes() as u64).map_err(refused)?;
     let part = check_part(options, data_len, sector_size, SegmentSize::Dynamic, None);
@@ -87,9 +87,8 @@ pub fn encrypt_in_place<'a>(
         |header, key| {
             let storage = header
                 .as_storage()
-                .ok_or_else(|| refused("the header must be a file or a device".to_owned()))?;
-            let mut luks2 =
-                Luks2Header::read(storage).map_err(|error| refused(error.to_string()))?;
+                .ok_or_else(|| refused(ReencryptError::HeaderNotSeekable))?;
+            let mut luks2 = Luks2Header::read(storage).map_err(|error| error.about(&name))?;
             let key = ConfirmedKey {
                 digest: 0,
                 volume_key: key,
@@ -106,9 +105,8 @@ pub fn encrypt_in_place<'a>(
             };
             let begun = luks2.begin_in_place(storage, &plan, || Ok::<_, Infallible>(()));
             // The header has no name yet, so its state does not matter.
-            let failed =
-                |error: &ChangeError| refused(format!("its new header: {}", error.cause()));
-            begun.map(drop).map_err(|error| failed(&error))
+            let failed = |source| refused(ReencryptError::NewDetachedHeader { source });
+            begun.map(drop).map_err(failed)
         },
     )?;
     let volume = LuksVolume::open(header, context)?.with_data(file.input()?);
@@ -205,19 +203,17 @@ fn begin(
     context: &Context,
 ) -> Result<(u64, BTreeMap<u32, VolumeKey>)> {
     let name = path_name(data.path());
-    let refused = |text: String| Error::failure(format!("{name}: {text}"));
+    let refused = |error: ReencryptError| error.about(&name);
     // A header that is half written is neither.
     let version = LuksMetadata::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
         return Err(already_luks(data.path()));
     }
     if options.device_size.is_some() {
-        let text = "--device-size is not possible where the data move to make room for a header";
-        return Err(refused(text.to_owned()));
+        return Err(refused(ReencryptError::PartMoves));
     }
-    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * PAGE) {
-        let text = format!("the {reduce_by} bytes for the header must be a multiple of 8192");
-        return Err(refused(text));
+    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * 4096) {
+        return Err(refused(ReencryptError::ReducedUnit { reduced: reduce_by }));
     }
     let len = data.len()?;
     let data_len = len.saturating_sub(reduce_by);
@@ -226,21 +222,25 @@ fn begin(
     let sector = new.sector_size().bytes() as u64;
     let shift = reduce_by / 2;
     let padded = reduce_by.saturating_add(data_len.max(shift).next_multiple_of(sector));
+    let padded = data.can_set_len().then_some(padded);
     if data_len == 0 || !data_len.is_multiple_of(sector) {
-        let text = format!(
-            "without its last {reduce_by} bytes it has {data_len}, which must be a multiple of the \
-             sector size ({sector}), and not 0"
-        );
-        return Err(with_padding(refused(text), data, padded));
+        return Err(refused(ReencryptError::ReducedPartSector {
+            reduced: reduce_by,
+            len: data_len,
+            sector_size: new.sector_size(),
+            padded,
+        }));
     }
     if data_len < shift {
-        let text =
-            format!("its {data_len} bytes of data are shorter than a header of {shift} bytes");
-        return Err(with_padding(refused(text), data, padded));
+        return Err(refused(ReencryptError::ShorterThanHeader {
+            len: data_len,
+            header: shift,
+            padded,
+        }));
     }
     let sizes = Luks2HeaderSizes::new(None, Some(shift.saturating_sub(FRONT)), None, new.key_size);
     let sizes =
-        sizes.map_err(|error| refused(format!("the header cannot have {shift} bytes: {error}")))?;
+        sizes.map_err(|source| refused(ReencryptError::HeaderSizes { len: shift, source }))?;
     check_zone(options, sector).map_err(refused)?;
     announce(choice, context);
     warn_of_key_scope(&name, data_len, context);
@@ -251,16 +251,7 @@ fn begin(
     let (header, keys) = match version {
         Err(error) => {
             let header = place.interrupted(&*storage).map_err(failed)?;
-            let header = header.ok_or_else(|| {
-                // Else it says how it continues.
-                if interrupted_encryption(&*storage).is_some() {
-                    return error;
-                }
-                error.hint(
-                    "If --encrypt was interrupted, the same command continues, with the same \
-                     --reduce-device-size and while the file has the same length.",
-                )
-            })?;
+            let header = header.ok_or(ReencryptError::HalfWritten { source: error })?;
             let input = Input::of_storage(header.clone(), data.path())?;
             let volume = LuksMetadata::open_input(input, None, context)?;
             let secret = secret()?;
@@ -269,12 +260,7 @@ fn begin(
         }
         Ok(_) => {
             if !options.force && !place.is_free(&*storage).map_err(failed)? {
-                let text = format!("its last {reduce_by} bytes are not empty, and would be lost");
-                return Err(refused(text).hint(format!(
-                    "Make it longer first (for a file: `truncate --size +{reduce_by} VOLUME`). If \
-                     nothing there is needed, permit it with --force. An interrupted attempt leaves \
-                     something there too."
-                )));
+                return Err(refused(ReencryptError::NotFree { reduced: reduce_by }));
             }
             let (header, keys) = place.header(&new, sizes, secret, engine, context)?;
             place.prepare(&*storage, &header).map_err(failed)?;
@@ -314,9 +300,7 @@ pub(super) fn finish_header(volume: &LuksVolume, data: &DataFile) -> Result<bool
 }
 
 fn already_luks(data: &Path) -> Error {
-    let name = path_name(data);
-    let error = Error::failure(format!("{name}: it is a LUKS volume already"));
-    error.hint("If it was interrupted, this continues: `luxor reencrypt VOLUME`.")
+    ReencryptError::AlreadyLuks.about(&path_name(data))
 }
 
 impl HeaderRoom {
@@ -343,11 +327,9 @@ impl HeaderRoom {
         engine: &Engine,
         context: &Context,
     ) -> Result<(Arc<MemoryStorage>, BTreeMap<u32, VolumeKey>)> {
-        let failed = |error: &dyn std::error::Error| {
-            Error::failure(format!(
-                "cannot make a header of {} bytes: {error}",
-                self.shift
-            ))
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+            let len = self.shift;
+            ReencryptError::NewHeader { len, source }
         };
         let options = NewVolumeOptions {
             detached: false,
@@ -359,8 +341,8 @@ impl HeaderRoom {
         let header = MemoryStorage::default();
         let written = volume.write_to(&header);
         let written = written.and_then(|()| header.write_all_at(&[0], self.shift - 1));
-        written.map_err(|error| failed(&error))?;
-        let mut luks2 = Luks2Header::read(&header).map_err(|error| failed(&error))?;
+        written.map_err(|error| failed(error.into()))?;
+        let mut luks2 = Luks2Header::read(&header).map_err(|error| failed(error.into()))?;
         let key = volume.volume_key();
         let plan = InPlacePlan {
             what: InPlace::Encrypt,
@@ -374,7 +356,7 @@ impl HeaderRoom {
             pbkdf: &new.pbkdf,
         };
         let begun = luks2.begin_in_place(&header, &plan, || Ok::<_, Infallible>(()));
-        let Ok(()) = begun.map_err(|error| failed(&error))?;
+        let Ok(()) = begun.map_err(|error| failed(error.into()))?;
         Ok((Arc::new(header), BTreeMap::from([(0, key.clone())])))
     }
 
@@ -410,13 +392,9 @@ impl HeaderRoom {
     }
 }
 
-/// Adds how a file gets a length of `padded` bytes, which is possible.
-fn with_padding(error: Error, file: &DataFile, padded: u64) -> Error {
-    if !file.can_set_len() {
-        return error;
-    }
-    error.hint(format!(
-        "`truncate --size {padded} VOLUME` adds zeros, which become a part of the data. `luxor encrypt` \
-         makes a new file, which keeps the exact length."
-    ))
-}
+/// What a disk writes whole or not at all, in bytes.
+const SECTOR: usize = 512;
+/// The length of both copies of the metadata in bytes.
+const FRONT: u64 = 2 * (16 << 10);
+/// The longest header of this kind, in bytes.
+const MAX_HEADER: u64 = (128 << 20) + FRONT;

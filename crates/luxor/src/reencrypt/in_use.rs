@@ -15,11 +15,12 @@ use luxor_luks::{ReencryptDirection, ReencryptMode};
 use luxor_sector::Disk;
 
 use super::{
-    Found, ReencryptOptions, begin_or_find,
+    Found, ReencryptError, ReencryptOptions, begin_or_find,
     zones::{ZoneByZone, waits},
 };
 use crate::{
-    Context, DiskUse, Error, LuksVolume, Result, Secrets, VolumeDisk, luks_volume::is_locked,
+    Context, DiskUse, Error, LuksVolume, Result, Secrets, VolumeDisk, error::Cause,
+    luks_volume::is_locked,
 };
 
 /// The longest zone by default, in bytes, while no client uses the disk.
@@ -62,15 +63,12 @@ pub fn reencrypt_in_use(
     context: &Context,
 ) -> Result<(VolumeDisk, ReencryptionInUse)> {
     let name = volume.data_name();
-    let refused = |text: &str| Error::failure(format!("{name}: {text}"));
-    let only_offline = |text: &str| refused(text).hint("`luxor reencrypt VOLUME` continues this.");
+    let refused = |error: ReencryptError| error.about(&name);
     if export.read_only {
-        return Err(refused("a volume that is read-only cannot be re-encrypted"));
+        return Err(refused(ReencryptError::ReadOnly));
     }
     if options.mode == Some(ReencryptMode::Decrypt) {
-        return Err(refused(
-            "it cannot be decrypted for good while it is in use",
-        ));
+        return Err(refused(ReencryptError::DecryptInUse));
     }
     if !volume.header.is_reencrypting() {
         VolumeDisk::check_direct(&volume, &data, export)?;
@@ -78,7 +76,7 @@ pub fn reencrypt_in_use(
     let Found::Reencryption(reencryption, lock) =
         begin_or_find(volume, &data, None, secrets, options, context)?
     else {
-        return Err(refused("its data have been decrypted already"));
+        return Err(refused(ReencryptError::PlainInUse));
     };
     let state = reencryption.volume.reencryption(reencryption.data_len)?;
     let other = match state.mode {
@@ -93,9 +91,8 @@ pub fn reencrypt_in_use(
         }
         ReencryptMode::Reencrypt => None,
     };
-    if let Some(other) = other {
-        let text = format!("it has {other}, which cannot be used meanwhile");
-        return Err(only_offline(&text));
+    if let Some(what) = other {
+        return Err(refused(ReencryptError::OnlyOffline { what }));
     }
     let header = &reencryption.volume.header;
     let export = DiskUse {
@@ -105,13 +102,11 @@ pub fn reencrypt_in_use(
     let mut zones = reencryption.resume(Some(options.zone.unwrap_or(ZONE)))?;
     let header = &zones.reencryption.volume.header;
     if header.has_trailer() {
-        let text = "the trailer that ends the file in it was not found";
-        return Err(only_offline(text));
+        return Err(refused(ReencryptError::NoTrailerInUse));
     }
     let len = header.file_length().unwrap_or(u64::MAX);
     if !zones.is_protected() {
-        let text = "nothing protects its zones (resilience none), so it cannot be used meanwhile";
-        return Err(only_offline(text));
+        return Err(refused(ReencryptError::UnprotectedInUse));
     }
     let lock = Arc::new(lock);
     let (parts, kept) = (zones.parts(len), Some(Arc::clone(&lock)));
@@ -206,14 +201,17 @@ impl ReencryptionInUse {
             // What can fail after the last zone does not concern the requests for it.
             (Some((held, begun)), changed) if changed.is_ok() || self.zones.is_done() => {
                 let replaced = held.replace(self.zones.parts(disk.len()));
-                replaced.map_err(|error| Error::failure(format!("{}: {error}", self.name)))?;
+                replaced.map_err(|error| error.about(&self.name))?;
                 changed.map(|()| (zone.end - zone.start, begun.elapsed()))
             }
-            (Some(_), Err(error)) if self.zones.is_in_zone() => {
+            (Some(_), Err(source)) if self.zones.is_in_zone() => {
                 let (first, last) = (zone.start, zone.end - 1);
-                Err(error.hint(format!(
-                    "Requests for bytes {first} to {last} fail until the next start, which continues."
-                )))
+                let source = ReencryptError::ZoneInUse {
+                    first,
+                    last,
+                    source,
+                };
+                Err(source.into())
             }
             (held, changed) => {
                 if let Some((held, _)) = held {

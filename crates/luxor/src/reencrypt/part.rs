@@ -7,8 +7,8 @@ use luxor_files::{DataFile, VolumePlace, is_same_file, locks::Access, path_name}
 use luxor_luks::{DataEnd, ReencryptionState, SegmentSize};
 use luxor_sector::SectorSize;
 
-use super::{ReencryptOptions, is_plain};
-use crate::{Context, Error, LuksMetadata, Result};
+use super::{PartError, ReencryptError, ReencryptOptions, is_plain};
+use crate::{Context, LuksMetadata, Result, error::Cause};
 
 /// Returns how many bytes of the data come after the first `size` bytes, and are lost when only these are
 /// re-encrypted. `volume` may have plain data, and its `header` need not exist yet.
@@ -34,7 +34,8 @@ pub fn data_beyond<'a>(
         None => None,
     };
     let input = || metadata.as_ref().unwrap_or(&data).input();
-    let failed = |text: String| Error::failure(format!("{}: {text}", path_name(volume.path)));
+    let name = path_name(volume.path);
+    let failed = |error: ReencryptError| error.about(&name);
     let storage_len = data.len()?;
     // A header that is half written is neither.
     if !matches!(LuksMetadata::version(input()?, context), Ok(Some(_))) {
@@ -54,9 +55,9 @@ pub fn data_beyond<'a>(
         return Ok(0);
     };
     let len = luks2.data_len(storage_len);
-    let len = len.map_err(|error| failed(error.to_string()))?;
+    let len = len.map_err(|error| error.about(&name))?;
     let state = luks2.reencryption(len);
-    let state = state.map_err(|error| failed(error.to_string()))?;
+    let state = state.map_err(|error| error.about(&name))?;
     if let Some(state) = state {
         return Ok(state.progress.len().saturating_sub(size));
     }
@@ -81,30 +82,32 @@ pub(super) fn check_part(
     unit: SectorSize,
     size: SegmentSize,
     file_length: Option<u64>,
-) -> std::result::Result<Option<u64>, String> {
+) -> Result<Option<u64>, ReencryptError> {
     let part = options.device_size;
     let Some(part) = part.filter(|part| *part != data_len) else {
         return Ok(None);
     };
     let is_whole = part > 0 && part.is_multiple_of(unit.bytes() as u64);
     let why = if !is_whole {
-        format!("must be a multiple of the sector size ({unit}), and not 0")
+        PartError::PartSector { unit }
     } else if part > data_len {
-        format!("is more than its {data_len} bytes of data")
-    } else if let Some(length) = file_length.filter(|length| *length > part) {
-        format!("is less than the {length} bytes of the file in it")
+        PartError::TooLong { len: data_len }
+    } else if let Some(len) = file_length.filter(|len| *len > part) {
+        PartError::CutsFile { len }
     } else if size != SegmentSize::Dynamic {
-        "is not possible, because the metadata have the length of its data".to_owned()
-    } else if let Some(most) = options.most_lost.filter(|most| data_len - part > *most) {
+        PartError::FixedLength
+    } else if let Some(permitted) = options.most_lost.filter(|most| data_len - part > *most) {
         // The data became longer while the user was asked.
         let lost = data_len - part;
-        return Err(format!(
-            "{lost} bytes of data come after the first {part} now, and {most} were to be lost"
-        ));
+        return Err(ReencryptError::LosesMore {
+            lost,
+            part,
+            permitted,
+        });
     } else {
         return Ok(Some(part));
     };
-    Err(format!("--device-size {part} {why}"))
+    Err(ReencryptError::Part { part, why })
 }
 
 /// Warns if a re-encryption was begun with only the first part of the `data_len` bytes of data.

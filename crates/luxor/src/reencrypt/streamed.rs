@@ -9,7 +9,7 @@ use luxor_secret::SecretBytes;
 use luxor_sector::{Disk, DiskOptions};
 
 use super::{zone::Zones, zones::Reencryption};
-use crate::{Error, Result};
+use crate::{OpenError, Result, error::Cause};
 
 impl Reencryption {
     /// Records the length of a file with a trailer in the metadata. If the trailer is what follows the
@@ -69,18 +69,17 @@ impl Reencryption {
         let Some(offset) = self.data_len.checked_sub(sector.len() as u64) else {
             return Ok(None);
         };
-        let failed = |error: &dyn std::fmt::Display| {
-            let text = format!("{}: cannot read the last sector of the data", self.name);
-            Error::failure(format!("{text}: {error}"))
+        let failed = |source: Box<dyn std::error::Error + Send + Sync>| {
+            OpenError::LastSector { source }.about(&self.name)
         };
         let options = DiskOptions {
             read_only: true,
             ..DiskOptions::default()
         };
         let disk = Disk::new(Arc::clone(&self.data), parts, options);
-        let disk = disk.map_err(|error| failed(&error))?;
+        let disk = disk.map_err(|error| failed(error.into()))?;
         let read = disk.read(sector.expose_mut(), offset);
-        read.map_err(|error| failed(&error))?;
+        read.map_err(|error| failed(error.into()))?;
         Ok(trailer.length(sector.expose(), offset))
     }
 }

@@ -11,7 +11,8 @@ use luxor_files::{DataFile, path_name};
 use luxor_luks::readable_token;
 use serde::{Deserialize, Serialize};
 
-use crate::{Context, Error, LuksVolume, Result};
+use super::ReencryptError;
+use crate::{Context, Error, LuksVolume, Result, error::Cause};
 
 /// The type of the token.
 pub(crate) const TAIL: &str = "luxor-tail";
@@ -91,15 +92,8 @@ pub(super) fn is_cut_off(
     };
     let len = data.len()?;
     if len > end {
-        let name = path_name(data.path());
-        let text = format!(
-            "{name}: it has been decrypted. Its header says that the data end at byte {end}, and {} \
-             bytes of the volume follow them",
-            len - end
-        );
-        let hint = "Without a key this cannot be checked, and it may be another file: nothing was cut off. If \
-                    you know the end to be right, cut the file off there, and run the command again.";
-        return Err(Error::failure(text).hint(hint));
+        let rest = len - end;
+        return Err(ReencryptError::NotCutOff { end, rest }.about(&path_name(data.path())));
     }
     cut_off(volume, data, None, context)?;
     Ok(true)

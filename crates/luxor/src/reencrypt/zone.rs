@@ -14,11 +14,8 @@ use luxor_sector::{
 };
 use luxor_volume::HashAlgorithm;
 
-use super::each_piece;
-use crate::{Error, Result};
-
-/// How a re-encryption that has failed within a zone goes on.
-pub(super) const CONTINUES: &str = "Unless --resilience is none, the same command continues.";
+use super::{ReencryptError, each_piece};
+use crate::{Error, Result, error::Cause};
 
 /// What does not change while the zones are done.
 pub(super) struct Zones {
@@ -90,7 +87,7 @@ impl Zones {
             Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
             _ => Ok(Vec::new()),
         };
-        let checksums = checksums.map_err(|error| self.rewriting(&error))?;
+        let checksums = checksums.map_err(|error| self.rewriting(error))?;
         let (begin, len) = (self.new.stored.offset + zone.start, zone.end - zone.start);
         self.data.allocate(begin, len).map_err(|error| {
             let text = format!("{}: no space for the next {len} bytes", self.name);
@@ -127,9 +124,8 @@ impl Zones {
         let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
         if buffer.len() != len {
             *buffer = Buffer::try_zeroed(len).map_err(|_| {
-                let text = format!("not enough memory: a zone has {len} bytes");
-                self.failed(&text)
-                    .hint("A smaller --hotzone-size needs less.")
+                let len = zone.end - zone.start;
+                ReencryptError::Memory { len }.about(&self.name)
             })?;
         }
         Ok(())
@@ -142,39 +138,29 @@ impl Zones {
         })
     }
 
-    fn failed(&self, text: &str) -> Error {
-        Error::failure(format!("{}: {text}", self.name))
-    }
-
-    pub(super) fn rewriting(&self, error: &RewriteError) -> Error {
-        let failed = self.failed(&error.to_string());
+    pub(super) fn rewriting(&self, error: RewriteError) -> Error {
         match error {
             // It would fail again.
-            RewriteError::NoChecksum { .. } => failed.hint(
-                "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup.",
-            ),
-            _ => failed.hint(CONTINUES),
+            RewriteError::NoChecksum { .. } => error.about(&self.name),
+            error => ReencryptError::interrupted(error.about(&self.name)),
         }
     }
 
     /// How a zone survives a crash.
     pub(super) fn guard(&self, zone: &Range<u64>) -> Result<Guard> {
-        self.guarded(zone).map_err(|text| self.failed(&text))
+        self.guarded(zone).map_err(|error| error.about(&self.name))
     }
 
-    /// As [`Zones::guard`], with the reason why it cannot be done.
-    fn guarded(&self, zone: &Range<u64>) -> std::result::Result<Guard, String> {
+    /// As [`Zones::guard`], with an error that does not name the volume.
+    fn guarded(&self, zone: &Range<u64>) -> Result<Guard, ReencryptError> {
         let len = zone.end - zone.start;
         let (from, to) = (self.source(zone).stored.offset, self.new.stored.offset);
         let (_, size) = self.state.area;
         let (guard, needed) = match &self.state.resilience {
             _ if from.abs_diff(to) >= len => (Guard::Shift, 0),
             _ if from != to => {
-                return Err(format!(
-                    "a zone of {len} bytes from byte {} of the plaintext on would be written over \
-                     itself",
-                    zone.start
-                ));
+                let from = zone.start;
+                return Err(ReencryptError::OverItself { len, from });
             }
             Resilience::Journal | Resilience::DataShiftJournal { .. } => (Guard::Journal, len),
             resilience => match self.checksums(resilience)? {
@@ -186,23 +172,24 @@ impl Zones {
             },
         };
         if needed > size {
-            return Err(format!(
-                "a zone of {len} bytes needs {needed} bytes in the metadata, which have {size}"
-            ));
+            return Err(ReencryptError::Area {
+                len,
+                needed,
+                room: size,
+            });
         }
         Ok(guard)
     }
 
-    fn checksums(&self, resilience: &Resilience) -> std::result::Result<Option<Checksums>, String> {
+    fn checksums(&self, resilience: &Resilience) -> Result<Option<Checksums>, ReencryptError> {
         let Some((name, sector_size)) = resilience.checksum() else {
             return Ok(None);
         };
-        let hash = HashAlgorithm::by_name(name).ok_or_else(|| {
-            format!("this version does not know the hash {name} of its checksums")
-        })?;
+        let unknown = || ReencryptError::ChecksumHash { hash: name.into() };
+        let hash = HashAlgorithm::by_name(name).ok_or_else(unknown)?;
         let block_len = sector_size as usize;
         if u64::from(sector_size) < longest_sector(&self.state) || block_len > Blocks::MAX_LEN {
-            return Err(format!("its checksums cover {sector_size} bytes each"));
+            return Err(ReencryptError::ChecksumLen { len: sector_size });
         }
         Ok(Some(Checksums { hash, block_len }))
     }
@@ -223,7 +210,7 @@ impl Zones {
 
     /// How long a zone can be, as the shift or the area permits, and the unit of its length: a sector of
     /// both sizes.
-    pub(super) fn room(&self) -> std::result::Result<(u64, u64), String> {
+    pub(super) fn room(&self) -> Result<(u64, u64), ReencryptError> {
         let mut unit = longest_sector(&self.state);
         let (_, size) = self.state.area;
         let shift = self.old.stored.offset.abs_diff(self.new.stored.offset);
@@ -291,7 +278,7 @@ impl ZoneWork<'_> {
             Guard::Journal => self.rewrite.run_from(&self.zone, &mut buffer[..]),
             _ => self.rewrite.run(&self.zone),
         };
-        changed.map_err(|error| self.zones.rewriting(&error))?;
+        changed.map_err(|error| self.zones.rewriting(error))?;
         self.zones.sync()
     }
 }

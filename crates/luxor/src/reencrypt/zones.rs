@@ -14,10 +14,10 @@ use luxor_sector::{Part, SectorSize, Storage};
 use luxor_volume::VolumeKey;
 
 use super::{
-    ZoneProtection, tail,
-    zone::{CONTINUES, Guard, Loaded, Zones, longest_sector},
+    ReencryptError, ZoneProtection, tail,
+    zone::{Guard, Loaded, Zones, longest_sector},
 };
-use crate::{Context, Engine, Error, LuksVolume, Result, luks_volume::is_locked};
+use crate::{Context, Engine, Error, LuksVolume, Result, error::Cause, luks_volume::is_locked};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
@@ -74,7 +74,7 @@ impl ZoneByZone {
         report.continue_from(self.progress.done());
         while let Some(zone) = self.next(u64::MAX) {
             context.check_cancelled()?;
-            self.zone(zone).map_err(continues)?;
+            self.zone(zone).map_err(ReencryptError::interrupted)?;
             report.at(self.progress.done());
         }
         Ok((self.reencryption.volume, self.reencryption.cut_at))
@@ -168,7 +168,7 @@ impl ZoneByZone {
         let buffer = &mut self.buffer;
         let begun = (self.reencryption)
             .change(|header, storage| work.begin(header, storage, &working, buffer, &mut false))?;
-        begun.map_err(|error| self.zones.rewriting(&error))?;
+        begun.map_err(|error| self.zones.rewriting(error))?;
         work.run(buffer)?;
         self.reencryption.record(&self.zones, &done, is_at_risk)?;
         self.progress = done;
@@ -192,7 +192,7 @@ impl ZoneByZone {
         let begun = metadata.change_luks2(|header, storage| {
             work.begin(header, storage, &working, buffer, is_begun)
         })?;
-        begun.map_err(|error| self.zones.rewriting(&error))?;
+        begun.map_err(|error| self.zones.rewriting(error))?;
         work.run(buffer)?;
         let recorded =
             metadata.change_luks2(|header, storage| record(header, storage, &done, None));
@@ -286,10 +286,10 @@ impl Reencryption {
             zones.divide_blocks();
         }
         let wanted = wanted.unwrap_or(ZONE);
-        let (room, unit) = zones.room().map_err(|text| self.failed(&text))?;
+        let (room, unit) = zones.room().map_err(|error| self.failed(error))?;
         let longest = wanted.min(room) / unit * unit;
         if longest == 0 {
-            return Err(self.failed(&too_short(unit)));
+            return Err(self.failed(ReencryptError::ShortZone { unit }));
         }
         if room < wanted.min(SHORT) && zones.state.progress.left() > SHORT {
             self.warn_of_little_room(&zones.state.resilience, room);
@@ -356,23 +356,16 @@ impl Reencryption {
                 .is_some_and(|end| end <= storage_len)
         };
         if !is_there || !places.all(&mut has) {
-            let text = format!("it has {data_len} bytes of data, and some are missing");
-            return Err(self.failed(&text));
+            return Err(self.failed(ReencryptError::Missing { len: data_len }));
         }
         let unit = longest_sector(state);
         let ends = state.progress.parts().iter().map(|(range, _)| range.end);
         let mut ends = ends.filter(|end| !end.is_multiple_of(unit));
-        if let Some(place) = ends.next() {
-            let text =
-                format!("byte {place} of the data is not the end of a sector of {unit} bytes");
-            return Err(self.failed(&text));
+        if let Some(at) = ends.next() {
+            return Err(self.failed(ReencryptError::NotAligned { at, unit }));
         }
         match self.volume.header.file_length() {
-            Some(length) if length > len => {
-                let text =
-                    format!("it holds a file of {length} bytes, and has {len} bytes of data");
-                Err(self.failed(&text))
-            }
+            Some(file) if file > len => Err(self.failed(ReencryptError::FileLonger { file, len })),
             _ => Ok(()),
         }
     }
@@ -402,14 +395,11 @@ impl Reencryption {
         let guard = zones.guard(zone)?;
         match guard {
             Guard::None => {
-                let text = format!(
-                    "the re-encryption was interrupted within a zone of {} bytes from byte {} of \
-                     the plaintext on, which nothing protects (resilience {})",
-                    zone.end - zone.start,
-                    zone.start,
-                    zones.state.resilience.name(),
-                );
-                return Err(self.failed(&text));
+                return Err(self.failed(ReencryptError::InterruptedUnprotected {
+                    len: zone.end - zone.start,
+                    from: zone.start,
+                    resilience: zones.state.resilience.name().to_owned(),
+                }));
             }
             Guard::Journal => zones.reserve(buffer, zone)?,
             _ => {}
@@ -436,7 +426,7 @@ impl Reencryption {
                 Guard::Shift | Guard::None => rewrite.run(zone),
             })
         })?;
-        done.map_err(|error| zones.rewriting(&error))?;
+        done.map_err(|error| zones.rewriting(error))?;
         zones.sync()
     }
 
@@ -506,7 +496,7 @@ impl Reencryption {
         let key = match stored.cipher {
             Some(cipher) => {
                 let key = self.keys.get(&cipher.key);
-                let key = key.ok_or_else(|| self.failed("a key of the data is missing"))?;
+                let key = key.ok_or_else(|| self.failed(ReencryptError::KeyMissing))?;
                 Some(self.engine.load_key_of(key, cipher)?)
             }
             None => None,
@@ -527,8 +517,8 @@ impl Reencryption {
         self.volume.change_luks2(&context, change)
     }
 
-    fn failed(&self, text: &str) -> Error {
-        Error::failure(format!("{}: {text}", self.name))
+    fn failed(&self, error: ReencryptError) -> Error {
+        error.about(&self.name)
     }
 }
 
@@ -546,20 +536,7 @@ fn record(
     Ok(())
 }
 
-/// Adds to an error within a zone how the re-encryption goes on.
-fn continues(error: Error) -> Error {
-    match error.hint_text() {
-        Some(_) => error,
-        None => error.hint(CONTINUES),
-    }
-}
-
 /// Returns the warning for a wait that is due to `error`.
 pub(super) fn waits(error: &Error) -> String {
     format!("{}, and the re-encryption waits", error.message())
-}
-
-/// Returns why a zone shorter than `unit` bytes cannot be.
-pub(super) fn too_short(unit: u64) -> String {
-    format!("a zone (--hotzone-size) must have at least {unit} bytes")
 }
