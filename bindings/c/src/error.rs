@@ -98,15 +98,13 @@ impl Error {
 impl From<luxor::Error> for Error {
     fn from(error: luxor::Error) -> Self {
         let source = error.source();
-        let crypt = source.and_then(|source| source.downcast_ref::<CryptError>());
-        let is_lost = matches!(
-            source.and_then(|source| source.downcast_ref()),
-            Some(BackendError::KeyLostInFork)
-        ) || crypt.is_some_and(|crypt| crypt.kind == CryptErrorKind::KeyLostInFork);
+        let crypt = error.find::<CryptError>();
+        let is_lost = matches!(error.find(), Some(BackendError::KeyLostInFork))
+            || crypt.is_some_and(|crypt| crypt.kind == CryptErrorKind::KeyLostInFork);
         let is_invalid = source
             .is_some_and(|source| source.is::<KeyError>() || source.is::<RunError>())
             || matches!(
-                source.and_then(|source| source.downcast_ref()),
+                error.find(),
                 Some(PlainError::KeyLen { .. } | PlainError::Key { .. })
             )
             || crypt.is_some_and(|crypt| matches!(crypt.kind, CryptErrorKind::UnitLen { .. }));

@@ -16,8 +16,11 @@ use luxor::{
         locks::{Access, LockError},
         path_name,
     },
-    luks::{ChangeError, ConvertError, HeaderRepairError, UnlockError},
-    sector::rewrite::RewriteError,
+    luks::{
+        ChangeError, ConvertError, CostError, HeaderRepairError, NewKeyslotError, NewVolumeError,
+        UnlockError,
+    },
+    sector::{RawError, rewrite::RewriteError},
     volume::{HeaderError, HeaderErrorKind, RepairOutlook},
 };
 
@@ -389,12 +392,8 @@ fn part(error: &VolumePartError) -> Option<String> {
     }
 }
 
-fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
-    if let Some(InputError::Part { source, .. }) = error.downcast_ref() {
-        return part(source);
-    }
-    if let Some(error) = error.downcast_ref::<UnlockError>() {
-        let number = *error.ignored().first()?;
+fn unlock(error: &UnlockError) -> Option<String> {
+    if let Some(number) = error.ignored().first() {
         return Some(if subject::can_choose_keyslot() {
             format!("To try keyslot {number} too, add --key-slot {number}.")
         } else {
@@ -402,6 +401,51 @@ fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
                 "`luxor config --priority normal --key-slot {number} VOLUME` lets keyslot {number} be tried."
             )
         });
+    }
+    if let UnlockError::VolumeKey { .. } = error {
+        return Some("To read the data all the same, use --allow-weak-key.".to_owned());
+    }
+    Some(match error.limit()? {
+        CostError::Memory { kib, .. } => {
+            format!("If you trust the volume, allow it with --pbkdf-memory-limit {kib}.")
+        }
+        CostError::Passes { time, .. } => {
+            format!("If you trust the volume, allow it with --pbkdf-iterations-limit {time}.")
+        }
+        CostError::Iterations { iterations, .. } => {
+            format!("If you trust the volume, allow it with --pbkdf-iterations-limit {iterations}.")
+        }
+        _ => "Try one keyslot alone with --key-slot N, or, if you trust the volume, raise the limit with \
+              --pbkdf-iterations-limit."
+            .to_owned(),
+    })
+}
+
+fn raw(error: &RawError) -> Option<String> {
+    Some(match error {
+        RawError::UnitTooLong => "Divide it into data units with --data-unit.".to_owned(),
+        RawError::NoMessages { .. } => "Choose another engine with --engine.".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Whether a new keyslot asks for more memory than there is.
+fn is_out_of_memory(error: &(dyn error::Error + 'static)) -> bool {
+    let volume = error.downcast_ref::<NewVolumeError>();
+    let keyslot = error.downcast_ref::<NewKeyslotError>();
+    volume.is_some_and(NewVolumeError::is_out_of_memory)
+        || keyslot.is_some_and(NewKeyslotError::is_out_of_memory)
+}
+
+fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
+    if let Some(InputError::Part { source, .. }) = error.downcast_ref() {
+        return part(source);
+    }
+    if let Some(error) = error.downcast_ref() {
+        return unlock(error);
+    }
+    if let Some(error) = error.downcast_ref() {
+        return raw(error);
     }
     if let Some(error) = error.downcast_ref::<HeaderRepairError>() {
         return error.wants_backup().then(|| BACKUP_HELPS.to_owned());
@@ -414,6 +458,8 @@ fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
         "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup."
     } else if let Some(CalibrationError::NoFolder) = error.downcast_ref() {
         "Set XDG_CACHE_HOME or HOME to an absolute path."
+    } else if is_out_of_memory(error) {
+        "Ask for less with --pbkdf-memory."
     } else if error.is::<SelectError>() {
         "`luxor engines` lists the engines."
     } else {

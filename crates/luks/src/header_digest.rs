@@ -49,7 +49,7 @@ impl FromStr for HeaderDigest {
 
 /// The text is not a header digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a header digest has 64 hexadecimal digits, as `luxor header digest VOLUME` prints them")]
+#[error("a header digest has 64 hexadecimal digits")]
 #[non_exhaustive]
 pub struct HeaderDigestError {
     /// The text's length in bytes.

@@ -222,11 +222,11 @@ mod tests {
                 assert!(spent.abs_diff(KEYSLOT) < KEYSLOT / 100, "{hash} {len}");
                 let above = hashed(hash, limit + 1, len);
                 let error = take(&mut Budget::new(limits), &above, cheap()).unwrap_err();
-                assert!(
-                    matches!(&error, CostError::Iterations { limit: found, .. } if *found == limit)
-                );
-                let option = format!("--pbkdf-iterations-limit {}", limit + 1);
-                assert!(error.to_string().contains(&option), "{error}");
+                assert!(matches!(
+                    error,
+                    CostError::Iterations { limit: found, iterations, .. }
+                        if found == limit && u64::from(iterations) == limit + 1
+                ));
                 let lifted = CostLimits {
                     iterations: Some(limit + 1),
                     ..CostLimits::default()
@@ -294,13 +294,7 @@ mod tests {
             }
         );
         let words = error.to_string();
-        for word in [
-            "51%",
-            "101%",
-            "150%",
-            "--key-slot",
-            "--pbkdf-iterations-limit",
-        ] {
+        for word in ["51%", "101%", "150%"] {
             assert!(words.contains(word), "{words}");
         }
         // A refused cost is not charged.

@@ -59,7 +59,7 @@ impl Subcommand for EnginesArgs {
         match calibrated(&*registry.best(Mode::Xts)?, threads) {
             Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
             Err(why) => {
-                let text = format!("{why}: `luxor engines --calibrate` makes a calibration");
+                let text = format!("{why}: run `luxor engines --calibrate`");
                 context.console.note(text);
             }
         }

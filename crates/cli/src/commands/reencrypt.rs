@@ -364,8 +364,7 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
 
 /// Adds what to do when the header exists, as after an interruption.
 fn interrupted(error: Error, header: &Path) -> Error {
-    let source = error.source().and_then(|source| source.downcast_ref());
-    if !matches!(source, Some(OutputError::Exists { .. })) {
+    if !matches!(error.find(), Some(OutputError::Exists { .. })) {
         return error;
     }
     let header = path_name(header);
@@ -376,7 +375,7 @@ fn interrupted(error: Error, header: &Path) -> Error {
 
 /// Adds what to do when the volume is in use. The general hints name the option `--read-only`.
 fn in_use(error: Error) -> Error {
-    match error.source().and_then(|source| source.downcast_ref()) {
+    match error.find() {
         Some(DataFileError::InUse { .. } | DataFileError::Locked { .. }) => {
             error.hint("Run the command again when nothing else uses the volume.")
         }

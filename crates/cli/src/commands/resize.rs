@@ -76,8 +76,7 @@ impl Subcommand for ResizeArgs {
 /// Adds what to do when the volume cannot be opened for a change. The general hints name the option
 /// `--read-only`, which this command does not have.
 fn with_hint(error: Error) -> Error {
-    let source = error.source();
-    let hint = match source.and_then(|source| source.downcast_ref()) {
+    let hint = match error.find() {
         Some(DataFileError::InUse { .. } | DataFileError::Locked { .. }) => {
             "Run the command again when nothing else uses the volume."
         }

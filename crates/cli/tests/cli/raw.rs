@@ -394,7 +394,7 @@ fn without_data_unit_the_input_is_one_data_unit() {
     raw.fails(
         "encrypt --mode xts",
         &vec![0; 16 * MIB + 1],
-        "give --data-unit",
+        "with --data-unit",
     );
 }
 

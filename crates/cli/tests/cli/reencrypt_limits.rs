@@ -73,7 +73,7 @@ fn the_key_can_stay_and_metadata_must_have_room() {
     let before = fs::read(folder.join("v")).unwrap();
     reencrypt(&folder, "")
         .args(FAST)
-        .fails(1, "something else after them");
+        .fails(1, "other bytes follow");
     assert!(fs::read(folder.join("v")).unwrap() == before);
     volume
         .set_len(volume.metadata().unwrap().len() - 100)

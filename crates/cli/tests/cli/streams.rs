@@ -175,9 +175,7 @@ fn the_advice_about_bytes_behind_a_file_keeps_its_length() {
         let mut volume = fs::read(folder.join("v")).unwrap();
         volume.extend(bytes(behind, 5));
         folder.write("v", volume);
-        let refused = reencrypt(&folder)
-            .args(FAST)
-            .fails(1, "something else after them");
+        let refused = reencrypt(&folder).args(FAST).fails(1, "other bytes follow");
         shell_without_terminal(&advice(&refused), folder.path()).assert_code(0);
         gives_back(&folder, &plain);
         reencrypt(&folder).args(FAST).ok();

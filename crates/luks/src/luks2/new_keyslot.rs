@@ -138,7 +138,7 @@ pub enum NewKeyslotError {
     #[error("the unlocked volume is a different one")]
     OtherVolume,
     /// The key derivation failed, most likely because memory is short.
-    #[error("{0}{advice}", advice = advice(.0))]
+    #[error(transparent)]
     Derive(#[from] DeriveError),
     /// The system returned no random bytes.
     #[error("the system provides no random bytes: {0}")]
@@ -149,14 +149,6 @@ pub enum NewKeyslotError {
     /// The area could not be encrypted.
     #[error("the keyslot cannot be encrypted: {0}")]
     Area(#[from] AreaError),
-}
-
-fn advice(error: &DeriveError) -> &'static str {
-    if error.is_out_of_memory() {
-        ", or ask for less with --pbkdf-memory"
-    } else {
-        ""
-    }
 }
 
 impl NewKeyslotError {

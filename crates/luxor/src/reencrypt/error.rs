@@ -222,7 +222,7 @@ pub enum ReencryptError {
         source: Error,
     },
     /// Only the first part of the data was to be changed, and that is not possible.
-    #[error("its first {part} bytes cannot be changed alone: {why}")]
+    #[error("a part of {part} bytes {why}")]
     Part {
         /// The length of the part in bytes.
         part: u64,
@@ -395,25 +395,25 @@ pub enum ReencryptError {
 #[non_exhaustive]
 pub enum PartError {
     /// It is not in whole sectors.
-    #[error("its length must be a multiple of the sector size ({unit}), and not 0")]
+    #[error("must be a multiple of the sector size ({unit}), and not 0")]
     PartSector {
         /// The sector size.
         unit: SectorSize,
     },
     /// The data are shorter.
-    #[error("it has only {len} bytes of data")]
+    #[error("is more than its {len} bytes of data")]
     TooLong {
         /// The length of the data in bytes.
         len: u64,
     },
     /// The file in the volume is longer.
-    #[error("the file in it has {len} bytes")]
+    #[error("is less than the {len} bytes of the file in it")]
     CutsFile {
         /// The length of the file in bytes.
         len: u64,
     },
     /// The metadata state how long the data are.
-    #[error("the metadata have the length of its data")]
+    #[error("is not possible, because the metadata have the length of its data")]
     FixedLength,
 }
 

@@ -372,11 +372,8 @@ impl Reencryption {
 
     /// Warns that zones are short because only `room` bytes can be protected at a time.
     fn warn_of_little_room(&self, resilience: &Resilience, room: u64) {
-        let (what, hint) = match resilience {
-            Resilience::Journal => (
-                "a copy",
-                "`luxor reencrypt --resilience checksum VOLUME` needs less room",
-            ),
+        let (what, more) = match resilience {
+            Resilience::Journal => ("a copy", "Resilience checksum needs less room"),
             _ if resilience.shift().is_none() => (
                 "the checksums",
                 "There is more if it begins with fewer keyslots or a longer header",
@@ -384,7 +381,7 @@ impl Reencryption {
             _ => return,
         };
         self.context.events.warning(&format!(
-            "{}: the metadata have room for {what} of only {room} bytes at a time, which is slow. {hint}",
+            "{}: the metadata have room for {what} of only {room} bytes at a time, which is slow. {more}",
             self.name
         ));
     }

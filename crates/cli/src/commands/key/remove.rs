@@ -77,12 +77,9 @@ impl Subcommand for KeyRemoveArgs {
             (Some(number), _) => {
                 let removed = volume.remove_keyslot(number, secrets, self.last, &options, library);
                 removed.map_err(|error| {
-                let source = error.source();
                 // The message is about another keyslot, which the secret must open.
                 let is_of_other = error.class() == ErrorClass::Failure
-                    && source
-                        .and_then(|source| source.downcast_ref::<UnlockError>())
-                        .is_some();
+                    && error.find::<UnlockError>().is_some();
                 if is_of_other {
                     return error.hint(
                         "To remove it without a secret, add --force. If you cannot open another keyslot, the \

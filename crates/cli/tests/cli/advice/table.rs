@@ -458,16 +458,6 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         // luks/src
         case(
-            "a header digest has 64 hexadecimal digits",
-            "make",
-            r#"luxor decrypt --header-digest abc --key-file key "$v" out"#,
-            Proof::Run {
-                nth: 0,
-                with: &[("VOLUME", r#""$v" > digest"#)],
-            },
-            r#"luxor decrypt --header-digest "$(cat digest)" --key-file key "$v" out"#,
-        ),
-        case(
             "LUKS1 supports only pbkdf2: convert the keyslot first",
             r#"make --sector-size 512 --pbkdf argon2id --pbkdf-memory 32 --pbkdf-force-iterations 4"#,
             r#"luxor convert --batch-mode --type luks1 "$v""#,
@@ -507,7 +497,7 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         by("repair VOLUME` makes the secondary copy", "of_two_copies_that_differ_the_primary_stays"),
         by("repair --force VOLUME` makes the secondary copy", "copies_of_equal_age_are_overwritten_only_by_force"),
-        by("or ask for less with --pbkdf-memory", "too_little_memory_for_argon2_exits_with_3"),
+        by("Ask for less with --pbkdf-memory", "too_little_memory_for_argon2_exits_with_3"),
         not_here("`cryptsetup repair VOLUME` adds a digest", "a state of cryptsetup before 2.4.3"),
         by("this part may be partly old and partly new", "programs_that_are_killed_take_turns"),
         case(
@@ -537,8 +527,7 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         // luxor/src
         by("looks for it in all sectors", "the_trailer_alone_ends_the_file"),
-        not_here("no device was compared with this CPU", "a line of `luxor engines`: calibration.rs"),
-        not_here("{shown} is {what}: run `luxor engines --calibrate`", "a damaged cache: calibration.rs"),
+        not_here("{why}: run `luxor engines --calibrate`", "a line of `luxor engines`: calibration.rs"),
         case(
             "names a new file for a copy of the header",
             "make",
@@ -619,7 +608,20 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             "same",
         ),
-        by("`luxor reencrypt --resilience checksum VOLUME` needs", "little_room_for_the_state_is_a_warning"),
+        case(
+            "Leave out --device-size",
+            "make",
+            r#"luxor reencrypt --batch-mode --device-size 900M --key-file key "$v""#,
+            Proof::Without { option: "--device-size 900M" },
+            "same",
+        ),
+        case(
+            "Leave out --shrink",
+            r#"luxor format --key-file key --size 1M "$v""#,
+            r#"luxor resize --shrink --size 2M "$v""#,
+            Proof::Without { option: "--shrink" },
+            r#"luxor check "$v""#,
+        ),
         not_here("A smaller --hotzone-size needs less", "too little memory"),
         not_here("Unless --resilience is none, the same command continues", "a disk that fails"),
         case(
@@ -644,7 +646,7 @@ pub(super) fn table() -> Vec<Advice> {
             "same",
         ),
         case(
-            "To lose the other {} bytes, add",
+            "To lose the other {lost} bytes, add",
             r#"make; truncate -s -8192 "$v""#,
             r#"luxor resize "$v""#,
             Proof::Add { option: "--shrink --size", values: 1, with: &[] },
@@ -658,12 +660,12 @@ pub(super) fn table() -> Vec<Advice> {
             "cmp -n 1040384 plain new; [ $(length new) = 1040384 ]",
         ),
         // sector/src, volume/src
-        by("the limit for one data unit (SP 800-38E): give --data-unit", "without_data_unit_the_input_is_one_data_unit"),
-        not_here("choose another with --engine", "an engine without this mode"),
+        by("Divide it into data units with --data-unit", "without_data_unit_the_input_is_one_data_unit"),
+        not_here("Choose another engine with --engine", "an engine without this mode"),
         by("allow it with --pbkdf-memory-limit", "limits_can_be_lifted"),
-        by("passes over {memory_kib} KiB of memory", "limits_can_be_lifted"),
-        by("more than the limit of {limit} for these", "limits_can_be_lifted"),
-        not_here("try one keyslot alone with --key-slot N", "a volume that takes minutes to open"),
+        by("allow it with --pbkdf-iterations-limit {time}", "limits_can_be_lifted"),
+        by("allow it with --pbkdf-iterations-limit {iterations}", "limits_can_be_lifted"),
+        not_here("Try one keyslot alone with --key-slot N", "a volume that takes minutes to open"),
     ]);
     for advice in &mut table {
         match advice.text {
@@ -671,7 +673,7 @@ pub(super) fn table() -> Vec<Advice> {
             "To try keyslot {number} too, add --key-slot" => advice.shown = "To try keyslot ",
             "lets keyslot {number} be tried" => advice.shown = "lets keyslot ",
             "Use --key-size {found}." => advice.shown = "Use --key-size ",
-            "To lose the other {} bytes, add" => advice.shown = "To lose the other ",
+            "To lose the other {lost} bytes, add" => advice.shown = "To lose the other ",
             "{other_header} For a plain dm-crypt volume"
             | "--socket SOCKET VOLUME` or `luxor mount --type plain" => {
                 advice.shown = "For a plain dm-crypt volume";
@@ -738,14 +740,11 @@ fn names_only() -> Vec<Advice> {
         "--metrics-listen: {address}",
         "--metrics-listen: cannot listen",
         "--metrics-listen: {error}",
-        "--device-size is not possible where",
-        "--device-size {part} {why}",
-        "a zone (--hotzone-size) must have",
         "`--engine auto` uses",
         "{option} cannot be used with {mode}",
         "{option}: {error}",
         "has only {found} of the {size} bytes",
-        "it would become longer, and --shrink was given",
+        "Give --hotzone-size at least",
     ]
     .map(names)
     .into()

@@ -272,10 +272,7 @@ pub enum UnlockError {
         error: CostError,
     },
     /// The volume key is weak, or its length is wrong.
-    #[error(
-        "keyslot {keyslot}: the volume key is refused: {error}. To read the data all the same, use \
-         --allow-weak-key"
-    )]
+    #[error("keyslot {keyslot}: the volume key is refused: {error}")]
     VolumeKey {
         /// The keyslot.
         keyslot: u32,
@@ -312,6 +309,24 @@ impl UnlockError {
             Self::NoKeyslots { ignored } => ignored.clone(),
             Self::OtherKey { error, .. } => error.ignored(),
             _ => Vec::new(),
+        }
+    }
+
+    /// Returns the cost of a keyslot or digest that is above a limit, if that is why it was not tried.
+    #[must_use]
+    pub fn limit(&self) -> Option<&CostError> {
+        let of_keyslot = |error| match error {
+            &KeyslotError::Limit(ref error) => Some(error),
+            _ => None,
+        };
+        match self {
+            Self::WrongSecret { skipped, .. } => skipped
+                .iter()
+                .find_map(|skipped| of_keyslot(&skipped.error)),
+            Self::Keyslot { error, .. } => of_keyslot(error),
+            Self::OtherKey { error, .. } => error.limit(),
+            Self::DigestLimit { error, .. } => Some(error),
+            _ => None,
         }
     }
 
