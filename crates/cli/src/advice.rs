@@ -17,11 +17,11 @@ use luxor::{
         path_name,
     },
     luks::{
-        ChangeError, ConvertError, CostError, HeaderRepairError, NewKeyslotError, NewVolumeError,
-        UnlockError,
+        ChangeError, ConvertError, CostError, HeaderRepairError, Luks1RepairError, NewKeyslotError,
+        NewVolumeError, ReencryptionError, SegmentError, UnlockError,
     },
     sector::{RawError, rewrite::RewriteError},
-    volume::{HeaderError, HeaderErrorKind, RepairOutlook},
+    volume::{HeaderError, HeaderErrorKind, Remedy, RepairOutlook},
 };
 
 use crate::subject;
@@ -33,9 +33,21 @@ pub(crate) const BACKUP_HELPS: &str =
 const SAVES: &str =
     "`luxor decrypt --truncated VOLUME NEW-FILE` saves the whole sectors that are left.";
 
+/// Finishes a zone within which a re-encryption was interrupted.
+const FINISH: &str =
+    "Unless another program is re-encrypting it now, finish it: `luxor reencrypt VOLUME`.";
+
 /// Makes a trailer valid again that another UUID has made invalid.
 const RESTORE_UUID: &str = "If its UUID was changed, this sets the old one back: `luxor config --force \
                             --uuid OLD-UUID VOLUME`.";
+
+/// Overwrites the signature of another format.
+const KEEP_LUKS: &str =
+    "To keep the LUKS volume, overwrite that with `luxor header repair --force VOLUME`.";
+
+/// Makes two copies of a header equal that differ.
+const MAKE_EQUAL: &str = "If the volume opens as you expect, `luxor header repair --force VOLUME` makes the \
+                          secondary copy equal to the primary one, which is in use.";
 
 /// For a volume that cannot be changed in place.
 const AGAIN: &str = "Decrypt it, and encrypt the file again.";
@@ -58,7 +70,7 @@ fn of_cause(error: &(dyn error::Error + 'static)) -> Option<String> {
     let is_edit = || edit(error.downcast_ref()?);
     let is_resize = || resize(error.downcast_ref()?);
     let is_reencrypt = || reencrypt(error.downcast_ref()?);
-    let is_change = || change(error.downcast_ref()?);
+    let is_change = || change(change_in(error)?);
     let is_plain = || plain(error.downcast_ref()?);
     let is_lock = || not_locked(error.downcast_ref()?);
     let is_file = || data_file(error.downcast_ref()?);
@@ -302,8 +314,32 @@ fn reencrypt(error: &ReencryptError) -> Option<String> {
     })
 }
 
+/// Returns the failed change of a header, if `error` is that or prints it as its own text.
+fn change_in<'a>(error: &'a (dyn error::Error + 'static)) -> Option<&'a ChangeError> {
+    if let Some(ConvertError::Change(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(HeaderRepairError::Luks1(Luks1RepairError::Change(error))) = error.downcast_ref() {
+        return Some(error);
+    }
+    error.downcast_ref()
+}
+
 fn change(error: &ChangeError) -> Option<String> {
+    const MAKE_AGAIN: &str = "check the volume (`luxor dump VOLUME`, `luxor key test VOLUME`) and make the change again.";
     Some(match error {
+        ChangeError::WrittenOver => format!("When that program has ended, {MAKE_AGAIN}"),
+        ChangeError::Unsettled { .. } => format!("When writing works again, {MAKE_AGAIN}"),
+        ChangeError::Unfinished { .. } => {
+            "`luxor header repair VOLUME` makes both copies of the header equal again.".to_owned()
+        }
+        ChangeError::ForeignSignature { .. } => KEEP_LUKS.to_owned(),
+        ChangeError::ReadCopy { .. } => {
+            "If that persists, `luxor header repair --force VOLUME` rewrites it from the other copy, which \
+             may be older."
+                .to_owned()
+        }
+        ChangeError::CopiesDiffer { .. } => MAKE_EQUAL.to_owned(),
         ChangeError::Reencrypting => "Finish it first: `luxor reencrypt VOLUME`.".to_owned(),
         ChangeError::NoRoomBeside { .. } => {
             "To overwrite it with the new one, make a backup of the header, because a crash in between \
@@ -393,6 +429,13 @@ fn part(error: &VolumePartError) -> Option<String> {
 }
 
 fn unlock(error: &UnlockError) -> Option<String> {
+    match error {
+        UnlockError::Segment(SegmentError::HotZone { .. }) => return Some(FINISH.to_owned()),
+        UnlockError::Reencryption(ReencryptionError::NoDigest) => {
+            return Some("If you trust it, `cryptsetup repair VOLUME` adds a digest.".to_owned());
+        }
+        _ => {}
+    }
     if let Some(number) = error.ignored().first() {
         return Some(if subject::can_choose_keyslot() {
             format!("To try keyslot {number} too, add --key-slot {number}.")
@@ -418,6 +461,37 @@ fn unlock(error: &UnlockError) -> Option<String> {
         _ => "Try one keyslot alone with --key-slot N, or, if you trust the volume, raise the limit with \
               --pbkdf-iterations-limit."
             .to_owned(),
+    })
+}
+
+fn convert(error: &ConvertError) -> Option<String> {
+    Some(match error {
+        ConvertError::Loses { .. } => "--force drops it.".to_owned(),
+        ConvertError::Damaged => "Run `luxor header repair VOLUME`.".to_owned(),
+        ConvertError::Pbkdf { keyslot, .. } => format!(
+            "Convert the keyslot first: `luxor key convert --pbkdf pbkdf2 --key-slot {keyslot} VOLUME`."
+        ),
+        ConvertError::Unfinished { now: None, .. } => {
+            "When reading works again, check the volume: `luxor dump VOLUME`.".to_owned()
+        }
+        ConvertError::Unfinished {
+            from,
+            now: Some(now),
+            is_damaged,
+            ..
+        } => match (is_damaged, now != from) {
+            (true, true) => {
+                "When writing works again, `luxor header repair VOLUME` repairs its header.".to_owned()
+            }
+            (true, false) => {
+                "When writing works again, repair its header (`luxor header repair VOLUME`) and convert it \
+                 again."
+                    .to_owned()
+            }
+            (false, false) => "When writing works again, convert it again.".to_owned(),
+            (false, true) => return None,
+        },
+        _ => return None,
     })
 }
 
@@ -448,12 +522,17 @@ fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
         return raw(error);
     }
     if let Some(error) = error.downcast_ref::<HeaderRepairError>() {
-        return error.wants_backup().then(|| BACKUP_HELPS.to_owned());
+        if let HeaderRepairError::Luks1(Luks1RepairError::ForeignSignature { .. }) = error {
+            return Some(KEEP_LUKS.to_owned());
+        }
+        return for_defect(error.outlook(), error.wants_backup());
     }
-    let advice = if let Some(ConvertError::Loses { .. }) = error.downcast_ref() {
-        "--force drops it."
-    } else if let Some(ConvertError::Damaged) = error.downcast_ref() {
-        "Run `luxor header repair VOLUME`."
+    if let Some(error) = error.downcast_ref() {
+        return convert(error);
+    }
+    let is_hot_zone = |error: &SegmentError| matches!(error, SegmentError::HotZone { .. });
+    let advice = if error.downcast_ref().is_some_and(is_hot_zone) {
+        FINISH
     } else if let Some(RewriteError::NoChecksum { .. }) = error.downcast_ref() {
         "cryptsetup began this part, and cannot finish it either. Restore the volume from a backup."
     } else if let Some(CalibrationError::NoFolder) = error.downcast_ref() {
@@ -523,8 +602,20 @@ fn by_repair(repair: RepairOutlook) -> Option<String> {
             "{BACKUP_HELPS} Otherwise `luxor header repair --force VOLUME` repairs the rest of the \
              header, and leaves the damaged keyslots as they are."
         ),
+        RepairOutlook::MakesEqual => MAKE_EQUAL.to_owned(),
         RepairOutlook::Impossible => return None,
     })
+}
+
+/// Returns a warning about a header with what helps.
+pub(crate) fn with_remedy(text: &str, remedy: Option<Remedy>) -> String {
+    let advice = match remedy {
+        Some(Remedy::Repair) => "`luxor header repair VOLUME` makes both copies equal",
+        Some(Remedy::RepairByForce) => MAKE_EQUAL.trim_end_matches('.'),
+        Some(Remedy::Check) => "`luxor check VOLUME` says what helps",
+        None => return text.to_owned(),
+    };
+    format!("{text}. {advice}")
 }
 
 /// Whether `--read-only` would work now.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every command needs.
 
+use crate::advice;
+use luxor::volume::Remedy;
 use std::{any::Any, num::NonZeroUsize, path::Path, sync::Arc};
 
 use luxor::{
@@ -65,6 +67,10 @@ struct Shown {
 impl Events for Shown {
     fn warning(&self, text: &str) {
         self.console.warn(text);
+    }
+
+    fn header_warning(&self, text: &str, remedy: Option<Remedy>) {
+        self.console.warn(advice::with_remedy(text, remedy));
     }
 
     fn note(&self, text: &str) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a caller decides once for all operations, and the events that it receives.
 
+use luxor_volume::Remedy;
 use std::{
     any::Any,
     fmt,
@@ -88,6 +89,12 @@ impl fmt::Debug for Context {
 pub trait Events: Send + Sync {
     /// Something that the user should know, although the operation continues.
     fn warning(&self, text: &str);
+
+    /// A defect of a volume's metadata, and what helps. By default it is a [warning](Events::warning).
+    fn header_warning(&self, text: &str, remedy: Option<Remedy>) {
+        let _ = remedy;
+        self.warning(text);
+    }
 
     /// A detail, such as the engine that is used.
     fn note(&self, text: &str);

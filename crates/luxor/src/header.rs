@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backs up, restores and repairs headers.
 
+use luxor_volume::Header;
 use std::{
     io::{self, Write},
     path::Path,
@@ -61,9 +62,9 @@ pub(crate) fn back_up(
     let mut output = create_output(file, options, context)?;
     let backup = read(volume, HeaderBackup::take, context)?;
     context.policy.check(backup.header(), &volume.name())?;
-    for warning in backup.header().warnings() {
-        let text = format!("{}: {warning}", volume.name());
-        context.events.warning(&text);
+    for warning in Header::warnings(backup.header()) {
+        let text = format!("{}: {}", volume.name(), warning.text);
+        context.events.header_warning(&text, warning.remedy);
     }
     let len = backup.bytes().len() as u64;
     output.begin(0, Some(len))?;
@@ -216,9 +217,10 @@ fn read(
     let storage = input.as_storage().ok_or_else(|| no_storage(input))?;
     let name = input.name();
     read(storage).map_err(|error| match error {
-        BackupError::Header(source) => unreadable(source.into(), storage, &name),
+        BackupError::Header(source) => {
+            unreadable(source.into(), storage, input.part_begin(), &name)
+        }
         error => error.about(&name),
-    header_room::interrupted_encryption,
     })
 }
 

@@ -138,8 +138,8 @@ impl VolumeMetadata {
 impl<H: Header + ?Sized> VolumeMetadata<H> {
     pub(crate) fn warn(&self, context: &Context) {
         for warning in self.header.warnings() {
-            let text = format!("{}: {warning}", self.name());
-            context.events.warning(&text);
+            let text = format!("{}: {}", self.name(), warning.text);
+            context.events.header_warning(&text, warning.remedy);
         }
     }
 

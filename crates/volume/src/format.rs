@@ -74,8 +74,8 @@ pub trait Header: Any + fmt::Debug + Send + Sync {
     /// Describes the volume.
     fn describe(&self) -> Description;
 
-    /// Defects of the metadata that do not prevent opening the volume, a sentence each.
-    fn warnings(&self) -> Vec<String> {
+    /// Defects of the metadata that do not prevent opening the volume.
+    fn warnings(&self) -> Vec<HeaderWarning> {
         Vec::new()
     }
 
@@ -299,8 +299,31 @@ pub enum RepairOutlook {
     /// With permission to overwrite anything, keyslots that cannot be restored stay as they are, and the
     /// rest is what it was. No other keyslot is used.
     LeavesKeyslots,
+    /// With permission to overwrite anything, the copy that is not in use becomes equal to the other one,
+    /// from which it differs in what a key or the data need.
+    MakesEqual,
     /// Only a backup can help.
     Impossible,
+}
+
+/// A defect of metadata that does not prevent opening the volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderWarning {
+    /// What is wrong, as a sentence without its full stop.
+    pub text: String,
+    /// What helps, if anything does.
+    pub remedy: Option<Remedy>,
+}
+
+/// What helps against a defect of metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// A repair, which loses nothing.
+    Repair,
+    /// A repair with permission to overwrite anything ([`RepairOutlook::MakesEqual`]).
+    RepairByForce,
+    /// A check, whose findings say more.
+    Check,
 }
 
 impl fmt::Display for HeaderError {

@@ -58,8 +58,8 @@ pub use cipher::{Encryption, is_cipher_null};
 pub use data_key::DataKey;
 pub use format::{
     Description, ExtentError, FileLength, Findings, Format, Header, HeaderError, HeaderErrorKind,
-    NotUnlocked, NotUnlockedKind, OpenedKeyslot, Reencryption, RepairOutlook, Secret, SecretKind,
-    Unlocked,
+    HeaderWarning, NotUnlocked, NotUnlockedKind, OpenedKeyslot, Reencryption, Remedy,
+    RepairOutlook, Secret, SecretKind, Unlocked,
 };
 pub use hash::HashAlgorithm;
 pub use key_cache::KeyCache;

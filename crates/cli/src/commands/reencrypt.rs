@@ -2,7 +2,6 @@
 //! `luxor reencrypt`.
 
 use std::{
-    error::Error as _,
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
 };

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Re-encrypts a volume in a thread while it is exported.
 
+use crate::advice;
+use luxor::volume::Remedy;
 use std::{
     any::Any,
     num::NonZeroU64,
@@ -97,6 +99,10 @@ struct Logged(Arc<dyn Events>);
 impl Events for Logged {
     fn warning(&self, text: &str) {
         warn!("{text}");
+    }
+
+    fn header_warning(&self, text: &str, remedy: Option<Remedy>) {
+        warn!("{}", advice::with_remedy(text, remedy));
     }
 
     fn note(&self, text: &str) {

@@ -91,6 +91,14 @@ fn every_text_that_advises_is_in_the_table() {
 }
 
 #[test]
+fn libraries_name_no_option_and_no_command() {
+    let texts = texts();
+    let of_library = |text: &&Text| !text.file.to_str().unwrap().contains("/cli/src/");
+    let found: Vec<_> = texts.iter().filter(of_library).collect();
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
 fn commands_in_messages_stand_between_backticks() {
     let texts = texts();
     let mut unmarked = texts

@@ -94,10 +94,7 @@ pub enum ConvertError {
         found: String,
     },
     /// A keyslot has a key derivation that LUKS1 does not support.
-    #[error(
-        "keyslot {keyslot} uses {kind}, but LUKS1 supports only pbkdf2: convert the keyslot first \
-         (`luxor key convert --pbkdf pbkdf2 --key-slot {keyslot} VOLUME`)"
-    )]
+    #[error("keyslot {keyslot} uses {kind}, but LUKS1 supports only pbkdf2")]
     Pbkdf {
         /// The keyslot.
         keyslot: u32,
@@ -193,7 +190,7 @@ impl ConvertError {
     }
 }
 
-/// Says which version the volume has after `error`, and what to do.
+/// Says which version the volume has after `error`.
 fn state(
     from: LuksVersion,
     now: Option<LuksVersion>,
@@ -201,9 +198,7 @@ fn state(
     error: &ConvertError,
 ) -> String {
     let Some(now) = now else {
-        return "The header cannot be read now: check the volume when reading works again (`luxor dump \
-                VOLUME`)"
-            .into();
+        return "The header cannot be read now".into();
     };
     let is_new = now != from;
     let when = if is_new { "already" } else { "still" };
@@ -223,17 +218,10 @@ fn state(
         text += &format!(". When the computer restarts, it may be {from} again");
     }
     text += match (is_damaged, is_new, now) {
-        (true, true, _) => {
-            ". When writing works again, `luxor header repair VOLUME` repairs its header"
-        }
-        (true, false, _) => {
-            ". When writing works again, repair its header (`luxor header repair VOLUME`) and convert it again"
-        }
-        (false, false, _) => ". When writing works again, convert it again",
         (false, true, LuksVersion::Luks1) => {
             ". The next change of its header overwrites what is left of the LUKS2 header"
         }
-        (false, true, LuksVersion::Luks2) => "",
+        _ => "",
     };
     text
 }

@@ -633,9 +633,8 @@ pub enum Luks1RepairError {
     Damaged(#[from] Luks1Error),
     /// Only some keyslots cannot be restored.
     #[error(
-        "the state, salt or iterations of keyslots {} cannot be recovered; nothing was written{}",
-        keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-        by_force.advice()
+        "the state, salt or iterations of keyslots {} cannot be recovered; nothing was written",
+        keyslots.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
     )]
     Unknown {
         /// The keyslots.
@@ -644,10 +643,7 @@ pub enum Luks1RepairError {
         by_force: ByForce,
     },
     /// The header's place has the signature of another format, which may be wanted.
-    #[error(
-        "the signature of {found} is in the place of the header; nothing was written. To keep the \
-         LUKS volume, overwrite that with `luxor header repair --force VOLUME`"
-    )]
+    #[error("the signature of {found} is in the place of the header; nothing was written")]
     ForeignSignature {
         /// The name of the format, in words.
         found: &'static str,
@@ -666,19 +662,4 @@ pub enum ByForce {
     Leaves,
     /// Nothing: no other keyslot is used, and the rest is not damaged.
     Nothing,
-}
-
-impl ByForce {
-    fn advice(self) -> &'static str {
-        match self {
-            Self::Empties => {
-                ". `luxor header repair --force VOLUME` empties them, which loses their keys, and repairs \
-                 the rest"
-            }
-            Self::Leaves => {
-                ". `luxor header repair --force VOLUME` repairs the rest, and leaves them as they are"
-            }
-            Self::Nothing => "",
-        }
-    }
 }

@@ -2,6 +2,7 @@
 //! Reads both copies of the metadata and chooses the one to use. Reading never writes: a damaged
 //! copy is reported, not repaired.
 
+use luxor_volume::Remedy;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use luxor_sector::{SectorSize, Storage};
@@ -464,9 +465,8 @@ pub enum Warning {
     /// The copies have equal seqids and different contents, so one of them was replaced.
     #[error(
         "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ in their {}, \
-         which no interrupted change explains. The primary copy is used. {}",
-        differences.join(", "),
-        repair_of(differences)
+         which no interrupted change explains. The primary copy is used",
+        differences.join(", ")
     )]
     Contents {
         /// The seqid of both copies.
@@ -475,10 +475,7 @@ pub enum Warning {
         differences: Vec<&'static str>,
     },
     /// A keyslot of a LUKS1 header may hold a key, and no secret opens it.
-    #[error(
-        "keyslot {keyslot} is damaged, and no secret opens it ({damage}). `luxor check VOLUME` says what \
-         helps"
-    )]
+    #[error("keyslot {keyslot} is damaged, and no secret opens it ({damage})")]
     Keyslot {
         /// The keyslot.
         keyslot: u32,
@@ -487,13 +484,23 @@ pub enum Warning {
     },
 }
 
-/// Says how the secondary copy becomes equal to the primary one, from which it differs.
-fn repair_of(differences: &[&str]) -> &'static str {
-    if are_vital(differences) {
-        "If the volume opens as you expect, `luxor header repair --force VOLUME` makes the secondary copy \
-         equal to it"
-    } else {
-        "`luxor header repair VOLUME` makes the secondary copy equal to it"
+impl Warning {
+    /// What helps, if anything does.
+    #[must_use]
+    pub fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Damaged {
+                error: CopyError::Io { .. },
+                ..
+            }
+            | Self::Seqids { .. } => None,
+            Self::Damaged { .. } => Some(Remedy::Repair),
+            Self::Contents { differences, .. } if are_vital(differences) => {
+                Some(Remedy::RepairByForce)
+            }
+            Self::Contents { .. } => Some(Remedy::Repair),
+            Self::Keyslot { .. } => Some(Remedy::Check),
+        }
     }
 }
 
@@ -509,10 +516,9 @@ fn damaged(kind: CopyKind, error: &CopyError) -> String {
             "the {kind} copy of the LUKS2 header {state} ({source}); the other copy is used, \
              which may be older"
         ),
-        _ => format!(
-            "the {kind} copy of the LUKS2 header {state} ({error}); the other copy is used. `luxor \
-             header repair VOLUME` rewrites it"
-        ),
+        _ => {
+            format!("the {kind} copy of the LUKS2 header {state} ({error}); the other copy is used")
+        }
     }
 }
 

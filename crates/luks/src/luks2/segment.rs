@@ -428,10 +428,7 @@ pub enum SegmentError {
         sector: u64,
     },
     /// A re-encryption was interrupted in this segment.
-    #[error(
-        "segment {segment}: this part may be partly old and partly new. Unless another program is \
-         re-encrypting it now, finish it: `luxor reencrypt VOLUME`"
-    )]
+    #[error("segment {segment}: this part may be partly old and partly new")]
     HotZone {
         /// The segment.
         segment: u32,

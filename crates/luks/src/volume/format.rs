@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! LUKS behind the seam of all formats.
 
+use luxor_volume::HeaderWarning;
 use std::collections::BTreeMap;
 
 use luxor_engine::{Backend, Mode};
@@ -94,9 +95,13 @@ impl Header for VolumeHeader {
         }
     }
 
-    fn warnings(&self) -> Vec<String> {
+    fn warnings(&self) -> Vec<HeaderWarning> {
         let warnings = VolumeHeader::warnings(self).iter();
-        warnings.map(ToString::to_string).collect()
+        let warnings = warnings.map(|warning| HeaderWarning {
+            text: warning.to_string(),
+            remedy: warning.remedy(),
+        });
+        warnings.collect()
     }
 
     fn check(&self, storage_len: Option<u64>) -> Findings {

@@ -57,19 +57,11 @@ impl HeaderRepair {
     #[must_use]
     pub fn outlook(storage: &dyn Storage) -> RepairOutlook {
         match Self::plan(storage, Overwrite::Damaged) {
-            // The warning about the copies says what helps.
             Ok(Self(Plan::Luks2(header, _))) if header.vital_differences().is_some() => {
-                RepairOutlook::Impossible
+                RepairOutlook::MakesEqual
             }
             Ok(_) => RepairOutlook::Restored,
-            Err(HeaderRepairError::Luks1(Luks1RepairError::Unknown { by_force, .. })) => {
-                match by_force {
-                    ByForce::Empties => RepairOutlook::LosesKeyslots,
-                    ByForce::Leaves => RepairOutlook::LeavesKeyslots,
-                    ByForce::Nothing => RepairOutlook::Impossible,
-                }
-            }
-            Err(_) => RepairOutlook::Impossible,
+            Err(error) => error.outlook(),
         }
     }
 
@@ -160,6 +152,19 @@ pub enum HeaderRepairError {
 }
 
 impl HeaderRepairError {
+    /// Returns what a repair with permission to overwrite anything would achieve.
+    #[must_use]
+    pub fn outlook(&self) -> RepairOutlook {
+        match self {
+            Self::Luks1(Luks1RepairError::Unknown { by_force, .. }) => match by_force {
+                ByForce::Empties => RepairOutlook::LosesKeyslots,
+                ByForce::Leaves => RepairOutlook::LeavesKeyslots,
+                ByForce::Nothing => RepairOutlook::Impossible,
+            },
+            _ => RepairOutlook::Impossible,
+        }
+    }
+
     /// Returns whether only a backup can help, because the lost bytes cannot be determined.
     #[must_use]
     pub fn wants_backup(&self) -> bool {

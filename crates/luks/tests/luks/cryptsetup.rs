@@ -10,7 +10,7 @@ use std::{
 
 use luxor_engine::KeySize;
 use luxor_luks::{
-    Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions,
+    CostError, Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions,
     SegmentSize, UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
@@ -468,7 +468,13 @@ fn a_keyslot_that_costs_too_much_does_not_stop_the_others() {
         words.contains("not tried: keyslot 0: it asks for 2000 iterations"),
         "{words}"
     );
-    assert!(words.contains("--pbkdf-iterations-limit 2000"), "{words}");
+    assert!(matches!(
+        error.limit(),
+        Some(CostError::Iterations {
+            iterations: 2000,
+            ..
+        })
+    ));
     scratch.succeed("luksKillSlot -q many 1 --key-file secret");
     let header = Luks2Header::read(&storage).unwrap();
     let options = UnlockOptions {
@@ -564,7 +570,6 @@ fn a_volume_key_with_equal_halves_needs_permission() {
     };
     let error = unlock(false).unwrap_err();
     assert!(matches!(error, UnlockError::VolumeKey { keyslot: 0, .. }));
-    assert!(error.to_string().contains("--allow-weak-key"), "{error}");
     assert_eq!(unlock(true).unwrap().volume_key.expose(), [7; 64]);
 }
 

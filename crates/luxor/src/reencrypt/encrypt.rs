@@ -29,6 +29,7 @@ use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, Result,
     create::{announce, choose_sector_size, make, new_detached_header},
     error::Cause,
+    header_room::{FRONT, HeaderRoom, MAX_HEADER, PAGE, SECTOR, interrupted_encryption},
     key_scope::warn_of_key_scope,
 };
 
@@ -212,7 +213,7 @@ fn begin(
     if options.device_size.is_some() {
         return Err(refused(ReencryptError::PartMoves));
     }
-    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * 4096) {
+    if reduce_by == 0 || !reduce_by.is_multiple_of(2 * PAGE) {
         return Err(refused(ReencryptError::ReducedUnit { reduced: reduce_by }));
     }
     let len = data.len()?;
@@ -251,7 +252,13 @@ fn begin(
     let (header, keys) = match version {
         Err(error) => {
             let header = place.interrupted(&*storage).map_err(failed)?;
-            let header = header.ok_or(ReencryptError::HalfWritten { source: error })?;
+            let header = header.ok_or_else(|| {
+                // Else it says how it continues.
+                if interrupted_encryption(&*storage).is_some() {
+                    return error;
+                }
+                ReencryptError::HalfWritten { source: error }.into()
+            })?;
             let input = Input::of_storage(header.clone(), data.path())?;
             let volume = LuksMetadata::open_input(input, None, context)?;
             let secret = secret()?;
@@ -391,10 +398,3 @@ impl HeaderRoom {
         Ok(())
     }
 }
-
-/// What a disk writes whole or not at all, in bytes.
-const SECTOR: usize = 512;
-/// The length of both copies of the metadata in bytes.
-const FRONT: u64 = 2 * (16 << 10);
-/// The longest header of this kind, in bytes.
-const MAX_HEADER: u64 = (128 << 20) + FRONT;

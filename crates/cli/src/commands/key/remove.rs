@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor key remove`.
 
-use std::{error::Error as _, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use luxor::{Secrets, luks::UnlockError};

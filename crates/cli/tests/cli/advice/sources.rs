@@ -51,8 +51,7 @@ const COMMANDS: [&str; 18] = [
 #[derive(Debug)]
 pub(super) struct Text {
     pub(super) literal: String,
-    #[expect(dead_code, reason = "shown when a test fails")]
-    file: PathBuf,
+    pub(super) file: PathBuf,
 }
 
 /// Returns the texts that name an option or a command.

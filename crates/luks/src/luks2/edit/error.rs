@@ -33,8 +33,7 @@ pub enum ChangeError {
     /// Another program wrote to the metadata at the same time.
     #[error(
         "another program wrote to the volume's header at the same time, without a lock. No old \
-         keyslot was overwritten. When that program has ended, check the volume (`luxor dump \
-         VOLUME`, `luxor key test VOLUME`) and make the change again"
+         keyslot was overwritten"
     )]
     WrittenOver,
     /// The volume has requirements that this version does not support for changes.
@@ -166,19 +165,14 @@ pub enum ChangeError {
         what: &'static str,
     },
     /// The place of the primary header has the signature of another format, which may be wanted.
-    #[error(
-        "the signature of {found} is in the place of the primary header; nothing was written. To \
-         keep the LUKS volume, overwrite that with `luxor header repair --force VOLUME`"
-    )]
+    #[error("the signature of {found} is in the place of the primary header; nothing was written")]
     ForeignSignature {
         /// The name of the format, in words.
         found: &'static str,
     },
     /// A copy of the header cannot be read. It may be the newer one.
     #[error(
-        "the {} copy of the header cannot be read: {error}; nothing was written. If that \
-         persists, `luxor header repair --force VOLUME` rewrites it from the other copy, which may be \
-         older",
+        "the {} copy of the header cannot be read: {error}; nothing was written",
         kind.name()
     )]
     ReadCopy {
@@ -191,8 +185,7 @@ pub enum ChangeError {
     /// The copies have equal seqids and differ in what a key or the data need.
     #[error(
         "both copies of the header are valid and equally old, and differ in their {}; nothing was \
-         written. If the volume opens as you expect, `luxor header repair --force VOLUME` rewrites the \
-         secondary copy from the primary one, which is in use",
+         written",
         differences.join(", ")
     )]
     CopiesDiffer {
@@ -243,19 +236,15 @@ pub enum ChangeError {
     },
     /// Writing the header failed, but reading it returns the new header, or fails too.
     #[error(
-        "{error}. The change may have taken effect, or may be lost when the computer restarts. \
-         When writing works again, check the volume (`luxor dump VOLUME`, `luxor key test VOLUME`) and \
-         make the change again. Until then, rely neither on the new secret nor on the old one being invalid"
+        "{error}. The change may have taken effect, or may be lost when the computer restarts: rely \
+         neither on the new secret nor on the old one being invalid"
     )]
     Unsettled {
         /// What failed.
         error: Box<ChangeError>,
     },
     /// The change is made in at least one copy of the header, and then a step failed.
-    #[error(
-        "the change was made, but then this failed: {error}. `luxor header repair VOLUME` makes both \
-         copies of the header equal again"
-    )]
+    #[error("the change was made, but then this failed: {error}")]
     Unfinished {
         /// What failed.
         error: Box<ChangeError>,

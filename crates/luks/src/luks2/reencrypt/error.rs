@@ -20,7 +20,7 @@ pub enum ReencryptionError {
     /// The state has no digest, because a cryptsetup before 2.4.3 made it.
     #[error(
         "its state has no digest (requirement online-reencrypt), so an attacker could have \
-         changed it. If you trust it, `cryptsetup repair VOLUME` adds a digest"
+         changed it"
     )]
     NoDigest,
     /// A segment is valid, but this version does not support it.

@@ -315,10 +315,12 @@ impl UnlockError {
     /// Returns the cost of a keyslot or digest that is above a limit, if that is why it was not tried.
     #[must_use]
     pub fn limit(&self) -> Option<&CostError> {
-        let of_keyslot = |error| match error {
-            &KeyslotError::Limit(ref error) => Some(error),
-            _ => None,
-        };
+        fn of_keyslot(error: &KeyslotError) -> Option<&CostError> {
+            match error {
+                KeyslotError::Limit(error) => Some(error),
+                _ => None,
+            }
+        }
         match self {
             Self::WrongSecret { skipped, .. } => skipped
                 .iter()

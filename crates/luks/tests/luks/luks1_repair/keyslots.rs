@@ -5,11 +5,11 @@ use std::ops::Range;
 
 use luxor_engine::{Mode, Registry};
 use luxor_luks::{
-    Luks1Restored, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions, Uuid, VolumeHeader,
+    ByForce, Luks1Restored, Overwrite, PbkdfKind, PbkdfOptions, UnlockOptions, Uuid, VolumeHeader,
 };
 use luxor_sector::MemoryStorage;
 
-use super::{ITERATIONS, OFFSET, ONES, STRIPES, Scratch, USED, keyslot, repair};
+use super::{ITERATIONS, OFFSET, ONES, STRIPES, Scratch, USED, by_force, keyslot, repair};
 
 const STATE: Range<usize> = 0..4;
 
@@ -96,8 +96,7 @@ fn the_last_keyslot_is_never_emptied() {
     damaged[keyslot(0)..][..8].fill(0);
     damaged[keyslot(1) + OFFSET..][..4].fill(0xff);
     let error = repair(&damaged, Overwrite::Damaged).unwrap_err();
-    let words = "repairs the rest, and leaves them as they are";
-    assert!(error.to_string().contains(words), "{error}");
+    assert_eq!(by_force(&error), Some(ByForce::Leaves));
     let (bytes, restored) = repair(&damaged, Overwrite::Anything).unwrap();
     assert!(
         restored.contains(&Luks1Restored::Left { keyslot: 0 }),
@@ -109,7 +108,7 @@ fn the_last_keyslot_is_never_emptied() {
 
     // Nothing else is damaged.
     let error = repair(&bytes, Overwrite::Anything).unwrap_err();
-    assert!(!error.to_string().contains("--force"), "{error}");
+    assert_eq!(by_force(&error), Some(ByForce::Nothing));
 }
 
 /// cryptsetup too opens such a volume by another keyslot.
@@ -205,7 +204,7 @@ fn a_keyslot_that_was_overwritten_is_not_empty() {
         let error = repair(&damaged, Overwrite::Damaged).unwrap_err();
         let words = format!("keyslots {}", USED[1]);
         assert!(error.to_string().contains(&words), "{state:#x}: {error}");
-        assert!(error.to_string().contains("--force"), "{error}");
+        assert_eq!(by_force(&error), Some(ByForce::Empties));
         // With a blank area there is no key.
         let area = 4096 + 0x20000 * USED[1];
         damaged[area..][..128_000].fill(0);

@@ -86,7 +86,6 @@ fn a_foreign_signature_is_not_overwritten() {
                 matches!(&error, ChangeError::ForeignSignature { found } if *found == name),
                 "{what}: {error}"
             );
-            assert!(error.to_string().contains("luxor header repair --force"));
             assert!(storage.to_bytes() == bytes, "{what}, {name}");
             refused += 1;
         }
@@ -159,8 +158,7 @@ fn a_copy_that_cannot_be_read_is_not_overwritten() {
                     matches!(&error, ChangeError::ReadCopy { kind, .. } if *kind == which),
                     "{what}: {error}"
                 );
-                assert!(error.to_string().contains("luxor header repair --force"));
-                assert!(storage.storage.to_bytes() == image, "{what}");
+                    assert!(storage.storage.to_bytes() == image, "{what}");
             }
         }
         let repaired = header.clone().repair(&storage, Overwrite::Anything);
