@@ -262,3 +262,33 @@ else:
     raise AssertionError("it was allowed")
 """
     run_python(script)
+
+
+def test_hints_name_arguments(tmp_path: Path) -> None:
+    volume, header = tmp_path / "volume", tmp_path / "header"
+    luxor.create(volume, 1 << 20, passphrase=PASSPHRASE, header=header, **CHEAP)
+    alone = tmp_path / "alone"
+    luxor.create(alone, 1 << 20, passphrase=PASSPHRASE, **CHEAP)
+    within = tmp_path / "within"
+    within.write_bytes(bytes(1 << 20) + alone.read_bytes())
+
+    def hint(call: Callable[[], Any]) -> str | None:
+        with pytest.raises(luxor.Error) as raised:
+            call()
+        assert raised.value.hint is None or "--" not in raised.value.hint
+        return raised.value.hint
+
+    opened = hint(lambda: luxor.open(header, passphrase=PASSPHRASE))
+    assert opened == "Name the file with the data, and this one as the argument header."
+    with luxor.open(volume, passphrase=PASSPHRASE, header=header) as file:
+        assert len(file.read()) == 1 << 20
+    again = hint(lambda: luxor.create(alone, 1 << 20, passphrase=PASSPHRASE, **CHEAP))
+    assert again == "force=True overwrites it."
+    luxor.create(alone, 1 << 20, passphrase=PASSPHRASE, force=True, **CHEAP)
+    last = hint(lambda: luxor.Volume(alone).remove_keyslot(0))
+    assert last == "last=True removes it nevertheless."
+    there = hint(lambda: luxor.Volume(within))
+    assert there == "volume_offset=1048576 opens the volume in it."
+    assert luxor.Volume(within, volume_offset=1 << 20).keyslots == [0]
+    luxor.Volume(alone).remove_keyslot(0, last=True)
+    assert luxor.Volume(alone).keyslots == []

@@ -180,9 +180,9 @@ fn edit(error: &EditError) -> Option<String> {
             "For a detached header, name an empty file.".to_owned()
         }
         EditError::TargetChanged { .. } => "Run the command again.".to_owned(),
-        EditError::HalfRepaired { .. } => {
+        EditError::HalfRepaired { source, .. } => change(source).unwrap_or_else(|| {
             "Some of the header may be repaired. Run the command again when writing works.".to_owned()
-        }
+        }),
         EditError::HalfRestored { .. } => {
             "The header may be the old one still, or that of the backup already. Restore it again when \
              writing works."

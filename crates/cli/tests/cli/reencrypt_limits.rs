@@ -113,7 +113,7 @@ fn little_room_for_the_state_is_a_warning() {
     for (size, resilience, words) in [
         ("528K", "checksum", Some("fewer keyslots")),
         ("528K", "checksum --hotzone-size 1M", None),
-        ("2M", "journal", Some("--resilience checksum")),
+        ("2M", "journal", Some("Resilience checksum needs less")),
         ("2M", "checksum", None),
         ("16M", "journal", None),
     ] {
