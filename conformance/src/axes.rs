@@ -108,7 +108,7 @@ pub fn keys(backend: &dyn Backend, cases: Cases) {
     for &mode in backend.info().modes {
         for kind in key_kinds(mode) {
             let kits: Vec<_> = cases
-                .of(0..kind.len * 8, 7)
+                .sample(0..kind.len * 8, 7)
                 .map(|bit| {
                     let mut key = vec![0; kind.len];
                     key[bit / 8] = 0x80 >> (bit % 8);
@@ -278,7 +278,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
     let edges = [1 << 8, 1 << 32, 1 << 64, 1 << 96, 0_u128];
     for kit in Kit::few(backend, random) {
         for edge in edges {
-            for before in cases.of(0..=70, 23) {
+            for before in cases.sample(0..=70, 23) {
                 let first = edge.wrapping_sub(before);
                 for (unit_len, units) in [(16, 70), (48, 9), (16 * 70, 1)] {
                     let shape = Shape {
@@ -290,7 +290,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                     kit.check_one(random, shape, Offsets::InPlace(0));
                 }
             }
-            for before in cases.of([127, 128, 129], 2) {
+            for before in cases.sample([127, 128, 129], 2) {
                 let first = edge.wrapping_sub(before);
                 let shape = Shape {
                     unit_len: 16,
@@ -300,7 +300,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                 };
                 kit.check_one(random, shape, Offsets::InPlace(0));
             }
-            for before in cases.of(1..=17, 8) {
+            for before in cases.sample(1..=17, 8) {
                 let first = edge.wrapping_sub(before * 8);
                 let shape = Shape {
                     unit_len: 512,
@@ -311,7 +311,7 @@ pub fn numbers(backend: &dyn Backend, cases: Cases) {
                 kit.check_one(random, shape, Offsets::InPlace(0));
             }
         }
-        for bit in cases.of(0..128, 13) {
+        for bit in cases.sample(0..128, 13) {
             for units in [1, 5] {
                 let shape = Shape {
                     unit_len: 32,
@@ -339,8 +339,8 @@ pub fn strides(backend: &dyn Backend, cases: Cases) {
     for kit in Kit::few(backend, random) {
         let firsts = [0, 1, u128::from(u64::MAX), u128::MAX - 7, random.u128()];
         for &stride in &strides {
-            for first in cases.of(firsts, 2) {
-                for (unit_len, units) in cases.of([(16, 33), (80, 17)], 2) {
+            for first in cases.sample(firsts, 2) {
+                for (unit_len, units) in cases.sample([(16, 33), (80, 17)], 2) {
                     let shape = Shape {
                         unit_len,
                         units,

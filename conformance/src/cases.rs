@@ -62,7 +62,7 @@ impl Cases {
     }
 
     /// All values, or with [`Cases::Few`] the first of each group of `every`.
-    pub(crate) fn of<T>(
+    pub(crate) fn sample<T>(
         self,
         all: impl IntoIterator<Item = T>,
         every: usize,

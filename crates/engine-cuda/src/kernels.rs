@@ -38,7 +38,7 @@ macro_rules! kernels {
 }
 
 /// Returns the kernels for keys of `size`.
-pub(crate) fn of(size: AesSize) -> &'static Kernels {
+pub(crate) fn for_size(size: AesSize) -> &'static Kernels {
     static AES_128: Kernels = kernels!("128");
     static AES_192: Kernels = kernels!("192");
     static AES_256: Kernels = kernels!("256");
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn the_ptx_has_the_expected_version_and_kernels() {
         for size in AesSize::ALL {
-            let kernels = of(size);
+            let kernels = for_size(size);
             let text = kernels.ptx.to_str().unwrap();
             let directive = |name: &str| {
                 let mut found = text.lines().filter_map(|line| line.strip_prefix(name));

@@ -87,7 +87,7 @@ macro_rules! calls {
             ///
             /// # Safety
             /// `library` is NVIDIA's driver.
-            unsafe fn of(library: &libloading::Library) -> Result<Self, Absent> {
+            unsafe fn look_up(library: &libloading::Library) -> Result<Self, Absent> {
                 Ok(Self {
                     $($name: {
                         let name = stringify!($name);
@@ -198,7 +198,7 @@ impl Library {
             match unsafe { libloading::Library::new(&name) } {
                 Ok(library) => {
                     // SAFETY: as above.
-                    let calls = unsafe { Calls::of(&library) }?;
+                    let calls = unsafe { Calls::look_up(&library) }?;
                     std::mem::forget(library);
                     return Ok(Self { calls });
                 }

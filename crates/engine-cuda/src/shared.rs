@@ -63,7 +63,7 @@ impl Shared {
             AesSize::Aes256 => 2,
         };
         self.programs[index]
-            .get_or_init(|| Program::load(self, kernels::of(size)))
+            .get_or_init(|| Program::load(self, kernels::for_size(size)))
             .as_ref()
             .map_err(Clone::clone)
     }

@@ -121,7 +121,7 @@ impl Model {
     /// Never. If memory runs out, the process aborts.
     #[must_use]
     pub fn new() -> Self {
-        Self::of(Design::Full)
+        Self::with_design(Design::Full)
     }
 
     /// Creates a core of the given design; otherwise as [`Model::new`].
@@ -129,7 +129,7 @@ impl Model {
     /// # Panics
     /// As [`Model::new`].
     #[must_use]
-    pub fn of(design: Design) -> Self {
+    pub fn with_design(design: Design) -> Self {
         Self::with_seed(design, 0)
     }
 

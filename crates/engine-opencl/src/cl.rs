@@ -64,14 +64,14 @@ impl Platform {
     /// Returns the devices of a type, such as `CL_DEVICE_TYPE_GPU`.
     pub(crate) fn devices(self, kind: u64) -> Result<Vec<DeviceId>, Failure> {
         let devices = device::get_device_ids(self.0, kind);
-        let devices = devices.map_err(Failure::of("clGetDeviceIDs"))?;
+        let devices = devices.map_err(Failure::in_call("clGetDeviceIDs"))?;
         Ok(devices.into_iter().map(DeviceId).collect())
     }
 }
 
 impl DeviceId {
     fn info(self, parameter: u32) -> Result<InfoType, Failure> {
-        device::get_device_info(self.0, parameter).map_err(Failure::of("clGetDeviceInfo"))
+        device::get_device_info(self.0, parameter).map_err(Failure::in_call("clGetDeviceInfo"))
     }
 
     pub(crate) fn text(self, parameter: u32) -> Result<String, Failure> {
@@ -113,7 +113,7 @@ unsafe impl Sync for Context {}
 impl Context {
     pub(crate) fn new(device: DeviceId) -> Result<Arc<Self>, Failure> {
         let context = context::create_context(&[device.0], ptr::null(), None, ptr::null_mut())
-            .map_err(Failure::of("clCreateContext"))?;
+            .map_err(Failure::in_call("clCreateContext"))?;
         Ok(Arc::new(Self { context, device }))
     }
 }
@@ -149,7 +149,7 @@ impl Program {
         // Pass a single string: `cl3` casts the slice of `&str` to an array of pointers, which
         // is wrong for more than one.
         let program = program::create_program_with_source(context.context, &[source])
-            .map_err(Failure::of("clCreateProgramWithSource"))?;
+            .map_err(Failure::in_call("clCreateProgramWithSource"))?;
         let program = Self {
             program,
             context: Arc::clone(context),
@@ -312,7 +312,7 @@ impl CommandQueue {
         // SAFETY: the context and its device are valid, since `context` owns them.
         unsafe { command_queue::create_command_queue(context.context, context.device.0, 0) }
             .map(Self)
-            .map_err(Failure::of("clCreateCommandQueue"))
+            .map_err(Failure::in_call("clCreateCommandQueue"))
     }
 
     /// Enqueues a copy of `len` bytes from the host into `to`, starting at byte `at`.
@@ -334,7 +334,7 @@ impl CommandQueue {
             command_queue::enqueue_write_buffer(self.0, to.memory, FALSE, at, len, from, 0, none)
         }
         .map(Event)
-        .map_err(Failure::of("clEnqueueWriteBuffer"))
+        .map_err(Failure::in_call("clEnqueueWriteBuffer"))
     }
 
     /// Enqueues a copy of `len` bytes of `from`, starting at byte `at`, to the host.
@@ -354,7 +354,7 @@ impl CommandQueue {
             command_queue::enqueue_read_buffer(self.0, from.memory, FALSE, at, len, to, 0, none)
         }
         .map(Event)
-        .map_err(Failure::of("clEnqueueReadBuffer"))
+        .map_err(Failure::in_call("clEnqueueReadBuffer"))
     }
 
     /// Enqueues a copy of the first `len` bytes.
@@ -366,7 +366,7 @@ impl CommandQueue {
             command_queue::enqueue_copy_buffer(self.0, from, to, 0, 0, len, 0, none)
         }
         .map(Event)
-        .map_err(Failure::of("clEnqueueCopyBuffer"))
+        .map_err(Failure::in_call("clEnqueueCopyBuffer"))
     }
 
     /// Enqueues overwriting the first `len` bytes with zeros.
@@ -388,7 +388,7 @@ impl CommandQueue {
             )
         }
         .map(Event)
-        .map_err(Failure::of("clEnqueueFillBuffer"))
+        .map_err(Failure::in_call("clEnqueueFillBuffer"))
     }
 
     /// Enqueues a kernel with `groups` work-groups of `threads` work-items.
@@ -422,7 +422,7 @@ impl CommandQueue {
             )
         }
         .map(Event)
-        .map_err(Failure::of("clEnqueueNDRangeKernel"))
+        .map_err(Failure::in_call("clEnqueueNDRangeKernel"))
     }
 
     /// Maps all of a buffer of [`Kind::Host`] into the host's address space, until
@@ -448,7 +448,7 @@ impl CommandQueue {
         drop(
             mapped
                 .map(Event)
-                .map_err(Failure::of("clEnqueueMapBuffer"))?,
+                .map_err(Failure::in_call("clEnqueueMapBuffer"))?,
         );
         NonNull::new(at.cast())
             .ok_or_else(|| Failure::new("clEnqueueMapBuffer", cl3::error_codes::CL_MAP_FAILURE))
@@ -471,13 +471,13 @@ impl CommandQueue {
 
     /// Sends the enqueued commands to the device.
     pub(crate) fn flush(&self) -> Result<(), Failure> {
-        command_queue::flush(self.0).map_err(Failure::of("clFlush"))
+        command_queue::flush(self.0).map_err(Failure::in_call("clFlush"))
     }
 
     /// Waits for all enqueued commands. Some libraries report failed commands here, others only in
     /// the command's event.
     pub(crate) fn finish(&self) -> Result<(), Failure> {
-        command_queue::finish(self.0).map_err(Failure::of("clFinish"))
+        command_queue::finish(self.0).map_err(Failure::in_call("clFinish"))
     }
 }
 

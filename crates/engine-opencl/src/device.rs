@@ -146,7 +146,7 @@ impl Device for OpenCl {
 
     fn load_key(&self, words: &KeyWords) -> Result<OpenClKey, DeviceError> {
         // Build the kernels now, if this is the first key of its size.
-        self.0.programs.of(words.size())?;
+        self.0.programs.get_or_build(words.size())?;
         Ok(OpenClKey {
             device: Arc::clone(&self.0),
             size: words.size(),

@@ -28,7 +28,7 @@ impl Failure {
     }
 
     /// Returns a closure for `map_err`.
-    pub(crate) fn of(call: &'static str) -> impl Fn(i32) -> Self {
+    pub(crate) fn in_call(call: &'static str) -> impl Fn(i32) -> Self {
         move |code| Self::new(call, code)
     }
 }

@@ -47,7 +47,7 @@ pub struct Layout {
 /// The kernels that a backend runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernels {
-    /// Those that suit each device: [`Layout::of`].
+    /// Those that suit each device: [`Layout::select`].
     Auto,
     /// Those with tables, on every device.
     Tables,
@@ -68,7 +68,7 @@ impl Kernels {
 
     pub(crate) fn layout(self, facts: Facts) -> Option<Layout> {
         match self {
-            Self::Auto => Layout::of(facts),
+            Self::Auto => Layout::select(facts),
             Self::Tables => Layout::with_tables(facts),
             Self::Bitsliced => Layout::bitsliced(facts),
         }
@@ -96,7 +96,7 @@ impl Layout {
     /// and none shows by its time what it looks up. Every other device gets the bitsliced kernels,
     /// which are in constant time everywhere, and faster on a CPU with vectors (docs/gpu-kernels.md).
     #[must_use]
-    pub fn of(facts: Facts) -> Option<Self> {
+    pub fn select(facts: Facts) -> Option<Self> {
         match Self::with_tables(facts) {
             Some(layout) if !facts.is_cpu && layout.is_constant_time() => Some(layout),
             _ => Self::bitsliced(facts),
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn only_a_gpu_with_room_for_a_copy_for_each_lane_gets_tables() {
         let of = |is_cpu, local_memory, vector| {
-            let layout = Layout::of(Facts {
+            let layout = Layout::select(Facts {
                 vector,
                 ..facts(is_cpu, local_memory, 1024)
             })?;

@@ -75,7 +75,7 @@ impl Programs {
         self.layout
     }
 
-    pub(crate) fn of(&self, size: AesSize) -> Result<&Program, Failure> {
+    pub(crate) fn get_or_build(&self, size: AesSize) -> Result<&Program, Failure> {
         self.sizes[index(size)]
             .get_or_init(|| build(&self.context, source(self.layout), self.layout, size))
             .as_ref()

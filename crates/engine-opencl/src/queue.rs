@@ -158,7 +158,7 @@ fn begin(
     launch.check(memories.bounds())?;
     let name = launch.kernel(key.size);
     if !kernels.contains_key(name) {
-        let kernel = key.device.programs.of(key.size)?.kernel(name)?;
+        let kernel = key.device.programs.get_or_build(key.size)?.kernel(name)?;
         kernels.insert(name, kernel);
     }
     let kernel = kernels.get_mut(name).expect("it was inserted above");

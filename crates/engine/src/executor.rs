@@ -114,7 +114,7 @@ impl Executor {
         let shares = Shares::new(pieces.len(), crew.len() + 1);
         // With long units there may be fewer pieces than threads.
         crew.run(threads.min(pieces.len()) - 1, &|me| {
-            for piece in shares.of(me) {
+            for piece in shares.pieces(me) {
                 let mut piece = pieces[piece].lock().expect("each piece is locked once");
                 let (batch, result) = &mut *piece;
                 *result = key.crypt(direction, batch);
@@ -148,7 +148,7 @@ impl Shares {
 
     /// Yields the pieces that `thread` takes: first its own share, then what is left of the others.
     /// No piece is yielded twice.
-    fn of(&self, thread: usize) -> impl Iterator<Item = usize> {
+    fn pieces(&self, thread: usize) -> impl Iterator<Item = usize> {
         let (before, from) = self.shares.split_at(thread);
         from.iter().chain(before).flat_map(|(next, end)| {
             core::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)))
@@ -357,7 +357,7 @@ mod tests {
         let piece = piece_len(len * units, threads);
         let batches: Vec<_> = batches(&mut runs, piece, true).collect();
         let shares = Shares::new(batches.len(), threads);
-        let mut works: Vec<_> = (0..threads).map(|me| (0, shares.of(me))).collect();
+        let mut works: Vec<_> = (0..threads).map(|me| (0, shares.pieces(me))).collect();
         loop {
             // The thread that is free first takes its next piece.
             let (time, pieces) = works.iter_mut().min_by_key(|work| work.0).unwrap();
@@ -653,17 +653,17 @@ mod tests {
             let shares = Shares::new(pieces, threads);
             // All threads except the last take one piece, and the last takes the rest.
             let mut taken: Vec<_> = (0..threads - 1)
-                .filter_map(|thread| shares.of(thread).next())
+                .filter_map(|thread| shares.pieces(thread).next())
                 .collect();
             let own: Vec<_> = taken.clone();
-            taken.extend(shares.of(threads - 1));
+            taken.extend(shares.pieces(threads - 1));
             taken.sort_unstable();
             assert_eq!(taken, Vec::from_iter(0..pieces), "{threads} threads");
             let begins = |thread: &usize| pieces * thread / threads;
             if pieces >= threads {
                 assert_eq!(own, Vec::from_iter((0..threads - 1).map(|i| begins(&i))));
             }
-            assert_eq!(shares.of(0).next(), None);
+            assert_eq!(shares.pieces(0).next(), None);
         }
     }
 

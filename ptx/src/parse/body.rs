@@ -328,7 +328,7 @@ pub struct Modifiers<'a> {
 
 impl<'a> Modifiers<'a> {
     /// Splits a name into the opcode and the rest.
-    pub fn of(name: &'a str, line: u32) -> (&'a str, Self) {
+    pub fn split(name: &'a str, line: u32) -> (&'a str, Self) {
         let mut parts: Vec<&str> = name.split('.').collect();
         let opcode = parts.remove(0);
         let at = 0;

@@ -20,7 +20,7 @@ const PREDICATE: u32 = Type::PREDICATE.bits;
 
 /// Reads the operands of the instruction `name`, which has already been read.
 pub fn parse<'a>(body: &mut Body<'_, 'a>, name: &'a str) -> Result<Op, ParseError> {
-    let (opcode, mods) = Modifiers::of(name, body.cursor.line());
+    let (opcode, mods) = Modifiers::split(name, body.cursor.line());
     let mut parser = Parser { body, mods };
     match opcode {
         "mov" => parser.mov(),

@@ -277,7 +277,7 @@ mod simulated {
                 Direction::Decrypt => Design::Full,
             };
             let counted = Counted {
-                model: Model::of(design),
+                model: Model::with_design(design),
                 counts: Counts::default(),
             };
             let mut driver = Driver::new(counted).map_err(|e| failed(&e))?;

@@ -67,7 +67,7 @@ mod simulated {
     impl Core {
         fn new(design: Design) -> Result<Self, String> {
             let key = SlotKey::xts(&disk::short_key());
-            let driver = Driver::new(Model::of(design)).map_err(|e| failed(&e))?;
+            let driver = Driver::new(Model::with_design(design)).map_err(|e| failed(&e))?;
             Ok(Self { driver, key })
         }
 

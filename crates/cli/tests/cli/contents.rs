@@ -223,7 +223,8 @@ fn a_damaged_first_header_is_repaired_as_advised() {
         .assert_code(0);
         let seen = at(&folder, "dump v").ok();
         assert!(
-            seen.stderr.contains("`luxor header repair v` makes both copies equal"),
+            seen.stderr
+                .contains("`luxor header repair v` makes both copies equal"),
             "{seen:?}"
         );
         at(&folder, "header repair v").ok();

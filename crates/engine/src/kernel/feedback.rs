@@ -51,7 +51,7 @@ pub(super) struct FeedbackKey<K: Kernel> {
 impl<K: FeedbackKernel> FeedbackKey<K> {
     /// A key of plain output feedback (SP 800-38A).
     pub(super) fn plain(kernel: K, key: K::Key) -> Self {
-        Self::of(
+        Self::new(
             kernel,
             Chains {
                 form: Form::PLAIN,
@@ -68,7 +68,7 @@ impl<K: FeedbackKernel> FeedbackKey<K> {
             chains: key.chains(),
         };
         let second = Some(second);
-        Self::of(
+        Self::new(
             kernel,
             Chains {
                 form,
@@ -78,7 +78,7 @@ impl<K: FeedbackKernel> FeedbackKey<K> {
         )
     }
 
-    fn of(kernel: K, chains: Chains<K::Key>) -> Self {
+    fn new(kernel: K, chains: Chains<K::Key>) -> Self {
         let chains = Arc::new(chains);
         Self { kernel, chains }
     }
@@ -184,7 +184,7 @@ fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
     let mut lanes = Vec::with_capacity(side_by_side.min(units));
-    let mut at = Pointers::of(run, 16);
+    let mut at = Pointers::from_run(run, 16);
     for begin in (0..units).step_by(side_by_side) {
         for unit in begin..units.min(begin + side_by_side) {
             let iv = first.step(unit as u64, stride).get();

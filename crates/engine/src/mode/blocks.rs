@@ -42,7 +42,7 @@ pub(crate) struct Pointers {
 
 impl Pointers {
     /// The pointers of `run`. `pass` is the number of bytes in a pass of the kernel.
-    pub(crate) fn of(run: &mut Run<'_>, pass: usize) -> Self {
+    pub(crate) fn from_run(run: &mut Run<'_>, pass: usize) -> Self {
         let len = run.len();
         let whole_passes = run.unit_len().get().is_multiple_of(pass);
         match run.io() {

@@ -46,8 +46,8 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
 ) {
     let unit_len = run.unit_len().get();
     let mut left = run.units();
-    let mut ivs = Ivs::of(essiv, run);
-    let mut at = Pointers::of(run, 16);
+    let mut ivs = Ivs::new(essiv, run);
+    let mut at = Pointers::from_run(run, 16);
     while left > 0 {
         // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {
@@ -77,8 +77,8 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
 ) {
     let unit_len = run.unit_len().get();
     let mut left = run.units();
-    let mut ivs = Ivs::of(essiv, run);
-    let mut at = Pointers::of(run, 16 * P::V::BLOCKS * DEPTH);
+    let mut ivs = Ivs::new(essiv, run);
+    let mut at = Pointers::from_run(run, 16 * P::V::BLOCKS * DEPTH);
     while left > 0 {
         // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {
@@ -122,7 +122,7 @@ struct Ivs<'a, E> {
 
 impl<'a, E: Permutation> Ivs<'a, E> {
     #[inline(always)]
-    fn of(essiv: Option<&'a E>, run: &Run<'_>) -> Self {
+    fn new(essiv: Option<&'a E>, run: &Run<'_>) -> Self {
         Self {
             essiv,
             next: run.first(),

@@ -126,7 +126,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation<V: WholePasses>, P: Permutat
     let section_bytes = pass_bytes * P::V::SECTION;
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
-    let mut at = Pointers::of(run, pass_bytes);
+    let mut at = Pointers::from_run(run, pass_bytes);
     let mut tweaks = Tweaks(MaybeUninit::uninit());
     let mut done = 0;
     while done < units {
@@ -305,7 +305,7 @@ impl<'a, P: Permutation> FirstPass<'a, P> {
     /// # Safety
     /// The CPU has the instructions of `P`.
     #[inline(always)]
-    unsafe fn of(p: &'a P, tweak: &mut u128) -> Self {
+    unsafe fn new(p: &'a P, tweak: &mut u128) -> Self {
         // SAFETY: the caller guarantees it, as `# Safety` requires.
         let t = unsafe { P::V::broadcast(core::ptr::from_ref(tweak).cast()) };
         *tweak = 0;
@@ -378,7 +378,7 @@ pub(crate) unsafe fn whole_passes<P: Permutation>(
     unsafe {
         let mut tweaks = tweaks.iter_mut();
         let Some(first) = tweaks.next() else { return };
-        let mut masks = FirstPass::of(p, first).all();
+        let mut masks = FirstPass::new(p, first).all();
         for next_unit in tweaks {
             for _ in 1..passes {
                 let mut next = NextPass { p, masks };
@@ -386,7 +386,7 @@ pub(crate) unsafe fn whole_passes<P: Permutation>(
                 masks = next.masks;
                 at = at.add(bytes);
             }
-            let mut next = FirstPass::of(p, next_unit);
+            let mut next = FirstPass::new(p, next_unit);
             pass::<DEPTH, Masked, P>(p, masks, at, &mut next);
             masks = next.masks;
             at = at.add(bytes);
@@ -609,7 +609,7 @@ unsafe fn whole_blocks<P: Permutation>(
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     // SAFETY: the caller guarantees it, as `# Safety` requires.
     unsafe {
-        let mut masks = FirstPass::of(p, t).all();
+        let mut masks = FirstPass::new(p, t).all();
         while len >= bytes {
             let mut next = NextPass { p, masks };
             pass::<DEPTH, Masked, P>(p, masks, at, &mut next);

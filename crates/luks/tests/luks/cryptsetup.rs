@@ -10,8 +10,8 @@ use std::{
 
 use luxor_engine::KeySize;
 use luxor_luks::{
-    CostError, Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind, PbkdfOptions,
-    SegmentSize, UnlockError, UnlockOptions, Uuid,
+    CostError, Kdf, KeyslotError, Luks2Header, Luks2Options, NewLuks2Volume, PbkdfKind,
+    PbkdfOptions, SegmentSize, UnlockError, UnlockOptions, Uuid,
 };
 use luxor_sector::{SectorSize, Storage};
 

@@ -13,8 +13,8 @@ use std::{
 
 use luxor_engine::{Mode, Registry};
 use luxor_luks::{
-    ByForce, ChangeError, Luks1Error, Luks1Header, Luks1Repair, Luks1RepairError, Luks1Restored, Overwrite,
-    UnlockOptions,
+    ByForce, ChangeError, Luks1Error, Luks1Header, Luks1Repair, Luks1RepairError, Luks1Restored,
+    Overwrite, UnlockOptions,
 };
 use luxor_sector::{
     MemoryStorage, Storage,

@@ -172,7 +172,7 @@ macro_rules! kernel {
                 (Some(TweakSchedule::Printed), 1, _) => entry::ofb::<Printed, R, 1, 1>,
                 (Some(TweakSchedule::Printed), ..) => entry::ofb::<Printed, 10, 2, 2>,
             };
-            let mixed = Mixed::of(lanes, form.chains, <$vector as Vector>::BLOCKS);
+            let mixed = Mixed::from_lanes(lanes, form.chains, <$vector as Vector>::BLOCKS);
             // SAFETY: the caller guarantees it, as `# Safety` requires.
             unsafe { entry(form, &mixed, lanes, blocks) }
         }
@@ -203,8 +203,8 @@ macro_rules! kernel {
                 // SAFETY: this function enables the instructions of `$vector`; the caller
                 // guarantees the unit length.
                 unsafe {
-                    let tweak = Enc::<$vector, R, _>::of(tweak);
-                    xts::encrypt(&tweak, &Enc::<$vector, R, _>::of(data), run);
+                    let tweak = Enc::<$vector, R, _>::new(tweak);
+                    xts::encrypt(&tweak, &Enc::<$vector, R, _>::new(data), run);
                 }
             }
 
@@ -216,8 +216,8 @@ macro_rules! kernel {
             ) {
                 // SAFETY: as above.
                 unsafe {
-                    let tweak = Enc::<$vector, R, _>::of(tweak);
-                    xts::decrypt(&tweak, &Dec::<$vector, R, _>::of(data), run);
+                    let tweak = Enc::<$vector, R, _>::new(tweak);
+                    xts::decrypt(&tweak, &Dec::<$vector, R, _>::new(data), run);
                 }
             }
 
@@ -236,13 +236,13 @@ macro_rules! kernel {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ecb_encrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Enc::<$vector, R, _>::of(key), run) }
+                unsafe { ecb::crypt(&Enc::<$vector, R, _>::new(key), run) }
             }
 
             #[target_feature(enable = $features)]
             pub(super) unsafe fn ecb_decrypt<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { ecb::crypt(&Dec::<$vector, R, _>::of(key), run) }
+                unsafe { ecb::crypt(&Dec::<$vector, R, _>::new(key), run) }
             }
 
             #[target_feature(enable = $features)]
@@ -255,10 +255,10 @@ macro_rules! kernel {
                 unsafe {
                     // Not `map`: in a closure, `of` is not always inlined into this function.
                     let essiv = match essiv {
-                        Some(key) => Some(Enc::<$vector, 14, _>::of(key)),
+                        Some(key) => Some(Enc::<$vector, 14, _>::new(key)),
                         None => None,
                     };
-                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R, _>::of(data), run);
+                    cbc::encrypt(essiv.as_ref(), &Enc::<$vector, R, _>::new(data), run);
                 }
             }
 
@@ -271,17 +271,17 @@ macro_rules! kernel {
                 // SAFETY: as above.
                 unsafe {
                     let essiv = match essiv {
-                        Some(key) => Some(Enc::<$vector, 14, _>::of(key)),
+                        Some(key) => Some(Enc::<$vector, 14, _>::new(key)),
                         None => None,
                     };
-                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R, _>::of(data), run);
+                    cbc::decrypt(essiv.as_ref(), &Dec::<$vector, R, _>::new(data), run);
                 }
             }
 
             #[target_feature(enable = $features)]
             pub(super) fn ctr<const R: usize>(key: &Expanded, run: &mut Run<'_>) {
                 // SAFETY: as above.
-                unsafe { counter::crypt(&Enc::<$vector, R, _>::of(key), run) }
+                unsafe { counter::crypt(&Enc::<$vector, R, _>::new(key), run) }
             }
 
             #[target_feature(enable = $features)]
@@ -296,7 +296,7 @@ macro_rules! kernel {
                 // SAFETY: this function enables the instructions of `$vector`; the caller
                 // guarantees `blocks` blocks at each lane.
                 unsafe {
-                    let keys = Schedules::<$vector, R, N>::of(lanes, C, mixed);
+                    let keys = Schedules::<$vector, R, N>::from_lanes(lanes, C, mixed);
                     feedback::crypt::<_, _, T, N, C>(keys, form, lanes, blocks);
                 }
             }

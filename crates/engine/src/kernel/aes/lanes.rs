@@ -21,7 +21,7 @@ impl<'a, V: Registers, const ROUNDS: usize, const N: usize> Schedules<'a, V, ROU
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
-    pub(in crate::kernel) unsafe fn of(
+    pub(in crate::kernel) unsafe fn from_lanes(
         lanes: &[Lane<'a, Expanded>],
         chains: usize,
         mixed: &'a Mixed,
@@ -121,7 +121,7 @@ pub(in crate::kernel) struct Mixed {
 }
 
 impl Mixed {
-    pub(in crate::kernel) fn of(
+    pub(in crate::kernel) fn from_lanes(
         lanes: &[Lane<'_, Expanded>],
         chains: usize,
         blocks: usize,

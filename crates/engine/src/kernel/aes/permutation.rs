@@ -33,7 +33,7 @@ impl<'a, V: Registers> Stored<'a, V> {
     /// # Safety
     /// The CPU has the instructions of `V`.
     #[inline(always)]
-    unsafe fn of(key: &'a Expanded, schedule: usize) -> Self {
+    unsafe fn new(key: &'a Expanded, schedule: usize) -> Self {
         let len = SLOTS * 16 * V::BLOCKS;
         Self {
             slots: &key.schedules.expose()[schedule * len..][..len],
@@ -85,10 +85,10 @@ macro_rules! permutation {
             /// # Safety
             /// The CPU has the instructions of `V`.
             #[inline(always)]
-            pub(in crate::kernel) unsafe fn of(key: &'a Expanded) -> Self {
+            pub(in crate::kernel) unsafe fn new(key: &'a Expanded) -> Self {
                 Self {
                     // SAFETY: the caller guarantees the instructions.
-                    slots: unsafe { Stored::of(key, $schedule) },
+                    slots: unsafe { Stored::new(key, $schedule) },
                     registers: PhantomData,
                 }
             }

@@ -80,7 +80,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         }
     ));
     assert!(
-        matches!(error.limit(), Some(CostError::Iterations { iterations: BILLION, .. })),
+        matches!(
+            error.limit(),
+            Some(CostError::Iterations {
+                iterations: BILLION,
+                ..
+            })
+        ),
         "{error}"
     );
 
@@ -88,7 +94,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
     let error = unlock(&digest, None, None);
     assert!(matches!(error, UnlockError::DigestLimit { digest: 0, .. }));
     assert!(
-        matches!(error.limit(), Some(CostError::Iterations { iterations: BILLION, .. })),
+        matches!(
+            error.limit(),
+            Some(CostError::Iterations {
+                iterations: BILLION,
+                ..
+            })
+        ),
         "{error}"
     );
 
@@ -110,7 +122,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
         );
         let error = unlock(&keyslot, None, None);
         assert!(
-            matches!(error.limit(), Some(CostError::Iterations { iterations: 49_000_000, .. })),
+            matches!(
+                error.limit(),
+                Some(CostError::Iterations {
+                    iterations: 49_000_000,
+                    ..
+                })
+            ),
             "{error}"
         );
         let digest = changed(
@@ -144,7 +162,13 @@ fn hostile_costs_are_refused_at_once_and_named_overrides_lift_them() {
     );
     let error = unlock(&memory, None, None);
     assert!(
-        matches!(error.limit(), Some(CostError::Memory { kib: 104_857_600, .. })),
+        matches!(
+            error.limit(),
+            Some(CostError::Memory {
+                kib: 104_857_600,
+                ..
+            })
+        ),
         "{error}"
     );
     assert!(!error.is_out_of_memory());

@@ -158,7 +158,7 @@ fn a_copy_that_cannot_be_read_is_not_overwritten() {
                     matches!(&error, ChangeError::ReadCopy { kind, .. } if *kind == which),
                     "{what}: {error}"
                 );
-                    assert!(storage.storage.to_bytes() == image, "{what}");
+                assert!(storage.storage.to_bytes() == image, "{what}");
             }
         }
         let repaired = header.clone().repair(&storage, Overwrite::Anything);
