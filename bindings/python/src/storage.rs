@@ -85,7 +85,7 @@ impl FileArg {
             Self::Path(path) => Ok(fs::metadata(path.path())
                 .ok()
                 .as_ref()
-                .and_then(FileIdentity::of)),
+                .and_then(FileIdentity::from_metadata)),
             Self::Object(object) => {
                 let file = file_below(&object.shared.object(py)?)?;
                 Ok(file.map(|(_, identity)| identity))
@@ -578,7 +578,7 @@ fn file_below(object: &Bound<'_, PyAny>) -> PyResult<Option<(i32, FileIdentity)>
         return Ok(None);
     };
     let metadata = fs::metadata(of_descriptor(descriptor));
-    let identity = metadata.ok().as_ref().and_then(FileIdentity::of);
+    let identity = metadata.ok().as_ref().and_then(FileIdentity::from_metadata);
     Ok(identity.map(|identity| (descriptor, identity)))
 }
 

@@ -37,7 +37,7 @@ pub enum FileIdentity {
 impl FileIdentity {
     /// Returns the identity; `None` for anything but regular files and block devices.
     #[must_use]
-    pub fn of(metadata: &Metadata) -> Option<Self> {
+    pub fn from_metadata(metadata: &Metadata) -> Option<Self> {
         if metadata.is_file() {
             Some(Self::File {
                 dev: metadata.dev(),
@@ -259,7 +259,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
 fn backing_file(folder: &Path) -> Option<FileIdentity> {
     let mut path = fs::read(folder.join("loop/backing_file")).ok()?;
     path.pop_if(|last| *last == b'\n');
-    FileIdentity::of(&fs::metadata(OsString::from_vec(path)).ok()?)
+    FileIdentity::from_metadata(&fs::metadata(OsString::from_vec(path)).ok()?)
 }
 
 fn sysfs(rdev: u64) -> PathBuf {
@@ -290,7 +290,7 @@ mod tests {
     use crate::testing::{Loop, alone};
 
     fn identity(path: &Path) -> FileIdentity {
-        FileIdentity::of(&fs::metadata(path).unwrap()).unwrap()
+        FileIdentity::from_metadata(&fs::metadata(path).unwrap()).unwrap()
     }
 
     #[test]
@@ -420,7 +420,13 @@ mod tests {
         assert_eq!(FileIdentity::Device { rdev }.user(), None);
         let file = tempfile::NamedTempFile::new().unwrap();
         assert_eq!(identity(file.path()).user(), None);
-        assert_eq!(FileIdentity::of(&fs::metadata("/dev/null").unwrap()), None);
-        assert_eq!(FileIdentity::of(&fs::metadata("/").unwrap()), None);
+        assert_eq!(
+            FileIdentity::from_metadata(&fs::metadata("/dev/null").unwrap()),
+            None
+        );
+        assert_eq!(
+            FileIdentity::from_metadata(&fs::metadata("/").unwrap()),
+            None
+        );
     }
 }

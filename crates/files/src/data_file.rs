@@ -91,7 +91,7 @@ impl DataFile {
         if metadata.is_dir() {
             return Err(DataFileError::Folder { path: path_of() });
         }
-        let identity = FileIdentity::of(&metadata)
+        let identity = FileIdentity::from_metadata(&metadata)
             .ok_or_else(|| DataFileError::NoStorage { path: path_of() })?;
         let no_part = |source| DataFileError::Part {
             path: path_of(),
@@ -123,7 +123,7 @@ impl DataFile {
             _ => failed(source),
         })?;
         // In the meantime the name may have been given to another file.
-        if FileIdentity::of(&file.metadata().map_err(failed)?) != Some(identity) {
+        if FileIdentity::from_metadata(&file.metadata().map_err(failed)?) != Some(identity) {
             return Err(failed(io::Error::other("it changed while it was opened")));
         }
         let lock = DataLock::acquire(&file, access).map_err(failed)?;

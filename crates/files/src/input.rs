@@ -372,7 +372,7 @@ impl Input {
     /// The identity of the file or device. `None` for all other inputs.
     #[must_use]
     pub fn identity(&self) -> Option<FileIdentity> {
-        FileIdentity::of(&self.file()?.metadata().ok()?)
+        FileIdentity::from_metadata(&self.file()?.metadata().ok()?)
     }
 
     /// Continues reading at byte `offset`. A stream is read up to there, and cannot go back.

@@ -472,7 +472,7 @@ impl Drop for NamedLock {
 /// Returns whether the open file is the one with this name.
 fn is_named(file: &File, path: &Path) -> io::Result<bool> {
     let (named, file) = (fs::metadata(path)?, file.metadata()?);
-    Ok(FileIdentity::of(&named) == FileIdentity::of(&file))
+    Ok(FileIdentity::from_metadata(&named) == FileIdentity::from_metadata(&file))
 }
 
 /// Locks the file `name` in `folder`, which stands for something else.

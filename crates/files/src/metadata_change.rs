@@ -74,7 +74,7 @@ impl<'a> MetadataChange<'a> {
         let lock = Some(MetadataLock::to_change(file, is_needed, cancel).map_err(not_locked)?);
         let metadata = file.metadata();
         let metadata = metadata.map_err(|error| not_locked(LockError::Io(error)))?;
-        let identity = FileIdentity::of(&metadata);
+        let identity = FileIdentity::from_metadata(&metadata);
         if let Some(device) = identity.and_then(FileIdentity::loop_device) {
             return Err(not_locked(if metadata.is_file() {
                 LockError::UnderLoop { device }
@@ -119,7 +119,7 @@ impl<'a> MetadataChange<'a> {
             return Ok(None);
         };
         let metadata = file.metadata().map_err(Unusable::Io)?;
-        if let Some(user) = FileIdentity::of(&metadata).and_then(FileIdentity::user) {
+        if let Some(user) = FileIdentity::from_metadata(&metadata).and_then(FileIdentity::user) {
             return Err(Unusable::InUse(user));
         }
         let excluding = if metadata.file_type().is_block_device() {

@@ -142,14 +142,14 @@ impl Output {
         if path == Path::new("-") {
             let file = standard_streams::stdout().map_err(failed)?;
             let metadata = file.metadata().map_err(failed)?;
-            check_not_input(path, FileIdentity::of(&metadata), options)?;
+            check_not_input(path, FileIdentity::from_metadata(&metadata), options)?;
             return Ok(Self {
                 path: path_of(),
                 kind: Kind::Stream(Box::new(file)),
             });
         }
 
-        let entry = DirectoryEntry::of(path).map_err(|error| match error {
+        let entry = DirectoryEntry::resolve(path).map_err(|error| match error {
             EntryError::MissingFolder => OutputError::MissingFolder { path: path_of() },
             EntryError::Folder => OutputError::Folder { path: path_of() },
             EntryError::ForeignLink => OutputError::ForeignLink { path: path_of() },
@@ -484,7 +484,7 @@ fn kept(needed: Needed<'_>) -> io::Result<Vec<FileIdentity>> {
         .filter_map(|(_, path)| path.map(Path::to_owned));
     let all = open.map(|entry| entry.path()).chain(needed);
     Ok(all
-        .filter_map(|path| FileIdentity::of(&fs::metadata(path).ok()?))
+        .filter_map(|path| FileIdentity::from_metadata(&fs::metadata(path).ok()?))
         .collect())
 }
 

@@ -26,7 +26,7 @@ struct State {
 impl PipedHeader {
     /// Wraps a stream from which nothing has been read.
     #[must_use]
-    pub fn of(stream: Box<dyn Read + Send>) -> Self {
+    pub fn new(stream: Box<dyn Read + Send>) -> Self {
         Self {
             state: Mutex::new(State {
                 stream,
@@ -135,7 +135,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=255).collect();
         for asked in [0, 1, 100, 256] {
             for offset in [0, 1, 99, 100, 101, 255, 256] {
-                let prefix = PipedHeader::of(Box::new(io::Cursor::new(bytes.clone())));
+                let prefix = PipedHeader::new(Box::new(io::Cursor::new(bytes.clone())));
                 let mut buf = vec![0; asked];
                 prefix.read_exact_at(&mut buf, 0).unwrap();
                 assert_eq!(buf, bytes[..asked]);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn reads_may_go_back_but_not_past_the_end() {
-        let prefix = PipedHeader::of(Box::new(io::Cursor::new(vec![7; 300])));
+        let prefix = PipedHeader::new(Box::new(io::Cursor::new(vec![7; 300])));
         let mut buf = [0; 100];
         for offset in [150, 0, 200, 17] {
             prefix.read_exact_at(&mut buf, offset).unwrap();

@@ -15,7 +15,7 @@ pub fn is_same_file(output: &Path, other: &Path) -> bool {
     } else {
         fs::metadata(other)
     };
-    let identity = |metadata: io::Result<_>| FileIdentity::of(&metadata.ok()?);
+    let identity = |metadata: io::Result<_>| FileIdentity::from_metadata(&metadata.ok()?);
     match (identity(fs::metadata(output)), identity(metadata)) {
         (Some(output), Some(other)) => output.overlaps(other),
         _ => is_same_entry(output, other).unwrap_or(false),
@@ -24,6 +24,9 @@ pub fn is_same_file(output: &Path, other: &Path) -> bool {
 
 /// Returns whether both have, or would get, the same name in the same folder.
 fn is_same_entry(a: &Path, b: &Path) -> Option<bool> {
-    let [a, b] = [DirectoryEntry::of(a).ok()?, DirectoryEntry::of(b).ok()?];
+    let [a, b] = [
+        DirectoryEntry::resolve(a).ok()?,
+        DirectoryEntry::resolve(b).ok()?,
+    ];
     Some(a.place().ok()? == b.place().ok()?)
 }

@@ -231,7 +231,7 @@ impl VolumePart {
         }
         let sector_size = ioctl_blksszget(file).ok().map(u64::from);
         let range = self.range(storage, sector_size, is_changed)?;
-        let identity = FileIdentity::of(&file.metadata().map_err(VolumePartError::Io)?);
+        let identity = FileIdentity::from_metadata(&file.metadata().map_err(VolumePartError::Io)?);
         if is_changed
             && let (Some(range), Some(identity)) = (&range, identity)
             && let Some(device) = identity.partition_over(range)

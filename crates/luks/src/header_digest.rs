@@ -17,7 +17,7 @@ use luxor_volume::HashAlgorithm;
 pub struct HeaderDigest([u8; 32]);
 
 impl HeaderDigest {
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn compute(bytes: &[u8]) -> Self {
         let mut out = [0; 64];
         HashAlgorithm::Sha256.digest_into(&[bytes], &mut out);
         Self(std::array::from_fn(|i| out[i]))
@@ -64,7 +64,7 @@ mod tests {
     fn the_header_digest_is_sha_256_in_hexadecimal() {
         // The example of FIPS 180-4.
         let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let digest = HeaderDigest::of(b"abc");
+        let digest = HeaderDigest::compute(b"abc");
         assert_eq!(digest.to_string(), text);
         assert_eq!(text.parse(), Ok(digest));
         assert_eq!(text.to_uppercase().parse(), Ok(digest));

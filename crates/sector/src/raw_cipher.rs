@@ -119,7 +119,7 @@ impl RawCipher<'_> {
             None => (source.reborrow(), self.threads),
             Some(message) => {
                 feedback = Feedback {
-                    source: InOrder::of(source.reborrow()),
+                    source: InOrder::new(source.reborrow()),
                     message,
                     executor: Executor::new(self.threads.min(MAX_CHAINS)),
                 };
@@ -221,7 +221,7 @@ enum InOrder<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    fn of(source: Source<'a>) -> Self {
+    fn new(source: Source<'a>) -> Self {
         match source {
             Source::At(region) => Self::At {
                 region,

@@ -30,7 +30,7 @@ fn tool<const N: usize>(program: &str, arguments: [&str; N]) -> String {
 struct Loop(String);
 
 impl Loop {
-    fn of(image: &Path, sector: &str) -> Self {
+    fn attach(image: &Path, sector: &str) -> Self {
         let image = image.to_str().unwrap();
         let wanted = ["--find", "--show", "--sector-size", sector, image];
         Self(tool("losetup", wanted))
@@ -79,7 +79,7 @@ fn devices_are_read_and_written_in_their_own_sectors() {
     let mut random = Random::for_test("direct::devices");
     for (sector, alignment) in [("512", 512), ("4096", 4096)] {
         File::create(&image).unwrap().set_len(1 << 20).unwrap();
-        let device = Loop::of(&image, sector);
+        let device = Loop::attach(&image, sector);
         for file in both(|| device.open()) {
             assert_eq!(file.alignment(), alignment);
             assert_eq!(file.len().unwrap(), 1 << 20);
@@ -160,7 +160,7 @@ fn discards_of_devices_are_rounded_to_their_blocks() {
         ("4096", 4096..8192),
     ] {
         fs::write(&image, [1; 65536]).unwrap();
-        let device = Loop::of(&image, sector);
+        let device = Loop::attach(&image, sector);
         let disk = |file: File| Disk::new(Arc::new(file), vec![part(0, 65536)], options).unwrap();
         let disk = disk(device.open());
         disk.discard(1024, 8192).unwrap();
@@ -185,7 +185,7 @@ fn a_device_ends_where_it_ends() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
     File::create(&image).unwrap().set_len(1 << 20).unwrap();
-    let device = Loop::of(&image, "4096");
+    let device = Loop::attach(&image, "4096");
     for file in both(|| device.open()) {
         let bytes = vec![1; 8192];
         let mut writes = [(1 << 20) - 4096, 0, 1 << 20].map(|offset| WriteAt {

@@ -33,7 +33,7 @@ macro_rules! calls {
 
         impl Calls {
             /// Finds the functions in the library, or in those that it needs.
-            unsafe fn of(library: &libloading::Library) -> Result<Self, PskError> {
+            unsafe fn look_up(library: &libloading::Library) -> Result<Self, PskError> {
                 Ok(Self {
                     $($name: {
                         let name = stringify!($name);
@@ -100,7 +100,7 @@ impl Calls {
                 .map_or_else(|| error.to_string(), ToString::to_string),
         })?;
         // SAFETY: it is OpenSSL 3, which keeps these declarations in all its versions.
-        let calls = unsafe { Self::of(&library) }?;
+        let calls = unsafe { Self::look_up(&library) }?;
         // It must stay loaded as long as functions of it may be called.
         std::mem::forget(library);
         // SAFETY: no settings are passed.

@@ -76,7 +76,7 @@ impl DirectoryEntry {
     /// Follows `path`. For links in a sticky folder that all users may write to, the kernel's rule
     /// applies (`protected_symlinks` in proc(5)): such a link is followed if it belongs to the
     /// caller or to the folder's owner.
-    pub fn of(path: &Path) -> Result<Self, EntryError> {
+    pub fn resolve(path: &Path) -> Result<Self, EntryError> {
         let (mut base, mut base_path) = (None, PathBuf::new());
         let mut path = path.to_owned();
         if path.as_os_str().is_empty() {
@@ -124,9 +124,10 @@ impl DirectoryEntry {
                 let metadata = open.metadata().map_err(EntryError::Io)?;
                 if metadata.is_file() {
                     let named = fs::metadata(entry.folder_path.join(&target));
-                    if !named
-                        .is_ok_and(|named| FileIdentity::of(&named) == FileIdentity::of(&metadata))
-                    {
+                    if !named.is_ok_and(|named| {
+                        FileIdentity::from_metadata(&named)
+                            == FileIdentity::from_metadata(&metadata)
+                    }) {
                         return Err(EntryError::Nameless);
                     }
                 }
@@ -195,7 +196,7 @@ impl Found {
     }
 
     pub fn identity(&self) -> Option<FileIdentity> {
-        FileIdentity::of(&self.metadata)
+        FileIdentity::from_metadata(&self.metadata)
     }
 }
 

@@ -276,7 +276,7 @@ fn a_file_with_a_new_owner_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     mkfifo(&path, Mode::S_IRWXU).unwrap();
-    let entry = DirectoryEntry::of(&path).unwrap();
+    let entry = DirectoryEntry::resolve(&path).unwrap();
     let found = entry.found.as_ref().unwrap();
     entry.open(found, OFlag::O_RDWR).unwrap();
     chown(&path, Some(65534), None).unwrap();

@@ -367,7 +367,7 @@ impl Folder {
         let is_ours = |metadata: Metadata| {
             // A loop device over the file may be mounted, or may be what the command reads.
             metadata.is_file()
-                && !FileIdentity::of(&metadata)
+                && !FileIdentity::from_metadata(&metadata)
                     .is_some_and(|file| kept.contains(&file) || file.loop_device().is_some())
                 && metadata.uid() == geteuid().as_raw()
                 && metadata.mode() & 0o077 == 0
@@ -446,7 +446,7 @@ mod tests {
         };
         let whole = WholeFile::create_as(
             path,
-            DirectoryEntry::of(path).unwrap(),
+            DirectoryEntry::resolve(path).unwrap(),
             &options,
             None,
             nameless,
@@ -558,7 +558,7 @@ mod tests {
         };
         ["a", "b"].map(|name| {
             let path = folder.join(name);
-            let entry = DirectoryEntry::of(&path).unwrap();
+            let entry = DirectoryEntry::resolve(&path).unwrap();
             WholeFile::create_as(&path, entry, &options, None, nameless).unwrap()
         })
     }
@@ -641,7 +641,7 @@ mod tests {
         write(".file.luxor-new-0000000000000001", 0o400);
         let opened = File::open(folder.path()).unwrap();
         let needed = fs::metadata(folder.path().join(kept[5])).unwrap();
-        let needed = FileIdentity::of(&needed).unwrap();
+        let needed = FileIdentity::from_metadata(&needed).unwrap();
         remove_left_overs(&opened, OsStr::new("file"), &[needed]);
         let mut expected: Vec<_> = kept.map(PathBuf::from).to_vec();
         expected.push(temporary.into());
@@ -697,7 +697,7 @@ mod tests {
             };
             let mut whole = WholeFile::create_as(
                 &path,
-                DirectoryEntry::of(&path).unwrap(),
+                DirectoryEntry::resolve(&path).unwrap(),
                 &options,
                 None,
                 nameless,

@@ -141,7 +141,7 @@ impl Luks1Header {
                 .collect(),
             damaged,
             metadata_len,
-            header_digest: HeaderDigest::of(bytes),
+            header_digest: HeaderDigest::compute(bytes),
             hash,
             uuid: phdr.uuid,
         })

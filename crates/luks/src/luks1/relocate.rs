@@ -64,7 +64,7 @@ fn stay(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     }
     let used: Vec<u64> = plan
         .end
-        .of(true)
+        .keyslots(true)
         .map(|slot| plan.end.offsets[slot])
         .collect();
     let free = KEYSLOTS - used.len();
@@ -106,7 +106,7 @@ fn move_only(areas: &KeyslotAreas, begin: u64) -> Option<RelocationPlan> {
     for from in plan.covered(begin) {
         let to = plan
             .end
-            .of(false)
+            .keyslots(false)
             .find(|&slot| plan.end.offsets[slot] >= begin)?;
         plan.take(RelocationStep::Move { from, to });
     }
@@ -128,7 +128,7 @@ pub(super) fn settle(areas: &KeyslotAreas) -> Option<RelocationPlan> {
         return Some(plan);
     };
     if by >= areas.len
-        && let Some(slot) = areas.of(false).last()
+        && let Some(slot) = areas.keyslots(false).last()
     {
         plan.take(RelocationStep::Place {
             slot,
@@ -141,7 +141,7 @@ pub(super) fn settle(areas: &KeyslotAreas) -> Option<RelocationPlan> {
     for slot in slots {
         let offset = plan.end.offsets[slot] - by;
         if plan.end.used[slot] {
-            let Some(to) = areas.of(false).next() else {
+            let Some(to) = areas.keyslots(false).next() else {
                 let behind = (highest + areas.len).next_multiple_of(AREA_ALIGNMENT);
                 if behind + areas.len > areas.limit {
                     return None;
@@ -175,7 +175,7 @@ impl RelocationPlan {
     /// The used keyslots with areas that begin before byte `begin`.
     fn covered(&self, begin: u64) -> Vec<usize> {
         let is_covered = |&slot: &usize| self.end.offsets[slot] < begin;
-        self.end.of(true).filter(is_covered).collect()
+        self.end.keyslots(true).filter(is_covered).collect()
     }
 
     fn take(&mut self, step: RelocationStep) {
@@ -192,7 +192,7 @@ impl RelocationPlan {
 
 impl KeyslotAreas {
     /// The used keyslots, or the empty ones.
-    pub(super) fn of(&self, used: bool) -> impl Iterator<Item = usize> {
+    pub(super) fn keyslots(&self, used: bool) -> impl Iterator<Item = usize> {
         let all = self.used;
         (0..KEYSLOTS).filter(move |&slot| all[slot] == used)
     }
@@ -283,7 +283,7 @@ mod tests {
     fn seven_keyslots_always_fit_and_eight_with_short_keys() {
         for key_len in [16, 32, 64] {
             for areas in every(key_len, layout::data_offset(key_len)) {
-                let count = areas.of(true).count();
+                let count = areas.keyslots(true).count();
                 let Some(plan) = plan(&areas, BEGIN) else {
                     assert!(count == 8 && key_len == 64, "{key_len}: {areas:?}");
                     continue;
@@ -291,7 +291,7 @@ mod tests {
                 check(&areas, &plan, BEGIN);
                 let used = plan
                     .end
-                    .of(true)
+                    .keyslots(true)
                     .map(|slot| plan.end.offsets[slot])
                     .collect();
                 let free = places(used, areas.len, BEGIN, areas.limit).count();
@@ -308,7 +308,7 @@ mod tests {
                     check(&areas, &plan, BEGIN);
                     assert_eq!(plan.steps.len(), usize::from(areas.used[0]));
                 }
-                None => assert!(areas.of(false).count() == 0),
+                None => assert!(areas.keyslots(false).count() == 0),
             }
         }
     }
@@ -322,14 +322,14 @@ mod tests {
                 for mut areas in every(key_len, end + up + room) {
                     areas.offsets.iter_mut().for_each(|offset| *offset += up);
                     let Some(plan) = settle(&areas) else {
-                        assert!(up > 0 && room == 0 && areas.of(false).count() == 0);
+                        assert!(up > 0 && room == 0 && areas.keyslots(false).count() == 0);
                         continue;
                     };
                     check(&areas, &plan, 0);
                     let lowest = plan.end.offsets.iter().min();
                     assert_eq!(lowest, Some(&AREA_ALIGNMENT));
                     assert_eq!(plan.end.used, areas.used);
-                    assert!(areas.of(true).all(|slot| plan.numbers[slot] == slot));
+                    assert!(areas.keyslots(true).all(|slot| plan.numbers[slot] == slot));
                 }
             }
         }

@@ -121,8 +121,8 @@ impl Luks1Header {
         };
         let areas = self.areas(limit);
         relocate::plan(&areas, HEADERS_END).ok_or_else(|| {
-            let is_removable = areas.of(true).count() > 1
-                && areas.of(true).any(|slot| {
+            let is_removable = areas.keyslots(true).count() > 1
+                && areas.keyslots(true).any(|slot| {
                     let mut fewer = areas;
                     fewer.used[slot] = false;
                     relocate::plan(&fewer, HEADERS_END).is_some()

@@ -106,7 +106,7 @@ impl<const N: usize> TextField<N> {
         }
     }
 
-    pub(crate) fn of(bytes: [u8; N]) -> Self {
+    pub(crate) fn from_bytes(bytes: [u8; N]) -> Self {
         let text = text(&bytes);
         Self { bytes, text }
     }
@@ -152,11 +152,11 @@ impl BinaryHeader {
         Ok(Self {
             size,
             seqid: u64::from_be_bytes(field(bytes, 16)),
-            label: TextField::of(field(bytes, 24)),
+            label: TextField::from_bytes(field(bytes, 24)),
             checksum,
             salt: field(bytes, 104),
-            uuid: TextField::of(field(bytes, 168)),
-            subsystem: TextField::of(field(bytes, 208)),
+            uuid: TextField::from_bytes(field(bytes, 168)),
+            subsystem: TextField::from_bytes(field(bytes, 208)),
             offset,
         })
     }
@@ -316,7 +316,7 @@ mod tests {
             salt: std::array::from_fn(|i| u8::try_from(i).unwrap()),
             uuid: TextField::new("f23c789c-834f-4e4a-82a0-1bb1c4f5ebb4"),
             // Neither UTF-8 nor terminated by a zero byte.
-            subsystem: TextField::of([0xff; 48]),
+            subsystem: TextField::from_bytes([0xff; 48]),
             offset: 0,
         }
     }

@@ -135,7 +135,7 @@ impl HeaderCopy {
             binary,
             metadata,
             text,
-            digest: HeaderDigest::of(area),
+            digest: HeaderDigest::compute(area),
         })
     }
 }

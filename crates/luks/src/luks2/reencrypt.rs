@@ -22,7 +22,7 @@ impl<'a> Reencryption<'a> {
     /// Returns the re-encryption that is under way; `None` if the metadata require none.
     ///
     /// The parts of the data are checked: each is where the state requires it.
-    pub(crate) fn of(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
+    pub(crate) fn find_checked(metadata: &'a Metadata) -> Result<Option<Self>, ReencryptionError> {
         let state = Self::find(metadata)?;
         if let Some(state) = &state {
             state.check_parts(metadata)?;

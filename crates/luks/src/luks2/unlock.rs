@@ -164,7 +164,7 @@ impl Luks2Header {
         if let Some(reencryption) = reencryption {
             verify(reencryption, metadata, &keys)?;
         }
-        Unlocked::of(keys)
+        Unlocked::from_keys(keys)
     }
 
     /// Checks that the keyslots of each digest state one length for its key. Contradictions do not prevent
@@ -208,7 +208,7 @@ impl Luks2Header {
         if metadata.config.reencrypt_version().is_some() {
             metadata.segments.check_known()?;
         }
-        let reencryption = Reencryption::of(metadata)?;
+        let reencryption = Reencryption::find_checked(metadata)?;
         let mut data = metadata.segments.data();
         let is_linear = |entry: &SegmentEntry| matches!(entry.kind, SegmentKind::Linear { .. });
         if reencryption.is_none()

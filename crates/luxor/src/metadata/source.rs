@@ -18,7 +18,7 @@ impl Source {
     pub(super) fn of(input: Input) -> Self {
         match input.as_storage() {
             Some(_) => Self::Seekable(Arc::new(input)),
-            None => Self::Stream(PipedHeader::of(Box::new(input))),
+            None => Self::Stream(PipedHeader::new(Box::new(input))),
         }
     }
 

@@ -78,7 +78,7 @@ pub(super) fn begin(
     let new = VolumeKey::random(key_len, Encryption::AesXtsPlain64);
     let new = new.map_err(|error| error.about(&name))?;
     let step = context.events.step("Making the keyslots");
-    let new = NewVolumeKey::of(new, &pbkdf)?;
+    let new = NewVolumeKey::with_digest(new, &pbkdf)?;
     let mut keyslots = Vec::new();
     for (from, secret) in &opened.secrets {
         let made = new.keyslot(secret.expose(), &pbkdf, &*engine.backend)?;

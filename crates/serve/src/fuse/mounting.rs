@@ -202,13 +202,13 @@ pub struct Unmounter {
 impl Unmounter {
     /// Identifies the mount that was just made on `folder`.
     fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
-        let mount = MountIdentity::of(&open_folder(folder)?)?;
+        let mount = MountIdentity::read(&open_folder(folder)?)?;
         let mounts = fs::read(MOUNTS)?;
         let listed = mount.lines_of(&mounts).next();
         let listed = listed.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
         Ok(Self {
             fuse: Arc::new(fuse.try_clone()?),
-            origin: MountOrigin::of(listed),
+            origin: MountOrigin::parse(listed),
             mount,
         })
     }
@@ -219,7 +219,7 @@ impl Unmounter {
     fn folder(&self) -> io::Result<Option<PathBuf>> {
         let mounts = fs::read(MOUNTS)?;
         let mut lines = self.mount.lines_of(&mounts);
-        let line = lines.find(|line| MountOrigin::of(line) == self.origin);
+        let line = lines.find(|line| MountOrigin::parse(line) == self.origin);
         Ok(line.map(|line| unescaped(field(line, 4))))
     }
 
@@ -243,7 +243,7 @@ impl Unmounter {
             return Ok(());
         };
         let handle = open_folder(&folder)?;
-        let found = MountIdentity::of(&handle)?;
+        let found = MountIdentity::read(&handle)?;
         if (found.device, found.id) != (self.mount.device, self.mount.id) {
             return Err(io::Error::other("something else is mounted over it"));
         }
@@ -297,7 +297,7 @@ struct MountIdentity {
 
 impl MountIdentity {
     /// Identifies the mount that contains `handle`.
-    fn of(handle: &File) -> io::Result<Self> {
+    fn read(handle: &File) -> io::Result<Self> {
         // With this flag, kernels since Linux 4.20 do not ask the file system, which cannot answer
         // before it is served.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -343,7 +343,7 @@ struct MountOrigin {
 }
 
 impl MountOrigin {
-    fn of(line: &[u8]) -> Self {
+    fn parse(line: &[u8]) -> Self {
         // A hyphen ends the optional fields.
         let mut fields = line.split(|&byte| byte == b' ');
         let _ = fields.by_ref().skip(6).find(|field| *field == b"-");
@@ -435,11 +435,11 @@ mod tests {
         let lines: Vec<_> = mount.lines_of(listed.as_bytes()).collect();
         assert_eq!(lines.len(), 1);
         assert_eq!(field(lines[0], 4), br"/tmp/a\040b");
-        let origin = MountOrigin::of(lines[0]);
+        let origin = MountOrigin::parse(lines[0]);
         assert_eq!(origin.user, b"user_id=1000");
         assert_eq!(origin.source, b"a.luks");
-        assert_eq!(origin, MountOrigin::of(line(97, 1000, "").as_bytes()));
-        assert_ne!(origin, MountOrigin::of(line(97, 0, "").as_bytes()));
+        assert_eq!(origin, MountOrigin::parse(line(97, 1000, "").as_bytes()));
+        assert_ne!(origin, MountOrigin::parse(line(97, 0, "").as_bytes()));
         assert!(mount.lines_of(b"97 25").next().is_none());
     }
 

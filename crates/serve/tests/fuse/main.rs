@@ -362,7 +362,7 @@ fn a_bind_mount_of_the_folder_is_not_unmounted() {
     tool("umount", [folder]);
 
     // A bind mount elsewhere stays when the folder's own mount has been removed.
-    let other = BindMount::of(folder);
+    let other = BindMount::new(folder);
     tool("umount", [folder]);
     mount.unmounter.unmount().unwrap();
     assert_eq!(mounts_on(other.0.path()), 1);
@@ -465,7 +465,7 @@ fn tool(program: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) {
 struct BindMount(TempDir);
 
 impl BindMount {
-    fn of(folder: &Path) -> Self {
+    fn new(folder: &Path) -> Self {
         let bind = Self(TempDir::new().unwrap());
         tool("mount", ["--bind".as_ref(), folder, bind.0.path()]);
         bind

@@ -74,7 +74,7 @@ impl Luks2Header {
         pbkdf: &PbkdfOptions,
         backend: &dyn Backend,
     ) -> Result<NewKeyslot, NewKeyslotError> {
-        NewVolumeKey::of(key.clone(), pbkdf)?.keyslot(secret, pbkdf, backend)
+        NewVolumeKey::with_digest(key.clone(), pbkdf)?.keyslot(secret, pbkdf, backend)
     }
 
     /// Adds `new` as keyslot `number`, or as the first free keyslot, and returns its number. The
@@ -404,7 +404,7 @@ impl NewVolumeKey {
     ///
     /// # Errors
     /// [`NewKeyslotError`]: the options are out of bounds, or the system returned no random bytes.
-    pub fn of(key: VolumeKey, pbkdf: &PbkdfOptions) -> Result<Self, NewKeyslotError> {
+    pub fn with_digest(key: VolumeKey, pbkdf: &PbkdfOptions) -> Result<Self, NewKeyslotError> {
         pbkdf.check()?;
         let digest = NewDigest::make(key.expose(), HASH, pbkdf)?;
         Ok(Self { key, digest })

@@ -162,7 +162,7 @@ fn unrelated_metadata_stay_unchanged_to_the_byte() {
         draft
             .root
             .edit(&["keyslots", "0"], |keyslot| keyslot.set("note", &"n/o"));
-        draft.binary.subsystem = TextField::of([0xf0; 48]);
+        draft.binary.subsystem = TextField::from_bytes([0xf0; 48]);
     });
     let before = storage.into_bytes();
     for (name, change) in changes {

@@ -94,7 +94,7 @@ impl Unlocked {
             .collect()
     }
 
-    pub(super) fn of(mut keys: Vec<OpenedKey>) -> Result<Self, UnlockError> {
+    pub(super) fn from_keys(mut keys: Vec<OpenedKey>) -> Result<Self, UnlockError> {
         if keys.is_empty() {
             return Err(UnlockError::NotEncrypted);
         }
@@ -214,7 +214,7 @@ pub(crate) fn unlock(
         options,
         budget: Budget::new(options.limits()),
     };
-    Unlocked::of(attempt.open_all(&[needed])?)
+    Unlocked::from_keys(attempt.open_all(&[needed])?)
 }
 
 /// Compares `key` with the digest of the only key that the volume needs. Returns it under the number

@@ -329,7 +329,7 @@ fn both_keys_of_a_reencryption_have_their_lengths() {
         .unwrap();
     let mut header = Luks2Header::read(&storage).unwrap();
     let new = VolumeKey::random(64, Encryption::AesXtsPlain64).unwrap();
-    let new = NewVolumeKey::of(new, &cheap()).unwrap();
+    let new = NewVolumeKey::with_digest(new, &cheap()).unwrap();
     let carried = luxor_luks::CarriedKeyslot {
         from: 0,
         new: new.keyslot(SECRET, &cheap(), &*backend()).unwrap(),

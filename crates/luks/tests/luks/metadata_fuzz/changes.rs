@@ -19,7 +19,7 @@ impl Random {
         usize::try_from(self.next() % n as u64).unwrap()
     }
 
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }
@@ -105,7 +105,7 @@ fn value(random: &mut Random) -> Value {
     match random.below(8) {
         0 => Value::Null,
         1 => json!(random.below(2) == 0),
-        2 => json!(*random.of(&[
+        2 => json!(*random.choose(&[
             -1_i64,
             0,
             1,
@@ -132,9 +132,9 @@ fn value(random: &mut Random) -> Value {
             4_294_967_296,
             i64::MAX,
         ])),
-        3 => json!(*random.of(&[0.5, 1.0, 1e300, -1.5])),
+        3 => json!(*random.choose(&[0.5, 1.0, 1e300, -1.5])),
         4 => random
-            .of(&[
+            .choose(&[
                 json!([]),
                 json!(["0"]),
                 json!(["1", "0"]),
@@ -144,7 +144,7 @@ fn value(random: &mut Random) -> Value {
             ])
             .clone(),
         5 => random
-            .of(&[
+            .choose(&[
                 json!({}),
                 json!({"0": {}}),
                 json!({"x": "y"}),
@@ -152,7 +152,7 @@ fn value(random: &mut Random) -> Value {
                 json!({"mandatory": ["x"]}),
             ])
             .clone(),
-        _ => json!(*random.of(&texts)),
+        _ => json!(*random.choose(&texts)),
     }
 }
 
@@ -167,7 +167,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
         if all.is_empty() {
             break;
         }
-        let path = random.of(&all).clone();
+        let path = random.choose(&all).clone();
         let (parent, name) = path.rsplit_once('/').unwrap();
         match random.below(10) {
             0 => {
@@ -178,7 +178,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
             // Rename the member, or add a copy under another name.
             1 | 2 => {
                 let copy = json.pointer(&path).unwrap().clone();
-                let other = *random.of(&[
+                let other = *random.choose(&[
                     "0",
                     "1",
                     "2",
@@ -204,7 +204,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
             }
             // Use the value of another member.
             3 => {
-                let from = random.of(&all).clone();
+                let from = random.choose(&all).clone();
                 let copy = json.pointer(&from).unwrap().clone();
                 if copy.to_string().len() < 2000 {
                     *json.pointer_mut(&path).unwrap() = copy;
@@ -222,7 +222,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
                     "x",
                 ];
                 let new = value(&mut random);
-                let name = *random.of(&names);
+                let name = *random.choose(&names);
                 if let Some(members) = json.pointer_mut(&path).unwrap().as_object_mut() {
                     members.insert(name.into(), new);
                 }
@@ -230,7 +230,7 @@ pub fn mutated(original: &Value, seed: u64) -> Value {
             // Add a typical amount to the number.
             5 | 6 => {
                 let target = json.pointer_mut(&path).unwrap();
-                let by = *random.of(&[-4096_i64, -512, -1, 1, 512, 4096, 1 << 20, 1 << 40]);
+                let by = *random.choose(&[-4096_i64, -512, -1, 1, 512, 4096, 1 << 20, 1 << 40]);
                 if let Some(number) = target.as_i64() {
                     *target = json!(number.wrapping_add(by));
                 } else if let Some(number) =
@@ -328,10 +328,10 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
             Some((places.next()?, places.next()?))
         };
         match random.below(9) {
-            0 => drop(text.splice(at..at, random.of(TOKENS).iter().copied())),
-            1 => drop(text.splice(at..=at, random.of(TOKENS).iter().copied())),
+            0 => drop(text.splice(at..at, random.choose(TOKENS).iter().copied())),
+            1 => drop(text.splice(at..=at, random.choose(TOKENS).iter().copied())),
             2 => {
-                let end = text.len().min(at + *random.of(&[1, 1, 2, 5, 20]));
+                let end = text.len().min(at + *random.choose(&[1, 1, 2, 5, 20]));
                 text.drain(at..end);
             }
             3 => text[at] ^= 1 << random.below(8),
@@ -343,7 +343,7 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
             }
             5 => {
                 if let Some((brace, _)) = next(&text, b'{') {
-                    let member = random.of(MEMBERS).iter().copied().chain([b',']);
+                    let member = random.choose(MEMBERS).iter().copied().chain([b',']);
                     text.splice(brace + 1..=brace, member);
                 }
             }
@@ -359,7 +359,7 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
                 if let Some(digit) = (at..text.len()).find(|&place| text[place].is_ascii_digit()) {
                     let end = (digit..text.len()).find(|&place| !text[place].is_ascii_digit());
                     let end = end.unwrap_or(text.len());
-                    let (place, more) = *random.of::<(usize, &[u8])>(&[
+                    let (place, more) = *random.choose::<(usize, &[u8])>(&[
                         (digit, b"0"),
                         (digit, b"+"),
                         (digit, b" "),
@@ -371,7 +371,9 @@ pub fn mutated_text(original: &[u8], seed: u64) -> Vec<u8> {
                     text.splice(place..place, more.iter().copied());
                 }
             }
-            _ => text.extend_from_slice(random.of::<&[u8]>(&[b" ", b"\n", b"}", b"{}", b"\0x"])),
+            _ => {
+                text.extend_from_slice(random.choose::<&[u8]>(&[b" ", b"\n", b"}", b"{}", b"\0x"]));
+            }
         }
     }
     text
@@ -438,23 +440,23 @@ pub fn mutated_luks1(original: &[u8], seed: u64) -> (Vec<u8>, String) {
         let slot = 208 + 48 * random.below(8);
         let (start, len, value) = match random.below(4) {
             0 => {
-                let (start, len) = *random.of(&[(8, 32), (40, 32), (72, 32), (168, 40)]);
-                let mut value = random.of(texts).to_vec();
+                let (start, len) = *random.choose(&[(8, 32), (40, 32), (72, 32), (168, 40)]);
+                let mut value = random.choose(texts).to_vec();
                 value.resize(len, 0);
                 (start, len, value)
             }
             1 => {
-                let start = *random.of(&[104, 108, 164]);
-                (start, 4, random.of(&numbers).to_be_bytes().to_vec())
+                let start = *random.choose(&[104, 108, 164]);
+                (start, 4, random.choose(&numbers).to_be_bytes().to_vec())
             }
             // The state, iterations, offset or stripes.
             2 => {
-                let start = slot + *random.of(&[0, 4, 40, 44]);
+                let start = slot + *random.choose(&[0, 4, 40, 44]);
                 let there = u32::from_be_bytes(bytes[start..][..4].try_into().unwrap());
                 let near = [there.wrapping_add(1), there.wrapping_sub(8), there ^ 1 << 9];
                 let value = match random.below(2) {
-                    0 => *random.of(&near),
-                    _ => *random.of(&numbers),
+                    0 => *random.choose(&near),
+                    _ => *random.choose(&numbers),
                 };
                 (start, 4, value.to_be_bytes().to_vec())
             }

@@ -182,7 +182,7 @@ struct State {
 }
 
 impl State {
-    fn of(header: &Luks2Header) -> Self {
+    fn from_header(header: &Luks2Header) -> Self {
         let described = header.describe();
         Self {
             seqid: described.seqid,
@@ -232,7 +232,7 @@ impl Case {
         image: &MemoryStorage,
         [before, after]: [&State; 2],
     ) -> Result<(), String> {
-        let state = State::of(header);
+        let state = State::from_header(header);
         let secrets = if state == *after {
             &self.after
         } else if state == *before {
@@ -255,7 +255,7 @@ fn run(case: &Case, storage: &dyn Storage) -> Result<(), ChangeError> {
 }
 
 fn state_of(image: &[u8]) -> State {
-    State::of(&Luks2Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
+    State::from_header(&Luks2Header::read(&MemoryStorage::new(image.to_vec())).unwrap())
 }
 
 /// Runs one case with `faults` and all power cuts. `acknowledged` requires that a change persists
@@ -270,7 +270,7 @@ fn cut(
     let faultless = MemoryStorage::new(image.to_vec());
     let before = state_of(image);
     run(case, &faultless).unwrap();
-    let after = State::of(&Luks2Header::read(&faultless).unwrap());
+    let after = State::from_header(&Luks2Header::read(&faultless).unwrap());
 
     let done = Cell::new(false);
     let cuts = PowerCuts {
@@ -280,7 +280,7 @@ fn cut(
     };
     let check = |image: MemoryStorage, cut: &Cut<'_>| -> Result<(), String> {
         let header = Luks2Header::read(&image).map_err(|error| format!("lost: {error}"))?;
-        let state = State::of(&header);
+        let state = State::from_header(&header);
         let finished = done.get() && cut.after == cut.of;
         if finished && acknowledged {
             if !header.warnings().is_empty() {
@@ -407,7 +407,7 @@ fn short_transfers_and_read_errors_do_no_harm() {
     for case in &cases {
         let done = MemoryStorage::new(volume.clone());
         run(case, &done).unwrap();
-        let after = State::of(&Luks2Header::read(&done).unwrap());
+        let after = State::from_header(&Luks2Header::read(&done).unwrap());
         // More than the number of its reads.
         for k in 0..40 {
             let faults = Faults {
@@ -423,8 +423,8 @@ fn short_transfers_and_read_errors_do_no_harm() {
             let image = MemoryStorage::new(storage.to_bytes());
             let now = Luks2Header::read(&image).unwrap();
             if result.is_ok() {
-                assert_eq!(State::of(&header), after, "{}", case.name);
-                assert_eq!(State::of(&now), after, "{}", case.name);
+                assert_eq!(State::from_header(&header), after, "{}", case.name);
+                assert_eq!(State::from_header(&now), after, "{}", case.name);
             }
             case.check(&mut opened, &now, &image, [&before, &after])
                 .unwrap_or_else(|error| panic!("{}, read {k}: {error}", case.name));
