@@ -176,7 +176,7 @@ pub(crate) unsafe fn call(
     };
     let code = failure.as_ref().map_or(LUXOR_OK, |failure| failure.code);
     if !error.is_null() {
-        let failure = failure.map_or(ptr::null_mut(), luxor_error::of);
+        let failure = failure.map_or(ptr::null_mut(), luxor_error::allocate);
         // SAFETY: `error` is not NULL, so by the caller's contract it is a place for a pointer.
         // `write` does not read what was there, which may be uninitialised.
         unsafe { error.write(failure) };
@@ -200,7 +200,7 @@ pub(crate) unsafe fn make<H: Handle>(
         }
         // SAFETY: as for `error` in `call`.
         unsafe { place.write(ptr::null_mut()) };
-        let handle = H::of(body()?);
+        let handle = H::allocate(body()?);
         // SAFETY: as above.
         unsafe { place.write(handle) };
         Ok(())

@@ -13,7 +13,7 @@ pub(crate) trait Handle: Sized {
     type Value;
 
     /// Makes a handle of a value. [`free`] frees it.
-    fn of(value: Self::Value) -> *mut Self {
+    fn allocate(value: Self::Value) -> *mut Self {
         Box::into_raw(Box::new(value)).cast()
     }
 }
@@ -21,7 +21,8 @@ pub(crate) trait Handle: Sized {
 /// Returns the value of a handle.
 ///
 /// # Safety
-/// `pointer` is NULL or came from [`Handle::of`], and nothing frees or changes the value for `'a`.
+/// `pointer` is NULL or came from [`Handle::allocate`], and nothing frees or changes the value for
+/// `'a`.
 pub(crate) unsafe fn value<'a, H: Handle>(pointer: *const H) -> Option<&'a H::Value> {
     // SAFETY: guaranteed by the caller.
     unsafe { pointer.cast::<H::Value>().as_ref() }
@@ -35,7 +36,7 @@ pub(crate) fn c_text(text: &str) -> CString {
 /// Frees a handle.
 ///
 /// # Safety
-/// `pointer` is NULL or came from [`Handle::of`], and nothing uses it any more.
+/// `pointer` is NULL or came from [`Handle::allocate`], and nothing uses it any more.
 pub(crate) unsafe fn free<H: Handle>(pointer: *mut H) {
     if pointer.is_null() {
         return;

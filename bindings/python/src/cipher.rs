@@ -40,7 +40,7 @@ impl Cipher {
         let unlock: UnlockArgs = args.extract()?;
         let context = args.extract::<EngineArgs>()?.context()?;
         let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
-        let volume = VolumeArg::new(FileArg::of(file)?, args)?;
+        let volume = VolumeArg::new(FileArg::from_start(file)?, args)?;
         let objects = objects(volume.files());
         let opened = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
             let volume = volume.metadata(Role::Data, context)?;

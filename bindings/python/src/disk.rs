@@ -192,7 +192,7 @@ pub(crate) fn open(
     let unlock: UnlockArgs = args.extract()?;
     let context = args.extract::<EngineArgs>()?.context()?;
     let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
-    let volume = VolumeArg::new(FileArg::of(file)?, args)?;
+    let volume = VolumeArg::new(FileArg::from_start(file)?, args)?;
     let objects = objects(volume.files());
     let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         let unlocked = volume.unlock(&*secrets, &unlock, writable, context)?;

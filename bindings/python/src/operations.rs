@@ -177,7 +177,7 @@ struct NewVolume {
 }
 
 impl NewVolume {
-    fn of(args: &Bound<'_, PyDict>) -> PyResult<Self> {
+    fn from_args(args: &Bound<'_, PyDict>) -> PyResult<Self> {
         let options = args.extract::<NewVolumeArgs>()?.options(&args.extract()?)?;
         let secret = args.extract::<UnlockArgs>()?.new_secret(args.py())?;
         let context = args.extract::<EngineArgs>()?.context()?;
@@ -202,7 +202,7 @@ pub(crate) fn encrypt(
         options,
         secret,
         context,
-    } = NewVolume::of(args)?;
+    } = NewVolume::from_args(args)?;
     let py = source.py();
     let [source, target] = source_and_target(source, target)?;
     if matches!(target, FileArg::Object(_)) && files.header.is_some() {
@@ -235,7 +235,7 @@ pub(crate) fn open_new(target: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> P
         options,
         secret,
         context,
-    } = NewVolume::of(args)?;
+    } = NewVolume::from_args(args)?;
     let target = FileArg::from_position(target)?;
     target.check_ends(py)?;
     let objects = objects([&target]);
@@ -323,7 +323,7 @@ pub(crate) fn create(args: &Bound<'_, PyDict>) -> PyResult<()> {
         options,
         secret,
         context,
-    } = NewVolume::of(args)?;
+    } = NewVolume::from_args(args)?;
     operate(py, context, &[], &mut |_| Ok(()), move |context| {
         let files = new_files(path.path(), &files);
         luxor::format_files(&files, size, &options, || Ok(secret), context)
@@ -339,9 +339,9 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
         mut options,
         secret,
         context,
-    } = NewVolume::of(args)?;
+    } = NewVolume::from_args(args)?;
     let like = argument::<Option<Bound<'_, PyAny>>>(args, "like")?;
-    let like = like.as_ref().map(FileArg::of).transpose()?;
+    let like = like.as_ref().map(FileArg::from_start).transpose()?;
     let key_cache: Option<Py<KeyCache>> = argument(args, "key_cache")?;
     options.pbkdf.cache = key_cache.map(|cache| cache.get().shared());
     let objects = objects(&like);
@@ -371,7 +371,7 @@ pub(crate) fn new_header<'py>(args: &Bound<'py, PyDict>) -> PyResult<(Bound<'py,
 pub(crate) fn part_of(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<(u64, u64)> {
     let py = file.py();
     let part = args.extract::<PartArgs>()?.part()?;
-    let object = Object::of(file, false)?;
+    let object = Object::from_python(file, false)?;
     let objects = [object.clone()];
     operate(
         py,

@@ -39,11 +39,11 @@ pub(crate) enum FileArg {
 impl FileArg {
     /// Accepts `str`, `bytes`, `os.PathLike`, and objects with the methods of a binary file, whose
     /// position is ignored.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn from_start(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::new(object, false)
     }
 
-    /// As [`FileArg::of`], but an object is read or written from its position on.
+    /// As [`FileArg::from_start`], but an object is read or written from its position on.
     pub(crate) fn from_position(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         Self::new(object, true)
     }
@@ -55,7 +55,7 @@ impl FileArg {
         if is_path {
             return Ok(Self::Path(object.extract()?));
         }
-        Ok(Self::Object(Object::of(object, from_position)?))
+        Ok(Self::Object(Object::from_python(object, from_position)?))
     }
 
     /// The object, if it is one.
@@ -252,7 +252,7 @@ struct Shared {
 }
 
 impl Object {
-    pub(crate) fn of(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
+    pub(crate) fn from_python(object: &Bound<'_, PyAny>, from_position: bool) -> PyResult<Self> {
         let has_read_at = object.hasattr("read_at")?;
         if !has_read_at && !object.hasattr("read")? && !object.hasattr("write")? {
             let message = format!(

@@ -103,7 +103,7 @@ impl Volume {
 impl Volume {
     #[new]
     fn new(file: &Bound<'_, PyAny>, args: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let volume = Self(VolumeArg::new(FileArg::of(file)?, args)?);
+        let volume = Self(VolumeArg::new(FileArg::from_start(file)?, args)?);
         volume.with(file.py(), |_| Ok(()))?;
         Ok(volume)
     }

@@ -37,7 +37,9 @@ impl VolumeArg {
     pub(crate) fn new(file: FileArg, args: &Bound<'_, PyDict>) -> PyResult<Self> {
         let (py, part) = (args.py(), args.extract::<PartArgs>()?.part()?);
         let args = args.extract::<VolumeArgs>()?;
-        let header = args.header.map(|header| FileArg::of(header.bind(py)));
+        let header = args
+            .header
+            .map(|header| FileArg::from_start(header.bind(py)));
         Ok(Self {
             file,
             part,

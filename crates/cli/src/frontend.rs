@@ -91,7 +91,7 @@ impl<'a> RunOptions<'a> {
         Ok(Self {
             export,
             stats,
-            page: Page::of(stats)?,
+            page: Page::from_args(stats)?,
             pid_file,
         })
     }

@@ -31,7 +31,7 @@ impl TokenPassphrases {
     ///
     /// # Errors
     /// Fails when there is no such token, and when the keyring has none of the keys.
-    pub(crate) fn of(volume: &LuksMetadata, token_id: Option<u32>) -> Result<Self> {
+    pub(crate) fn read(volume: &LuksMetadata, token_id: Option<u32>) -> Result<Self> {
         let name = volume.name();
         let header = volume.header.luks2().map(Luks2Header::describe);
         let tokens = header.iter().flat_map(|header| header.tokens);

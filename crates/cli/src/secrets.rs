@@ -102,7 +102,7 @@ impl SecretSource {
     /// # Errors
     /// Those of [`SecretSource::new`].
     pub(crate) fn secret_only(context: &Context, inputs: &[(&str, &Path)]) -> Result<Self> {
-        Self::of(context.options.secret(), inputs, context.console)
+        Self::from_options(context.options.secret(), inputs, context.console)
     }
 
     /// The volume key that opens a volume, if the options name one.
@@ -160,7 +160,7 @@ impl SecretSource {
             },
             ..secret
         };
-        Self::of(options, inputs, context.console)
+        Self::from_options(options, inputs, context.console)
     }
 
     /// The sources of the secret that opens a volume and of its new secret. Both may be lines of
@@ -184,13 +184,17 @@ impl SecretSource {
         let beside_new = with(existing.key_file, "the key file");
         let of_existing = match Self::of_volume_key(context, inputs)? {
             Some(volume_key) => volume_key,
-            None => Self::of(existing, &beside_existing, context.console)?,
+            None => Self::from_options(existing, &beside_existing, context.console)?,
         };
-        let of_new = Self::of(new, &beside_new, context.console)?;
+        let of_new = Self::from_options(new, &beside_new, context.console)?;
         Ok((of_existing, of_new))
     }
 
-    fn of(options: SecretArgs<'_>, inputs: &[(&str, &Path)], console: Console) -> Result<Self> {
+    fn from_options(
+        options: SecretArgs<'_>,
+        inputs: &[(&str, &Path)],
+        console: Console,
+    ) -> Result<Self> {
         process::harden(console);
         check_streams(inputs)?;
         let names = options.names;
@@ -298,7 +302,7 @@ impl SecretSource {
         if matches!(self.from, SecretFrom::VolumeKey(_) | SecretFrom::Known(_)) {
             return None;
         }
-        let doubt = Doubt::of(secret.expose())?;
+        let doubt = Doubt::examine(secret.expose())?;
         match &self.from {
             SecretFrom::KeyFile(named) => {
                 let is_whole = (named.file.offset, named.file.size) == (0, None);
@@ -476,7 +480,7 @@ struct Doubt {
 
 impl Doubt {
     /// Looks at a secret. Returns `None` unless it is one line of text, in UTF-8 or Latin-1.
-    fn of(secret: &[u8]) -> Option<Self> {
+    fn examine(secret: &[u8]) -> Option<Self> {
         let text = secret.strip_prefix(b"\xef\xbb\xbf");
         let (has_mark, text) = (text.is_some(), text.unwrap_or(secret));
         let is_end = |byte: &&u8| matches!(byte, b'\r' | b'\n');

@@ -29,7 +29,7 @@ impl Page {
     ///
     /// # Errors
     /// Fails when other machines could reach the address.
-    pub(crate) fn of(args: &StatsArgs) -> Result<Self> {
+    pub(crate) fn from_args(args: &StatsArgs) -> Result<Self> {
         match args.metrics_listen {
             Some(address) if !address.ip().is_loopback() => Err(Error::failure(format!(
                 "--metrics-listen: {address} can be reached from other machines"

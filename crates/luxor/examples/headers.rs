@@ -30,7 +30,7 @@ fn main() -> support::Result {
     bytes[..1 << 20].fill(0);
     fs::write(&path, &bytes)?;
     println!("{}", luxor::open(&path).unwrap_err());
-    println!("{}", Contents::of(&fs::File::open(&path)?)?);
+    println!("{}", Contents::recognise(&fs::File::open(&path)?)?);
     let file = Input::open(&backup, Role::Metadata)?;
     let plan = HeaderRestore::plan(&file, &path, true, &context)?;
     println!("{}", plan.warning());

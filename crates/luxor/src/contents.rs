@@ -199,17 +199,17 @@ impl Contents {
     ///
     /// # Errors
     /// The error of the storage.
-    pub fn of(storage: &dyn Storage) -> io::Result<Self> {
+    pub fn recognise(storage: &dyn Storage) -> io::Result<Self> {
         Self::look(storage, true)
     }
 
-    /// As [`Contents::of`], for a storage that is the part of a file or device from byte `begin` on. No
-    /// partition table belongs to it: the second copy of the disk's may be at its end. The offset of a
-    /// volume is counted from the beginning of the file.
+    /// As [`Contents::recognise`], for a storage that is the part of a file or device from byte `begin`
+    /// on. No partition table belongs to it: the second copy of the disk's may be at its end. The offset
+    /// of a volume is counted from the beginning of the file.
     ///
     /// # Errors
     /// The error of the storage.
-    pub fn of_part(storage: &dyn Storage, begin: u64) -> io::Result<Self> {
+    pub fn recognise_part(storage: &dyn Storage, begin: u64) -> io::Result<Self> {
         let mut contents = Self::look(storage, false)?;
         if let Self::VolumeAt { offset, .. } = &mut contents {
             *offset += begin;
@@ -222,7 +222,7 @@ impl Contents {
         if len == 0 {
             return Ok(Self::Empty);
         }
-        let storage = &Head::of(storage, len)?;
+        let storage = &Head::read(storage, len)?;
         if let Some((name, class)) = known(storage) {
             return Ok(Self::Known { name, class }.or_volume(storage));
         }
@@ -371,7 +371,7 @@ struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    fn of(storage: &'a dyn Storage, len: u64) -> io::Result<Self> {
+    fn read(storage: &'a dyn Storage, len: u64) -> io::Result<Self> {
         let mut bytes = vec![0; usize::try_from(len).map_or(HEAD, |len| len.min(HEAD))];
         storage.read_exact_at(&mut bytes, 0)?;
         Ok(Self {
@@ -505,7 +505,7 @@ fn partitions(storage: &Head<'_>, partitions: &[Partition]) -> Vec<PartitionCont
         let window = Window::new(storage, offset, len).ok();
         let volume = window.as_ref().and_then(|window| version(window));
         let name = window.filter(|_| volume.is_none()).and_then(|window| {
-            let known = Head::of(&window, len).ok();
+            let known = Head::read(&window, len).ok();
             let known = known.as_ref().and_then(known_of);
             known.or_else(|| specific_signature(&window))
         });

@@ -98,7 +98,7 @@ impl VolumeMetadata {
     fn read_from(input: Input, format: Arc<dyn Format>, context: &Context) -> Result<Self> {
         let (path, name, part) = (input.path().to_owned(), input.name(), input.part_begin());
         let lock = lock_to_read(&input, &context.cancel)?;
-        let source = Source::of(input);
+        let source = Source::from_input(input);
         let header = format.read(source.storage());
         drop(lock);
         let header = header
@@ -530,7 +530,7 @@ impl LuksMetadata {
     pub fn version(input: Input, context: &Context) -> Result<Option<LuksVersion>> {
         let (name, part) = (input.name(), input.part_begin());
         let lock = lock_to_read(&input, &context.cancel)?;
-        let source = Source::of(input);
+        let source = Source::from_input(input);
         let header = VolumeHeader::read(source.storage());
         drop(lock);
         match header {
@@ -646,8 +646,8 @@ pub(crate) fn unreadable(
         && error.source.is::<VolumeReadError>()
         && repair == RepairOutlook::Impossible
         && let Ok(contents) = match part {
-            Some(begin) => Contents::of_part(storage, begin),
-            None => Contents::of(storage),
+            Some(begin) => Contents::recognise_part(storage, begin),
+            None => Contents::recognise(storage),
         }
     {
         return OpenError::NotAVolume { name, contents }.into();

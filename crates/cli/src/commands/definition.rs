@@ -115,7 +115,7 @@ pub(super) fn definition() -> clap::Command {
 /// them.
 fn hide(command: &mut clap::Command, taken: Taken, general: &[Arg]) {
     for command in command.get_subcommands_mut() {
-        let taken = taken.of(command.get_name());
+        let taken = taken.subcommand(command.get_name());
         // Clap does not add a global option to a command that already has it.
         // `dump` has its own option of this name.
         let own = general.iter().filter(|arg| {
@@ -150,7 +150,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
     let (mut leaf, mut taken, mut names) = (&matches, TAKEN, Vec::new());
     let mut command = &definition;
     while let Some((name, inner)) = leaf.subcommand() {
-        (leaf, taken) = (inner, taken.of(name));
+        (leaf, taken) = (inner, taken.subcommand(name));
         command = command.find_subcommand(name).unwrap_or(command);
         names.push(name);
     }

@@ -54,10 +54,10 @@ impl Subcommand for EnginesArgs {
             return calibrate::run(self, context);
         }
         let registry = registry();
-        let mut report = Report::of(&registry);
+        let mut report = Report::from_registry(&registry);
         let threads = context.library.thread_count();
         match calibrated(&*registry.best(Mode::Xts)?, threads) {
-            Ok(calibration) => report.auto_device = AutoDevice::of(&calibration),
+            Ok(calibration) => report.auto_device = AutoDevice::from_calibration(&calibration),
             Err(why) => {
                 let text = format!("{why}: run `luxor engines --calibrate`");
                 context.console.note(text);
@@ -101,7 +101,7 @@ struct AutoDevice {
 }
 
 impl AutoDevice {
-    fn of(calibration: &Calibration) -> Option<Self> {
+    fn from_calibration(calibration: &Calibration) -> Option<Self> {
         let (device, from) = calibration.winner()?;
         let name = device.engine.clone();
         Some(Self { name, from })
@@ -109,7 +109,7 @@ impl AutoDevice {
 }
 
 impl Report {
-    fn of(registry: &Registry) -> Self {
+    fn from_registry(registry: &Registry) -> Self {
         Self {
             schema: 1,
             auto: registry
@@ -176,7 +176,7 @@ mod tests {
                 .get("portable")
                 .map_err(|_| Unavailable::Architecture)
         });
-        let mut report = Report::of(&registry);
+        let mut report = Report::from_registry(&registry);
         assert_eq!(report.auto, Some("portable"));
         let text = report.text();
         assert!(text.contains("  quantum   absent: no qubits\n"), "{text}");

@@ -86,7 +86,7 @@ impl Taken {
     }
 
     /// Returns what the command's own command `name` takes.
-    fn of(self, name: &str) -> Self {
+    fn subcommand(self, name: &str) -> Self {
         let own = match self {
             Self::Options(_) => None,
             Self::Each(commands) => commands.iter().find(|(own, _)| *own == name),

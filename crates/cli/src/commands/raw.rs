@@ -157,7 +157,7 @@ impl Subcommand for RawArgs {
     /// Fails when the options contradict each other, and when a file, the key or the length cannot be
     /// used.
     fn run(&self, context: &Context) -> Result<()> {
-        let parameters = Parameters::of(self, context)?;
+        let parameters = Parameters::from_args(self, context)?;
         let mut input = Input::open(&self.input, Role::Data)?;
         let secret = SecretSource::new(context, &[("INPUT", &self.input)])?;
         let options = OutputOptions {
@@ -195,7 +195,7 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn of(args: &RawArgs, context: &Context) -> Result<Self> {
+    fn from_args(args: &RawArgs, context: &Context) -> Result<Self> {
         let mode = match args.mode {
             RawMode::Xts => Mode::Xts,
             RawMode::Ctr => Mode::Ctr,

@@ -66,10 +66,10 @@ struct Mounted {
 impl Mounted {
     fn new(folder: &Folder, arguments: &str) -> Self {
         let dir = arguments.split_whitespace().last().unwrap();
-        Self::of(mount(folder, arguments), folder.join(dir))
+        Self::spawn(mount(folder, arguments), folder.join(dir))
     }
 
-    fn of(luxor: Luxor, folder: PathBuf) -> Self {
+    fn spawn(luxor: Luxor, folder: PathBuf) -> Self {
         let mut child = luxor.spawn();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -121,7 +121,7 @@ fn the_service_manager_hears_of_a_mount() {
         String::from_utf8(message[..len].to_vec()).unwrap()
     };
     let luxor = mount(&folder, "photos.tar.luks dir").env("NOTIFY_SOCKET", folder.join("notify"));
-    let mounted = Mounted::of(luxor, folder.join("dir"));
+    let mounted = Mounted::spawn(luxor, folder.join("dir"));
     let ready = "READY=1\nSTATUS=photos.tar.luks is shown as dir/photos.tar\n";
     assert_eq!(heard(), ready);
     assert!(mounted.file().exists());

@@ -249,7 +249,7 @@ fn a_volume_at_an_offset_ends_with_its_file() {
     on_loop(&folder, (3 * MIB, whole.len() as u64), |device| {
         format!("cryptsetup open --test-passphrase --key-file plain {device}")
     });
-    let server = Server::of(serve(
+    let server = Server::spawn(serve(
         &folder,
         "--volume-offset 3M --socket socket disk.img",
     ));

@@ -52,14 +52,14 @@ pub struct Server {
 impl Server {
     /// Starts `luxor serve --key-file key ARGUMENTS` and waits until it says that it listens.
     pub fn start(folder: &Folder, arguments: &str) -> Self {
-        Self::of(serve(folder, arguments))
+        Self::spawn(serve(folder, arguments))
     }
 
-    pub fn of(luxor: Luxor) -> Self {
-        Self::of_child(luxor.spawn())
+    pub fn spawn(luxor: Luxor) -> Self {
+        Self::from_child(luxor.spawn())
     }
 
-    pub fn of_child(mut child: Child) -> Self {
+    pub fn from_child(mut child: Child) -> Self {
         let lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let (sender, stderr) = mpsc::channel();
         thread::spawn(move || {

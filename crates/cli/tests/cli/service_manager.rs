@@ -57,7 +57,7 @@ fn the_service_manager_hears_of_the_beginning_and_the_end() {
 
     // A socket that nobody reads must not keep clients out.
     let luxor = serve(&folder, "--socket socket volume").env("NOTIFY_SOCKET", "/nowhere");
-    let server = Server::of(luxor);
+    let server = Server::spawn(luxor);
     let warning = server.stderr.recv_timeout(FOR_EVER).unwrap();
     assert!(
         warning.contains("warning: cannot reach the socket of NOTIFY_SOCKET"),
@@ -108,7 +108,7 @@ fn activated(folder: &Folder, kinds: &str, arguments: &str) -> Command {
 fn systemds_sockets_are_served() {
     let folder = prepared(b"attack at dawn");
     let child = activated(&folder, "unix", "volume").spawn().unwrap();
-    let server = Server::of_child(child);
+    let server = Server::from_child(child);
     let uri = format!("nbd+unix:///?socket={}", folder.join("activated").display());
     assert_eq!(server.uri, uri);
     assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
@@ -118,7 +118,7 @@ fn systemds_sockets_are_served() {
     fs::remove_file(folder.join("activated")).unwrap();
 
     let child = activated(&folder, "tcp,unix", "--insecure volume").spawn();
-    let server = Server::of_child(child.unwrap());
+    let server = Server::from_child(child.unwrap());
     assert!(server.uri.starts_with("nbd://127.0.0.1:"), "{}", server.uri);
     assert_eq!(read_all(&server.uri, &folder), b"attack at dawn");
     let second = server.stderr.recv_timeout(FOR_EVER).unwrap();
@@ -206,7 +206,7 @@ fn systemds_sockets_are_served() {
         if listens.is_empty() {
             luxor.fails(1, "--socket PATH");
         } else {
-            Server::of(luxor).stop();
+            Server::spawn(luxor).stop();
         }
     }
 }

@@ -11,12 +11,12 @@ use luxor_sector::MemoryStorage;
 use super::*;
 use crate::{Context, NewFiles};
 
-fn of(bytes: &[u8]) -> Contents {
-    Contents::of(&MemoryStorage::new(bytes.to_vec())).unwrap()
+fn recognise(bytes: &[u8]) -> Contents {
+    Contents::recognise(&MemoryStorage::new(bytes.to_vec())).unwrap()
 }
 
 fn known(bytes: &[u8]) -> (&'static str, ContentsClass) {
-    match of(bytes) {
+    match recognise(bytes) {
         Contents::Known { name, class } => (name, class),
         other => panic!("{other:?}"),
     }
@@ -161,20 +161,20 @@ fn formats_are_named_by_their_beginnings() {
 #[test]
 fn what_has_no_signature_is_described() {
     let mut random = Random::for_test("contents::random");
-    assert_eq!(of(b""), Contents::Empty);
+    assert_eq!(recognise(b""), Contents::Empty);
     let zeros = |len: usize, is_all| Contents::Zeros {
         len: len.min(HEAD) as u64,
         is_all,
     };
-    assert_eq!(of(&[0; 700]), zeros(700, true));
-    assert_eq!(of(&vec![0; 1 << 20]), zeros(1 << 20, false));
-    assert_eq!(of("name,größe\r\n1,2\n".as_bytes()), Contents::Text);
+    assert_eq!(recognise(&[0; 700]), zeros(700, true));
+    assert_eq!(recognise(&vec![0; 1 << 20]), zeros(1 << 20, false));
+    assert_eq!(recognise("name,größe\r\n1,2\n".as_bytes()), Contents::Text);
     // The end of the page is in the middle of a character.
-    assert_eq!(of("aä".repeat(4000).as_bytes()), Contents::Text);
-    assert_eq!(of(&[1, 2, 3]), Contents::Unknown);
-    assert_eq!(of(&[0x95; 4096]), Contents::Unknown);
+    assert_eq!(recognise("aä".repeat(4000).as_bytes()), Contents::Text);
+    assert_eq!(recognise(&[1, 2, 3]), Contents::Unknown);
+    assert_eq!(recognise(&[0x95; 4096]), Contents::Unknown);
     let is_random = |seen: &Contents| *seen == Contents::Random;
-    let seen: Vec<_> = (0..300).map(|_| of(&random.bytes(1024))).collect();
+    let seen: Vec<_> = (0..300).map(|_| recognise(&random.bytes(1024))).collect();
     assert!(
         seen.iter().filter(|seen| is_random(seen)).count() >= 299,
         "{seen:?}"
@@ -195,7 +195,7 @@ fn volumes_at_other_places_are_found() {
             ),
         ] {
             let offset = front.len() as u64;
-            let found = of(&[&front[..], &luks].concat());
+            let found = recognise(&[&front[..], &luks].concat());
             let expected = Contents::VolumeAt {
                 within,
                 offset,
@@ -213,7 +213,7 @@ fn volumes_at_other_places_are_found() {
         for unit in magics.chunks_mut(512).skip(1) {
             unit[..8].copy_from_slice(&luks[..8]);
         }
-        assert!(!matches!(of(&magics), Contents::VolumeAt { .. }));
+        assert!(!matches!(recognise(&magics), Contents::VolumeAt { .. }));
 
         // A disk with two of them, one of which is cut off, and a partition that is not there.
         let mut disk = vec![0; 24 << 20];
@@ -233,7 +233,7 @@ fn volumes_at_other_places_are_found() {
         disk[1 << 20..][..luks.len()].copy_from_slice(&luks);
         disk[21 << 20..][..100 << 10].copy_from_slice(&luks[..100 << 10]);
         disk[48_000 * 512 + 1080..][..2].copy_from_slice(b"\x53\xef");
-        let found = of(&disk);
+        let found = recognise(&disk);
         let numbers: Vec<_> = found
             .partitions_with_volume()
             .map(|found| found.number)
@@ -276,6 +276,6 @@ fn any_bytes_have_a_description() {
                 bytes[446 + 16 * k] &= 0x80;
             }
         }
-        assert!(of(&bytes).to_string().starts_with("it ") || !bytes.is_empty());
+        assert!(recognise(&bytes).to_string().starts_with("it ") || !bytes.is_empty());
     }
 }

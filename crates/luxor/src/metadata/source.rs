@@ -15,7 +15,7 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    pub(super) fn of(input: Input) -> Self {
+    pub(super) fn from_input(input: Input) -> Self {
         match input.as_storage() {
             Some(_) => Self::Seekable(Arc::new(input)),
             None => Self::Stream(PipedHeader::new(Box::new(input))),

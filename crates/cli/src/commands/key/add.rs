@@ -85,7 +85,7 @@ impl Subcommand for KeyAddArgs {
             let key = unbound_key(self, context)?;
             volume.add_unbound_key(wanted, &key, new, &options, &context.library)?
         } else if self.token_only {
-            let secrets = TokenPassphrases::of(&volume, self.token_id)?;
+            let secrets = TokenPassphrases::read(&volume, self.token_id)?;
             options.unlock.keyslots.clone_from(&secrets.keyslots);
             volume.add_key(wanted, &secrets, new, &options, &context.library)?
         } else {
