@@ -73,7 +73,7 @@ pub(crate) struct Outcome {
 
 impl Entry {
     /// The entry of `B`.
-    pub(crate) const fn of<B: Bench>(name: &'static str) -> Self {
+    pub(crate) const fn new<B: Bench>(name: &'static str) -> Self {
         Self {
             name,
             help: B::HELP,
@@ -81,10 +81,12 @@ impl Entry {
             size: B::SIZE,
             options: B::Options::augment_args,
             check: |context, matches| bench::<B>(context, matches)?.check(),
-            measure: |context, matches| Outcome::of::<B>(&bench::<B>(context, matches)?.measure()?),
+            measure: |context, matches| {
+                Outcome::from_report::<B>(&bench::<B>(context, matches)?.measure()?)
+            },
             read: |json| {
                 let report = B::Report::deserialize(json).map_err(|e| e.to_string())?;
-                Outcome::of::<B>(&report)
+                Outcome::from_report::<B>(&report)
             },
         }
     }
@@ -101,7 +103,7 @@ fn bench<B: Bench>(context: &Context, matches: &ArgMatches) -> Result<B, String>
 }
 
 impl Outcome {
-    fn of<B: Bench>(report: &B::Report) -> Result<Self, String> {
+    fn from_report<B: Bench>(report: &B::Report) -> Result<Self, String> {
         Ok(Self {
             json: serde_json::to_value(report).map_err(|e| e.to_string())?,
             section: B::section(report),

@@ -5,7 +5,7 @@ use crate::{bench::Entry, bench_names::benches, papers::*, *};
 
 macro_rules! table {
     ($($module:ident $name:literal $words:literal;)+) => {
-        pub(crate) const ALL: &[Entry] = &[$(Entry::of::<$module::Plan>($name)),+];
+        pub(crate) const ALL: &[Entry] = &[$(Entry::new::<$module::Plan>($name)),+];
     };
 }
 benches!(table);

@@ -232,8 +232,8 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
     verify(&lanes, plan.bytes)?;
     let latency = lanes
         .iter()
-        .filter_map(|lane| ServerLatency::of(lane, &lanes));
-    let abouts = lanes.iter().map(|lane| About::of(lane, &files));
+        .filter_map(|lane| ServerLatency::from_lane(lane, &lanes));
+    let abouts = lanes.iter().map(|lane| About::from_lane(lane, &files));
     Ok(Report {
         disk_bytes: plan.bytes,
         in_memory,
@@ -263,7 +263,7 @@ impl Lane {
 }
 
 impl About {
-    fn of(lane: &Lane, files: &Files<'_>) -> Result<Self, String> {
+    fn from_lane(lane: &Lane, files: &Files<'_>) -> Result<Self, String> {
         let words = files.words(lane.contestant);
         let words = words.iter().map(|word| word.to_string_lossy().into_owned());
         Ok(Self {
@@ -288,7 +288,9 @@ impl Case {
             samples.cpu_seconds_per_byte.push(per_byte);
             Ok(())
         })?;
-        let rows = lanes.iter().filter_map(|lane| ServerRate::of(lane, lanes));
+        let rows = lanes
+            .iter()
+            .filter_map(|lane| ServerRate::from_lane(lane, lanes));
         let rows = rows.collect();
         Ok(Self { load, rows })
     }
@@ -344,7 +346,7 @@ fn verify(lanes: &[Lane], disk_bytes: usize) -> Result<(), String> {
 
 impl ServerRate {
     /// `None` if nothing was measured.
-    fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
+    fn from_lane(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
         let samples = &lane.samples;
         let mib = 1.0 / f64::from(1 << 20);
         let gib = f64::from(1 << 30);
@@ -358,7 +360,7 @@ impl ServerRate {
 }
 
 impl ServerLatency {
-    fn of(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
+    fn from_lane(lane: &Lane, lanes: &[Lane]) -> Option<Self> {
         Some(Self {
             contestant: lane.contestant,
             p50_microseconds: summary(&lane.samples.p50)?.scaled(1e6),
@@ -370,7 +372,7 @@ impl ServerLatency {
 }
 
 fn summary(samples: &[Option<f64>]) -> Option<Summary> {
-    Summary::of(samples.iter().flatten().copied().collect())
+    Summary::from_samples(samples.iter().flatten().copied().collect())
 }
 
 /// For one of Luxor's servers, returns the ratios to all others.

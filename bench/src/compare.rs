@@ -139,7 +139,7 @@ impl Record {
 }
 
 impl Ratio {
-    fn of(summary: &Value, more_is_better: bool) -> Option<Self> {
+    fn from_summary(summary: &Value, more_is_better: bool) -> Option<Self> {
         let [median, lower, upper] =
             ["median", "lower", "upper"].map(|field| summary[field].as_f64());
         Some(Self {
@@ -200,7 +200,7 @@ fn collect(value: &Value, names: &[String], found: &mut Vec<(String, Ratio)>) {
                     continue;
                 };
                 let mut keep = |name: String, summary| {
-                    if let Some(ratio) = Ratio::of(summary, more_is_better) {
+                    if let Some(ratio) = Ratio::from_summary(summary, more_is_better) {
                         found.push((format!("{} {name}", names.join(" ")), ratio));
                     }
                 };

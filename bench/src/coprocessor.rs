@@ -112,17 +112,17 @@ pub(crate) struct Linear {
 }
 
 impl Linear {
-    pub(crate) fn of(self, units: usize) -> f64 {
+    pub(crate) fn at(self, units: usize) -> f64 {
         self.first + self.next * units.saturating_sub(1) as f64
     }
 
     fn time(self, units: usize) -> Duration {
-        Duration::from_secs_f64(self.of(units) / 1e9)
+        Duration::from_secs_f64(self.at(units) / 1e9)
     }
 }
 
 impl Pace {
-    fn of(&self, direction: Direction) -> RequestTimes {
+    fn request_times(&self, direction: Direction) -> RequestTimes {
         match direction {
             Direction::Encrypt => self.encrypt,
             Direction::Decrypt => self.decrypt,
@@ -253,7 +253,7 @@ impl Coprocessor {
         direction: Direction,
         run: Run<'_>,
     ) -> Result<(), CryptError> {
-        let pace = self.pace.of(direction);
+        let pace = self.pace.request_times(direction);
         match self.configuration.work {
             Work::Software => {
                 state.times.requests += 1;

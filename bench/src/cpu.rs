@@ -222,7 +222,7 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     for (i, case) in cases.iter().enumerate() {
         progress.at(i);
         let mut lanes = lanes(case, plan, &kernels, &executors)?;
-        let expected = expected.of(case, &bytes)?;
+        let expected = expected.answer(case, &bytes)?;
         for lane in &mut lanes {
             lane.check(case, &mut bytes, expected)?;
         }
@@ -347,7 +347,8 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
         buffer_bytes: case.buffer,
         threads: lane.threads,
         samples: rates.len(),
-        gb_per_s: Summary::of(rates).expect("every contestant is timed in the first round"),
+        gb_per_s: Summary::from_samples(rates)
+            .expect("every contestant is timed in the first round"),
         of_limit: stats::ratios(&lane.limit_seconds_per_byte, own)
             .map(|all| all.scaled(1.0 / lane.threads as f64)),
         of_one_thread: lanes
@@ -381,12 +382,13 @@ impl Limits {
         if lane.rival {
             return self.lanes.first().filter(|_| lane.hardware);
         }
-        let width = Limit::of(&lane.name)?.width;
+        let width = Limit::for_kernel(&lane.name)?.width;
         self.lanes.iter().find(|limit| limit.limit.width == width)
     }
 
     fn rows(&self) -> Vec<LimitPace> {
-        let median = |samples: &Vec<f64>| Summary::of(samples.clone()).map_or(0.0, |s| s.median);
+        let median =
+            |samples: &Vec<f64>| Summary::from_samples(samples.clone()).map_or(0.0, |s| s.median);
         let row = |lane: &LimitLane| LimitPace {
             registers: lane.limit.width,
             instructions_per_cycle: median(&lane.per_cycle),
@@ -416,7 +418,7 @@ impl Expected {
         })
     }
 
-    fn of(&mut self, case: &Case, bytes: &Bytes) -> Result<&[u8], String> {
+    fn answer(&mut self, case: &Case, bytes: &Bytes) -> Result<&[u8], String> {
         let case = Case {
             place: ResultPlace::Out,
             ..*case

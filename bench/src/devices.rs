@@ -40,11 +40,11 @@ pub(crate) fn all() -> (Vec<Device>, Vec<String>) {
     let mut found = Vec::new();
     let mut absent = Vec::new();
     match luxor_engine_opencl::devices() {
-        Ok(devices) => found.extend(of("opencl", devices)),
+        Ok(devices) => found.extend(separate_backends("opencl", devices)),
         Err(why) => absent.push(format!("opencl: {why}")),
     }
     match luxor_engine_cuda::devices() {
-        Ok(devices) => found.extend(of("cuda", devices)),
+        Ok(devices) => found.extend(separate_backends("cuda", devices)),
         Err(why) => absent.push(format!("cuda: {why}")),
     }
     (found, absent)
@@ -64,11 +64,14 @@ pub(crate) fn with_other_kernels() -> Vec<Device> {
 
 fn with_kernels(kernels: Kernels) -> Vec<Device> {
     let devices = luxor_engine_opencl::devices_with(kernels);
-    devices.map_or_else(|_| Vec::new(), |devices| of(kernels.name(), devices))
+    devices.map_or_else(
+        |_| Vec::new(),
+        |devices| separate_backends(kernels.name(), devices),
+    )
 }
 
 /// Makes each device a backend of its own.
-fn of<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<Device> {
+fn separate_backends<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<Device> {
     let several = devices.len() > 1;
     let device = |(number, device): (usize, D)| {
         let name = if several {
@@ -123,5 +126,5 @@ pub(crate) fn emulated() -> Device {
 
     let driver: std::sync::Arc<dyn luxor_engine_cuda::Driver> = Double::new(&[GPU]);
     let devices = luxor_engine_cuda::Cuda::all(&driver).unwrap();
-    of("cuda", devices).pop().unwrap()
+    separate_backends("cuda", devices).pop().unwrap()
 }

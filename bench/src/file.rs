@@ -212,7 +212,7 @@ impl Session {
         let row = |(what, program): (&'static str, Option<&Program>)| {
             let lane = &program?.lane;
             let each_seconds: Vec<f64> = lane.seconds.iter().flatten().copied().collect();
-            let seconds = Summary::of(each_seconds.clone())?;
+            let seconds = Summary::from_samples(each_seconds.clone())?;
             let whole = what != "luxor dump";
             let times_cp = stats::ratios(&lane.seconds, &self.cp.lane.seconds);
             Some(FileTimes {

@@ -475,7 +475,7 @@ fn seconds<T>(samples: &[T], of: impl Fn(&T) -> f64) -> Vec<Option<f64>> {
 
 fn rate(bytes: usize, seconds: &[Option<f64>]) -> Option<Summary> {
     let rates = seconds.iter().flatten().map(|s| bytes as f64 / s / 1e9);
-    Summary::of(rates.collect())
+    Summary::from_samples(rates.collect())
 }
 
 /// `samples` has those of the copy first, then those of each unit length.

@@ -32,14 +32,14 @@ impl Limit {
         let registry = Registry::cpu();
         let names = CPU_KERNELS.iter().map(|kernel| kernel.name);
         let names = names.filter(|name| registry.get(name).is_ok());
-        let mut limits: Vec<Self> = names.filter_map(Self::of).collect();
+        let mut limits: Vec<Self> = names.filter_map(Self::for_kernel).collect();
         limits.dedup_by_key(|limit| limit.width);
         limits
     }
 
     /// Returns the limit for a kernel of this machine, or `None` for `portable`, which uses no AES
     /// instructions.
-    pub(crate) fn of(kernel: &str) -> Option<Self> {
+    pub(crate) fn for_kernel(kernel: &str) -> Option<Self> {
         let kernel = CPU_KERNELS.iter().find(|listed| listed.name == kernel)?;
         #[cfg(target_arch = "x86_64")]
         let (width, run): (_, fn(u64) -> Duration) = match (kernel.architecture, kernel.blocks) {
@@ -209,7 +209,7 @@ mod x86 {
                     start.elapsed()
                 }
                 assert!(passes > 0, "the loop counts down to zero");
-                // SAFETY: `Limit::of` offers this width only if the CPU has its features.
+                // SAFETY: `Limit::for_kernel` offers this width only if the CPU has its features.
                 unsafe { run(passes) }
             }
         };

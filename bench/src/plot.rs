@@ -25,7 +25,7 @@ pub(crate) enum Whose {
 
 impl Whose {
     /// Returns `Rival` or `Luxor`.
-    pub(crate) fn of(rival: bool) -> Self {
+    pub(crate) fn rival_if(rival: bool) -> Self {
         if rival { Self::Rival } else { Self::Luxor }
     }
 

@@ -374,7 +374,7 @@ impl<'a> Session<'a> {
         };
         let row = |turn: &Turn| {
             let lane = &turn.program.lane;
-            let taken = Summary::of(lane.seconds.iter().flatten().copied().collect())?;
+            let taken = Summary::from_samples(lane.seconds.iter().flatten().copied().collect())?;
             let is_luxor = turn.contestant == Contestant::Luxor;
             let compared = |contestant, resilience| {
                 let theirs = seconds(contestant, resilience).filter(|_| is_luxor)?;

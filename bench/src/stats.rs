@@ -15,7 +15,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Summarises `samples`; `None` if there are none.
-    pub(crate) fn of(mut samples: Vec<f64>) -> Option<Self> {
+    pub(crate) fn from_samples(mut samples: Vec<f64>) -> Option<Self> {
         samples.sort_by(f64::total_cmp);
         Some(Self {
             median: quantile(&samples, 0.5)?,
@@ -68,7 +68,7 @@ pub(crate) fn turns(rounds: usize, count: usize) -> impl Iterator<Item = usize> 
 /// Summarises `a / b`, sample by sample, so that only samples of the same round are compared.
 pub(crate) fn ratios(a: &[Option<f64>], b: &[Option<f64>]) -> Option<Summary> {
     let ratios = a.iter().zip(b).filter_map(|(a, b)| Some((*a)? / (*b)?));
-    Summary::of(ratios.collect())
+    Summary::from_samples(ratios.collect())
 }
 
 #[cfg(test)]
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_median_is_between_the_middle_ones() {
-        let summary = |samples: &[f64]| Summary::of(samples.to_vec());
+        let summary = |samples: &[f64]| Summary::from_samples(samples.to_vec());
         assert_eq!(summary(&[]), None);
         assert_eq!(summary(&[7.0]).unwrap().median, 7.0);
         assert_eq!(summary(&[9.0, 1.0, 2.0]).unwrap().median, 2.0);

@@ -166,7 +166,8 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
                 of_luxor.run(&ours, timed)?;
             }
         }
-        let summary = |lane: &Lane| Summary::of(lane.seconds.iter().flatten().copied().collect());
+        let summary =
+            |lane: &Lane| Summary::from_samples(lane.seconds.iter().flatten().copied().collect());
         let (Some(luxor_seconds), Some(cryptsetup_seconds), Some(times_cryptsetup)) = (
             summary(&of_luxor),
             summary(&of_cryptsetup),

@@ -61,7 +61,7 @@ pub fn steps(steps: &mut Steps) {
             // The same packages and features as README's `cargo run`, so that one build serves
             // both.
             process::run(cargo("build --locked --release --bin luxor"))?;
-            let listing = listing.insert(Listing::of(&released("luxor")?, OBJDUMP)?);
+            let listing = listing.insert(Listing::disassemble(&released("luxor")?, OBJDUMP)?);
             passes::check(&listing.functions())
         })
     });
@@ -74,7 +74,7 @@ pub fn steps(steps: &mut Steps) {
     steps.run("speed: the loops of the kernels for AArch64", || {
         for_x86_64(|| {
             let listing =
-                Listing::of(&aarch64::example("watched")?, crate::tools::AARCH64_OBJDUMP)?;
+                Listing::disassemble(&aarch64::example("watched")?, crate::tools::AARCH64_OBJDUMP)?;
             ports::check(&listing.functions(), &ports::AARCH64, &released("")?)
         })
     });

@@ -152,7 +152,7 @@ impl About {
 
 impl Contestant {
     fn whose(self) -> Whose {
-        Whose::of(!self.is_luxor())
+        Whose::rival_if(!self.is_luxor())
     }
 }
 

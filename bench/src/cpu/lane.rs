@@ -74,7 +74,7 @@ impl Lane {
         Self {
             name: name.to_owned(),
             rival: false,
-            hardware: Limit::of(name).is_some(),
+            hardware: Limit::for_kernel(name).is_some(),
             threads,
             cipher,
             every: 1,

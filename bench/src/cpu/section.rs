@@ -345,7 +345,7 @@ impl KernelRate {
     }
 
     fn bar(&self) -> Bar {
-        let whose = Whose::of(self.rival);
+        let whose = Whose::rival_if(self.rival);
         Bar::new(&self.contestant, whose, self.gb_per_s.median)
     }
 
@@ -361,7 +361,11 @@ impl KernelRate {
             self.gb_per_s.text(2),
             cell(self.of_limit, |part| part.text(3)),
         ];
-        Row::new(Whose::of(self.rival), name, cells.into_iter().chain(times))
+        Row::new(
+            Whose::rival_if(self.rival),
+            name,
+            cells.into_iter().chain(times),
+        )
     }
 
     /// Returns the table row of calls that take so long each.
@@ -373,7 +377,7 @@ impl KernelRate {
             self.gb_per_s.text(2),
             cell(self.of_limit, |part| part.text(3)),
         ];
-        Row::new(Whose::of(self.rival), &self.contestant, cells)
+        Row::new(Whose::rival_if(self.rival), &self.contestant, cells)
     }
 
     fn digits(&self) -> Digits {
@@ -411,7 +415,7 @@ mod tests {
     use crate::stats::Summary;
 
     fn row(contestant: &str, rival: bool, unit: usize, call: usize, threads: usize) -> KernelRate {
-        let summary = |value| Summary::of(vec![value]);
+        let summary = |value| Summary::from_samples(vec![value]);
         KernelRate {
             contestant: contestant.to_owned(),
             rival,

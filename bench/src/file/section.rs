@@ -60,7 +60,7 @@ impl Report {
 
 impl FileTimes {
     fn whose(&self) -> Whose {
-        Whose::of(!self.what.starts_with("luxor"))
+        Whose::rival_if(!self.what.starts_with("luxor"))
     }
 
     fn row(&self) -> Row {

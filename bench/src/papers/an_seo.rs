@@ -574,12 +574,12 @@ impl<'a> Lane<'a> {
     fn milliseconds(&self, what: impl Fn(&Times) -> Option<f64>) -> Option<Summary> {
         let scale = 1e3 * FILE as f64 / self.bytes as f64;
         let samples = self.samples.iter().filter_map(what);
-        Some(Summary::of(samples.collect())?.scaled(scale))
+        Some(Summary::from_samples(samples.collect())?.scaled(scale))
     }
 
     fn rate(&self, what: impl Fn(&Times) -> Option<f64>) -> Option<Summary> {
         let samples = self.samples.iter().filter_map(what);
-        Summary::of(samples.map(|s| 1e-9 * self.bytes as f64 / s).collect())
+        Summary::from_samples(samples.map(|s| 1e-9 * self.bytes as f64 / s).collect())
     }
 
     fn seconds_per_byte(&self) -> Vec<Option<f64>> {

@@ -260,7 +260,8 @@ fn rows(lanes: &[&Lane<'_>], samples: &[Vec<Option<f64>>], scale: f64) -> Option
             contestant: lane.contestant.clone(),
             form: lane.form,
             way: lane.way,
-            milliseconds: Summary::of(own.iter().flatten().copied().collect())?.scaled(scale),
+            milliseconds: Summary::from_samples(own.iter().flatten().copied().collect())?
+                .scaled(scale),
             of_ofb: ofb(false).find_map(of).map(|(_, times)| times),
             of_rival: ofb(true).filter_map(of).collect(),
         })

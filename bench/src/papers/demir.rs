@@ -267,7 +267,9 @@ fn serve_all(plan: &Plan, folder: &Folder, rounds: usize) -> Result<Vec<Case>, S
             lanes[at].sample(&load, plan.bytes, plan.turn)?;
         }
         let best = lanes.last().map(|lane| &lane.samples);
-        let rows = lanes.iter().filter_map(|lane| ServedRate::of(lane, best?));
+        let rows = lanes
+            .iter()
+            .filter_map(|lane| ServedRate::from_lane(lane, best?));
         served.push(Case {
             load,
             rows: rows.collect(),
@@ -347,9 +349,10 @@ impl Lane {
 
 impl ServedRate {
     /// `None` if nothing was measured.
-    fn of(lane: &Lane, best: &Samples) -> Option<Self> {
-        let summary =
-            |samples: &[Option<f64>]| Summary::of(samples.iter().flatten().copied().collect());
+    fn from_lane(lane: &Lane, best: &Samples) -> Option<Self> {
+        let summary = |samples: &[Option<f64>]| {
+            Summary::from_samples(samples.iter().flatten().copied().collect())
+        };
         let samples = &lane.samples;
         let mib = 1.0 / f64::from(1 << 20);
         Some(Self {

@@ -266,7 +266,7 @@ fn time(
             cipher: task.cipher(),
             direction: direction_name(task.direction),
             file_bytes: input.len(),
-            milliseconds: Summary::of(samples)?.scaled(1e3),
+            milliseconds: Summary::from_samples(samples)?.scaled(1e3),
         })
     };
     let rows = lanes.iter().zip(samples).map(row).collect::<Option<_>>();

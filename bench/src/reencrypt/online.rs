@@ -112,7 +112,7 @@ impl Report {
             lane.reencrypted.push(rate);
         }
         for lane in &lanes {
-            match Clients::of(lane, &lanes[0], load) {
+            match Clients::from_lanes(lane, &lanes[0], load) {
                 Some(row) => self.rows.push(row),
                 None => self.absent.push(format!(
                     "{}: it ended before the clients did; see --size and --turn",
@@ -145,9 +145,13 @@ impl Lane {
 
 impl Clients {
     /// `None` if no round counts.
-    fn of(lane: &Lane, idle: &Lane, (request_bytes, depth): (usize, usize)) -> Option<Self> {
+    fn from_lanes(
+        lane: &Lane,
+        idle: &Lane,
+        (request_bytes, depth): (usize, usize),
+    ) -> Option<Self> {
         let summary = |samples: &[Option<f64>]| {
-            Summary::of(samples.iter().flatten().copied().collect::<Vec<_>>())
+            Summary::from_samples(samples.iter().flatten().copied().collect::<Vec<_>>())
         };
         let of_idle = |ours: &[Option<f64>], idle: &[Option<f64>]| {
             stats::ratios(ours, idle).filter(|_| lane.resilience.is_some())

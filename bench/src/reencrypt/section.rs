@@ -129,7 +129,7 @@ mod tests {
     use crate::stats::Summary;
 
     fn report(cryptsetup: Option<&str>) -> Report {
-        let summary = |value| Summary::of(vec![value]).unwrap();
+        let summary = |value| Summary::from_samples(vec![value]).unwrap();
         let row = |contestant, resilience: Option<Resilience>, seconds: f64| {
             let is_luxor = contestant == Contestant::Luxor;
             Times {

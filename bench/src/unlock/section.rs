@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_section_has_times_and_peaks() {
-        let summary = |value| Summary::of(vec![value]).unwrap();
+        let summary = |value| Summary::from_samples(vec![value]).unwrap();
         let row = |what: &str, luxor_peak_bytes| UnlockTimes {
             what: what.to_owned(),
             luxor_seconds: summary(1.0),

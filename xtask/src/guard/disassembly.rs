@@ -13,7 +13,7 @@ pub struct Listing {
 
 impl Listing {
     /// `objdump` is the program for the architecture of `program`, with the options for its syntax.
-    pub fn of(program: &Path, objdump: &str) -> Result<Self, String> {
+    pub fn disassemble(program: &Path, objdump: &str) -> Result<Self, String> {
         let code = "--disassemble --demangle --no-show-raw-insn --wide";
         let objdump = |options: &str| {
             let mut words = objdump.split(' ').chain(options.split(' '));

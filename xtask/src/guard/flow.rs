@@ -29,7 +29,7 @@ pub struct Loop {
 impl Flow {
     /// Analyses a function. A jump to an unknown address is an error. A jump out of the function
     /// ends a path.
-    pub fn of(function: &Function<'_>) -> Result<Self, String> {
+    pub fn analyse(function: &Function<'_>) -> Result<Self, String> {
         let code = &function.code;
         let index_of: BTreeMap<u64, usize> = code
             .iter()
@@ -314,7 +314,7 @@ mod tests {
 
     fn spans(text: &str, count: impl Fn(&Instruction<'_>) -> u32) -> Vec<Span> {
         let functions = functions(text, "");
-        let flow = Flow::of(&functions[0]).unwrap();
+        let flow = Flow::analyse(&functions[0]).unwrap();
         let loops = flow.loops();
         let count = |i: usize| [count(&functions[0].code[i])];
         let spans = loops.iter().map(|body| flow.extremes(body, count)[0]);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn the_shortest_pass_takes_no_detour() {
         let functions = functions(NESTED, "");
-        let flow = Flow::of(&functions[0]).unwrap();
+        let flow = Flow::analyse(&functions[0]).unwrap();
         let shortest: Vec<_> = flow.loops().iter().map(|l| flow.shortest(l)).collect();
         assert_eq!(shortest, [[3, 10, 11, 12].as_slice(), &[4, 5, 6, 8, 9]]);
     }
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn a_loop_begins_at_its_head() {
         let functions = functions(NESTED, "");
-        let flow = Flow::of(&functions[0]).unwrap();
+        let flow = Flow::analyse(&functions[0]).unwrap();
         let starts = flow
             .loops()
             .iter()
@@ -366,7 +366,7 @@ mod tests {
     fn a_jump_by_a_table_is_an_error() {
         let text = NESTED.replace("jmp    1003 <f+0x3>", "notrack jmp rax");
         let functions = functions(&text, "");
-        let error = Flow::of(&functions[0]).err().unwrap();
+        let error = Flow::analyse(&functions[0]).err().unwrap();
         assert_eq!(
             error,
             "f has a jump through a table at 1012, which cannot be followed"

@@ -129,13 +129,13 @@ pub fn has_some(function: &str) -> bool {
 }
 
 /// Returns the main loops of a function, after all checks that need no limits.
-pub fn of<'name, 'code>(
+pub fn find<'name, 'code>(
     function: &'code Function<'_>,
     kernel: &'name str,
     name: &'name str,
 ) -> Result<Vec<MainLoop<'name, 'code>>, String> {
     let lanes = lanes(kernel)?;
-    let flow = Flow::of(function)?;
+    let flow = Flow::analyse(function)?;
     let rbp_is_frame = function.rbp_is_frame();
     let is_main = |pass: &[Span; KINDS]| {
         let blocks = pass[What::Blocks as usize];

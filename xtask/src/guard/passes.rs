@@ -170,7 +170,7 @@ pub fn check(functions: &[Function<'_>]) -> Result<String, String> {
         if !main_loops::has_some(name) {
             continue;
         }
-        match main_loops::of(function, kernel, name) {
+        match main_loops::find(function, kernel, name) {
             Ok(loops) => rows.extend(rows_of(&loops)),
             Err(error) => {
                 wrong.push(error);
@@ -410,7 +410,7 @@ mod tests {
 
     fn loops(code: &str) -> Result<Vec<Row<'static>>, String> {
         let functions = functions(code, "");
-        let loops = main_loops::of(&functions[0], "vaes512", "encrypt")?;
+        let loops = main_loops::find(&functions[0], "vaes512", "encrypt")?;
         Ok(rows_of(&loops))
     }
 

@@ -274,7 +274,7 @@ pub fn check(
         if let Some((kernel, name)) = entry(function.name)
             && main_loops::has_some(name)
         {
-            loops.extend(main_loops::of(function, kernel, name)?);
+            loops.extend(main_loops::find(function, kernel, name)?);
         }
     }
     let rows = model(&loops, architecture, folder)?;

@@ -298,7 +298,7 @@ fn printed_bar(system: &published::System) -> Option<Bar> {
 impl Whose {
     /// The paper's systems and libraries count as rivals.
     fn of_row(self) -> plot::Whose {
-        plot::Whose::of(self != Self::Luxor)
+        plot::Whose::rival_if(self != Self::Luxor)
     }
 }
 
@@ -349,7 +349,7 @@ mod tests {
     use crate::papers::an_seo::{Rates, SystemTimes};
 
     fn summary(value: f64) -> Summary {
-        Summary::of(vec![value]).unwrap()
+        Summary::from_samples(vec![value]).unwrap()
     }
 
     /// A report of a naive CPU, a device, the engine and a library.

@@ -217,7 +217,7 @@ impl Report {
         let bars = |engine: &Engine, ways: &[Division], suffix: &str| {
             let array = engine.array(bytes);
             let rows = FORMS.iter().flat_map(|(construction, ..)| {
-                let rows = ways.iter().map(|&way| array?.of(*construction, way));
+                let rows = ways.iter().map(|&way| array?.row(*construction, way));
                 rows.collect::<Vec<_>>()
             });
             let bar = |row: &FormTimes| {
@@ -370,7 +370,7 @@ impl Engine {
         });
         let times = times.map(|(at, row)| Line {
             name: self.name_of(row),
-            whose: Whose::of(!two(row)),
+            whose: Whose::rival_if(!two(row)),
             points: line(at, &|row| Some(row.milliseconds.median)),
         });
         let ratios = own().filter(|(_, row)| two(row)).map(|(at, row)| Line {
@@ -441,7 +441,7 @@ impl Engine {
 
     /// AES by tables is a baseline, as the rivals are.
     fn whose(&self, row: &FormTimes) -> Whose {
-        Whose::of(row.contestant != self.engine || self.engine == tables::NAME)
+        Whose::rival_if(row.contestant != self.engine || self.engine == tables::NAME)
     }
 
     fn name_of(&self, row: &FormTimes) -> String {
@@ -468,7 +468,7 @@ impl Engine {
         let rows = self.arrays.iter().map(|array| {
             let cells = whose().flat_map(|rival| {
                 FORMS.map(|(construction, ..)| {
-                    let row = array.of(construction, Division::Together);
+                    let row = array.row(construction, Division::Together);
                     let times = row.and_then(|row| match rival {
                         None => row.of_ofb,
                         Some(rival) => row.of_rival.get(rival).copied(),
@@ -489,7 +489,7 @@ impl Engine {
 
 impl Array {
     /// Returns the row of two chains in this way.
-    fn of(&self, construction: Construction, way: Division) -> Option<&FormTimes> {
+    fn row(&self, construction: Construction, way: Division) -> Option<&FormTimes> {
         let form = Form::Two(construction, TweakSchedule::Alpha);
         let mut rows = self.rows.iter();
         rows.find(|row| row.form == form && row.way == way)
@@ -497,7 +497,7 @@ impl Array {
 
     /// Returns its speed-up over serial AES-256-OFB.
     fn times(&self, construction: Construction, way: Division) -> Option<f64> {
-        Some(self.of(construction, way)?.of_ofb?.median)
+        Some(self.row(construction, way)?.of_ofb?.median)
     }
 
     /// Returns the speed-ups of XEX and XE with a thread each.
@@ -594,8 +594,8 @@ mod tests {
             contestant: String::new(),
             form,
             way,
-            milliseconds: Summary::of(vec![ms]).unwrap(),
-            of_ofb: Summary::of(vec![times]),
+            milliseconds: Summary::from_samples(vec![ms]).unwrap(),
+            of_ofb: Summary::from_samples(vec![times]),
             of_rival: BTreeMap::new(),
         };
         let engine = |&(engine, ms, apart, together): &(&'static str, f64, f64, f64)| {
@@ -655,7 +655,7 @@ mod tests {
                 engine.arrays.extend(arrays.iter().map(|&array_bytes| {
                     let mut rows = rows.clone();
                     // Speed-ups that belong to another length are not the paper's.
-                    let of_ofb = Summary::of(vec![array_bytes as f64]);
+                    let of_ofb = Summary::from_samples(vec![array_bytes as f64]);
                     rows.iter_mut().for_each(|row| row.of_ofb = of_ofb);
                     Array { array_bytes, rows }
                 }));

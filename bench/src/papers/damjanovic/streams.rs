@@ -68,7 +68,7 @@ pub(super) fn measure(
         Some(StreamsRate {
             form: set.form,
             streams: set.count,
-            gb_per_s: Summary::of(rates.collect())?,
+            gb_per_s: Summary::from_samples(rates.collect())?,
             of_one: stats::ratios(&samples[one], own)?,
         })
     };

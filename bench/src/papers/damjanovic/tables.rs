@@ -59,7 +59,7 @@ pub(super) fn all() -> Vec<Lane<'static>> {
                 })
             }
             _ => {
-                let keys = Keys::of(form);
+                let keys = Keys::for_form(form);
                 Box::new(move |array, input, output| {
                     match (keys.chains().as_mut_slice(), way) {
                         (&mut [one, two], Division::Apart) => apart(one, two, array, input, output),
@@ -82,7 +82,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn of(form: Form) -> Self {
+    fn for_form(form: Form) -> Self {
         let key = form.key();
         let size = match form {
             Form::Ofb | Form::One(_, KeySize::Aes256) | Form::Ctr => AesSize::Aes256,

@@ -63,7 +63,7 @@ pub(super) struct AccessCosts {
 }
 
 impl AccessCosts {
-    pub(super) fn of(options: &Options) -> Result<Self, String> {
+    pub(super) fn measure(options: &Options) -> Result<Self, String> {
         let Options {
             read_cost,
             write_cost,
@@ -132,7 +132,7 @@ fn wake_up() -> io::Result<f64> {
         Ok(result) => result?,
         Err(panic) => std::panic::resume_unwind(panic),
     }
-    let summary = Summary::of(samples).expect("there are samples");
+    let summary = Summary::from_samples(samples).expect("there are samples");
     Ok(summary.median)
 }
 

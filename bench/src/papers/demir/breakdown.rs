@@ -271,7 +271,8 @@ impl Work {
         };
         let other = less(&PARTS[1..]);
         let fused = less(&[Part::Numbers, Part::Cipher]);
-        let summary = |samples: Vec<f64>| Summary::of(samples).ok_or("no round was measured");
+        let summary =
+            |samples: Vec<f64>| Summary::from_samples(samples).ok_or("no round was measured");
         let [whole, numbers, powers, first_xor, cipher, second_xor] = samples;
         Ok(Parts {
             whole: summary(whole)?,

@@ -72,7 +72,7 @@ pub(super) struct Ways {
 
 impl Cycles {
     /// Returns the cycles of the requests in `all` that wait for interrupts.
-    pub(super) fn of(all: &[Measured]) -> Option<Self> {
+    pub(super) fn from_requests(all: &[Measured]) -> Option<Self> {
         let line = |kind, direction| {
             let counts = counts(all, kind, direction, Waiting::Interrupts)?;
             Some(through(counts.map(|counts| counts.cycles)))
@@ -433,7 +433,7 @@ mod simulated {
         /// tweak.
         #[test]
         fn extended_requests_are_a_block_a_cycle_but_for_one_request() {
-            let cycles = Cycles::of(&measure().unwrap()).unwrap();
+            let cycles = Cycles::from_requests(&measure().unwrap()).unwrap();
             for direction in Direction::ALL {
                 let lines = KINDS.map(|kind| cycles.line(kind, direction));
                 for (line, blocks) in lines.iter().zip([1.0, 32.0, 32.0]) {

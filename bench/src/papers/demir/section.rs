@@ -484,7 +484,7 @@ mod tests {
     };
 
     fn summary(median: f64) -> Summary {
-        Summary::of(vec![median]).unwrap()
+        Summary::from_samples(vec![median]).unwrap()
     }
 
     fn load(access: Access) -> Load {

@@ -167,7 +167,7 @@ pub(super) fn measure(
     folder: &Folder,
     serve: bool,
 ) -> Result<Study, String> {
-    let cost = Cost::of(plan, cycles::measure()?)?;
+    let cost = Cost::from_plan(plan, cycles::measure()?)?;
     let compatible_pairs = compare_all(&**backend)?;
     let rounds = if plan.quick { 3 } else { 5 };
     let measured = if plan.quick { QUICK_BYTES } else { BYTES };
@@ -191,7 +191,7 @@ pub(super) fn measure(
 }
 
 impl Cost {
-    fn of(plan: &Plan, requests: Vec<Measured>) -> Result<Self, String> {
+    fn from_plan(plan: &Plan, requests: Vec<Measured>) -> Result<Self, String> {
         let given = plan.setup.map(|setup| setup.as_secs_f64() * 1e9);
         let setup = |table, row| given.unwrap_or_else(|| published::setup_nanoseconds(table, row));
         let clock = match plan.clock_mhz {
@@ -204,10 +204,10 @@ impl Cost {
             setup_numbers_encrypt: setup(&published::TABLE_1, published::TWEAKS),
             setup_numbers_decrypt: setup(&published::TABLE_2, published::TWEAKS),
             setup_is_the_papers: given.is_none(),
-            access: Some(AccessCosts::of(&plan.access)?),
+            access: Some(AccessCosts::measure(&plan.access)?),
             clock_mhz: clock,
             clock_is_recorded: plan.clock_mhz.is_none(),
-            cycles: Cycles::of(&requests).ok_or("the simulation lacks a request")?,
+            cycles: Cycles::from_requests(&requests).ok_or("the simulation lacks a request")?,
             requests,
         })
     }
@@ -378,7 +378,7 @@ fn breakdown(
         }
         for (at, samples) in samples.iter().enumerate() {
             let (setup, configuration) = lanes[at];
-            let row = Breakdown::of(direction, configuration, samples, bytes(at))?;
+            let row = Breakdown::from_samples(direction, configuration, samples, bytes(at))?;
             rows[setup as usize].push(row);
         }
     }
@@ -386,7 +386,7 @@ fn breakdown(
 }
 
 impl Breakdown {
-    fn of(
+    fn from_samples(
         direction: Direction,
         configuration: Configuration,
         samples: &[(Duration, Times)],
@@ -397,7 +397,7 @@ impl Breakdown {
             let samples = samples
                 .iter()
                 .map(|(total, times)| of(*total, times) * scale);
-            Summary::of(samples.collect()).ok_or("no round was measured")
+            Summary::from_samples(samples.collect()).ok_or("no round was measured")
         };
         let part = |of: fn(&Times) -> Duration| summary(&|_, times| of(times).as_secs_f64());
         let parts = match configuration.work {
@@ -460,7 +460,7 @@ fn digests(
     let row = |(configuration, samples): (Configuration, Vec<[Duration; 3]>)| {
         let summary = |of: &dyn Fn(&[Duration; 3]) -> Duration| {
             let samples = samples.iter().map(|times| of(times).as_secs_f64() * scale);
-            Summary::of(samples.collect()).ok_or("no round was measured")
+            Summary::from_samples(samples.collect()).ok_or("no round was measured")
         };
         Ok(DigestTimes {
             configuration,
@@ -526,7 +526,7 @@ fn served(plan: &Plan, cost: &Cost, folder: &Folder) -> Result<Vec<Served>, Stri
                     disk_bytes,
                     load,
                     configuration,
-                    mib_per_s: Summary::of(samples).ok_or("no round was measured")?,
+                    mib_per_s: Summary::from_samples(samples).ok_or("no round was measured")?,
                 });
             }
         }

@@ -344,7 +344,7 @@ impl Public {
 
 impl Cycles {
     fn whose(&self) -> Whose {
-        Whose::of(self.design == "paper")
+        Whose::rival_if(self.design == "paper")
     }
 
     fn name(&self) -> &'static str {

@@ -296,7 +296,7 @@ impl Report {
 impl super::FileTimes {
     /// The paper's kernels count as rivals.
     fn whose(&self) -> Whose {
-        Whose::of(self.rival || self.bytes_per_item.is_some())
+        Whose::rival_if(self.rival || self.bytes_per_item.is_some())
     }
 
     fn name(&self) -> String {
@@ -369,7 +369,7 @@ mod tests {
             cipher: cipher.to_owned(),
             direction: "encrypt",
             file_bytes: 8192,
-            milliseconds: Summary::of(vec![0.008_192]).unwrap(),
+            milliseconds: Summary::from_samples(vec![0.008_192]).unwrap(),
         }
     }
 

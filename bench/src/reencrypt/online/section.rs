@@ -110,7 +110,7 @@ mod tests {
     use crate::{reencrypt::Resilience, stats::Summary};
 
     fn row(request_bytes: usize, resilience: Option<Resilience>, factor: f64) -> Clients {
-        let summary = |value| Summary::of(vec![value]).unwrap();
+        let summary = |value| Summary::from_samples(vec![value]).unwrap();
         let ratio = |value| resilience.map(|_| summary(value));
         Clients {
             request_bytes,

@@ -263,7 +263,7 @@ impl Cost {
             ));
             rows.push(row(
                 &format!("{name}, 4 KiB, cycles alone, \u{b5}s"),
-                both(&|direction| value(cycles(direction).of(8) / self.clock_mhz)),
+                both(&|direction| value(cycles(direction).at(8) / self.clock_mhz)),
                 "cycles at the clock",
             ));
         }
@@ -272,7 +272,7 @@ impl Cost {
                 for units in UNITS {
                     let units = units as usize;
                     let (name, bytes) = (kind.name(), size::text(UNIT * units));
-                    let time = |direction| value(self.time(setup, kind, direction).of(units) / 1e3);
+                    let time = |direction| value(self.time(setup, kind, direction).at(units) / 1e3);
                     rows.push(row(
                         &format!("{name}, {bytes}, in all{}, \u{b5}s", setup.suffix()),
                         both(&time),
