@@ -21,7 +21,7 @@ pub enum VolumePart {
     /// All of it. A regular file can grow and shrink with the volume.
     #[default]
     Whole,
-    /// From this byte to the end. The file keeps its length.
+    /// From this byte, a multiple of 512, to the end. The file keeps its length.
     From(u64),
     /// The partition with this number, as Linux counts: logical ones begin with 5.
     Partition(u32),

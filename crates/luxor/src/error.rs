@@ -25,9 +25,9 @@ use nix::libc;
 #[non_exhaustive]
 pub enum ErrorClass {
     /// Options that contradict each other, a file that is not a volume, damaged metadata, an I/O
-    /// error.
+    /// error. [`Error::find`] tells these apart.
     Failure,
-    /// No usable key.
+    /// A wrong secret, or no keyslot that can be tried.
     NoKey,
     /// Out of memory, or Argon2 needs more memory than there is.
     OutOfMemory,
@@ -67,7 +67,21 @@ impl From<FileErrorClass> for ErrorClass {
 /// [`error::Error::source`] is the typed error of the operation, such as
 /// [`OpenError`](crate::OpenError), [`ReencryptError`](crate::ReencryptError) or
 /// [`luxor_luks::UnlockError`], unless the system failed or the caller cancelled. Its text is already part
-/// of the message. [`Error::find`] searches the sources for a type.
+/// of the message. [`Error::find`] searches the sources for a type:
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let photos = folder.path().join("photos.tar");
+/// # std::fs::write(&photos, b"some photos")?;
+/// use luxor::{ErrorClass, OpenError};
+///
+/// let error = luxor::open(&photos).unwrap_err();
+/// assert_eq!(error.class(), ErrorClass::Failure);
+/// assert!(matches!(error.find(), Some(OpenError::NotAVolume { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// There is no conversion from [`io::Error`]: [`Error::io`] adds what the program was doing.
 #[derive(Debug)]
 pub struct Error {
     class: ErrorClass,

@@ -9,6 +9,8 @@
 //! | open a volume, unlock it, and use its plaintext as a disk | [`open`](fn@open), [`OpenOptions`], [`Volume`], [`VolumeDisk`] | `examples/open.rs` |
 //! | encrypt a file into a new volume, or make an empty one | [`encrypt`], [`EncryptOptions`] | `examples/encrypt.rs` |
 //! | decrypt a volume into a file | [`decrypt`], [`DecryptOptions`] | `examples/encrypt.rs` |
+//! | tell errors apart, and decide what to do next | [`Error`], [`ErrorClass`], [`OpenError`], [`UnlockError`](luks::UnlockError) | `examples/errors.rs` |
+//! | open a volume in a partition, or at an offset of a larger file | [`OpenOptions::part`], [`VolumePart`](files::VolumePart) | `examples/open.rs` |
 //! | use a plain volume, which has no header | [`PlainVolume`] as the format of these options | `examples/formats.rs` |
 //! | choose the format by name, list the formats | [`format_by_name`], [`FORMATS`] | `examples/formats.rs` |
 //! | choose the engine and the number of threads, receive warnings and progress | [`Context`], [`Events`] | `examples/context.rs` |
@@ -31,8 +33,13 @@
 //! | list the engines | [`engines::registry`] | `examples/engines.rs` |
 //! | store or read how this machine's devices compare with its CPU | [`Calibration`] | `examples/engines.rs` |
 //!
-//! The types that these take are in [`luks`], [`volume`] (what all formats share), [`files`],
-//! [`sector`] and [`engine`].
+//! The types that these take are in [`luks`] (a new volume: [`NewVolumeOptions`](luks::NewVolumeOptions)
+//! and [`PbkdfOptions`](luks::PbkdfOptions)), [`volume`] (what all formats share), [`files`], [`sector`]
+//! and [`engine`]. The examples are in the folder `crates/luxor/examples` of the repository;
+//! `cargo run -p luxor --example open` runs one.
+//!
+//! The features `cuda` and `opencl`, which are on by default, add the engines for GPUs. A build with them
+//! needs no driver and no library: the program looks for these when it runs.
 //!
 //! ```
 //! use std::io::Read;

@@ -89,7 +89,8 @@ impl OpenOptions {
         self
     }
 
-    /// Opens the volume in this part of the file or device.
+    /// Opens the volume in this part of the file or device: a partition, or from a byte on. See
+    /// [`luxor::files::VolumePart`](VolumePart).
     #[must_use]
     pub fn part(mut self, part: VolumePart) -> Self {
         self.part = part;
@@ -128,10 +129,11 @@ impl OpenOptions {
     /// Opens the volume at a path: reads its metadata, and locks its data against other programs.
     ///
     /// # Errors
-    /// Fails when the file cannot be opened or is in use, with
-    /// [`OpenError::Unreadable`](crate::OpenError::Unreadable) or
-    /// [`OpenError::NotAVolume`](crate::OpenError::NotAVolume) if it has no valid metadata, and
-    /// when the data are cut off.
+    /// The class is [`ErrorClass::Missing`](crate::ErrorClass::Missing) if there is no such file, and
+    /// [`ErrorClass::Busy`](crate::ErrorClass::Busy) if it is in use. The source is
+    /// [`OpenError::NotAVolume`](crate::OpenError::NotAVolume) or
+    /// [`OpenError::Unreadable`](crate::OpenError::Unreadable) if the file has no valid metadata. Also
+    /// fails when the file cannot be opened, when it has no such part, and when the data are cut off.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Volume> {
         let place = VolumePlace {
             path: path.as_ref(),
@@ -225,11 +227,15 @@ impl Volume {
     /// [`SecretBytes`](crate::SecretBytes) is a passphrase or the contents of a key file, and for a
     /// plain volume the key; a [`VolumeKeySecret`](crate::VolumeKeySecret) is the volume key.
     ///
+    /// An error closes the volume. [`Volume::keys`] leaves it open for another attempt.
+    ///
     /// # Errors
     /// The errors of `secrets`. Otherwise the class is
     /// [`ErrorClass::NoKey`](crate::ErrorClass::NoKey) if the secret is wrong or there is no key to
     /// open, and [`ErrorClass::OutOfMemory`](crate::ErrorClass::OutOfMemory) if Argon2 does not get
-    /// its memory.
+    /// its memory. The source is a [`luks::UnlockError`](luxor_luks::UnlockError), or a
+    /// [`PlainError`](crate::PlainError) if the key of a plain volume has another length. Another key of
+    /// a plain volume is not noticed.
     pub fn unlock(self, secrets: &dyn Secrets) -> Result<UnlockedVolume> {
         let (engine, unlocked) = self.keys(secrets)?;
         Ok(self.with_keys(engine, unlocked))

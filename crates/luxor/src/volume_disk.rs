@@ -20,7 +20,7 @@ use luxor_volume::{Extent, Header, Plaintext, Reencryption, Unlocked};
 
 use crate::{Context, Engine, Error, OpenError, Result, VolumeMetadata};
 
-/// How the plaintext of a volume is used as a disk.
+/// How the plaintext of a volume is used as a disk. The default permits writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DiskUse {
     /// Whether writes are refused.
@@ -49,6 +49,8 @@ impl DiskUse {
 /// It reads, writes and seeks like a file whose length is fixed: see [`DiskStream`]. The methods
 /// [`VolumeDisk::read_at`] and [`VolumeDisk::write_at`] need no position, and may be called from
 /// several threads. What was written is durable after [`Write::flush`] or [`VolumeDisk::sync`].
+///
+/// Reads and writes fail with [`io::Error`], as those of a file do. [`Error::io`] makes an [`Error`] of one.
 #[derive(Debug)]
 pub struct VolumeDisk {
     stream: DiskStream,

@@ -23,7 +23,8 @@ fn every_example_runs_and_is_in_the_table() {
             continue;
         }
         let output = Command::new(built.join(&name)).output();
-        let output = output.expect("`cargo test -p luxor` builds the examples, too");
+        let output =
+            output.expect("the examples are not built: run `cargo build -p luxor --examples`");
         assert!(output.status.success(), "{name}: {output:?}");
         found.insert(name);
     }
