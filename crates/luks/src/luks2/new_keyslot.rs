@@ -152,7 +152,7 @@ pub enum NewKeyslotError {
 }
 
 impl NewKeyslotError {
-    /// Returns whether more memory would help. The command then exits with code 3.
+    /// Returns whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self, Self::Derive(error) if error.is_out_of_memory())

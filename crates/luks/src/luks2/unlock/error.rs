@@ -282,7 +282,7 @@ pub enum UnlockError {
 }
 
 impl UnlockError {
-    /// Returns whether another secret may help. The command then exits with code 2.
+    /// Returns whether another secret may help.
     #[must_use]
     pub fn is_wrong_secret(&self) -> bool {
         match self {
@@ -332,7 +332,7 @@ impl UnlockError {
         }
     }
 
-    /// Returns whether more memory would help. The command then exits with code 3.
+    /// Returns whether more memory would help.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         match self {
