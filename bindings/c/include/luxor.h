@@ -224,9 +224,9 @@ luxor_code luxor_options_set_header(luxor_options *options,
                                     luxor_error **error);
 
 /**
- * Sets the byte of the file or device at which the volume begins: a multiple of 512. The volume ends
- * with the file or device. 0, the default, stands for all of it. Replaces a partition that was set.
- * A detached header is always a whole file.
+ * Sets the byte of the file or device at which the volume begins: a multiple of 512, or
+ * `luxor_volume_open` fails. The volume ends with the file or device. 0, the default, stands for all of
+ * it. Replaces a partition that was set. A detached header is always a whole file.
  */
 luxor_code luxor_options_set_volume_offset(luxor_options *options,
                                            uint64_t offset,
@@ -359,8 +359,9 @@ void luxor_xts_free(luxor_xts *xts);
 
 /**
  * Opens the volume in the file or on the block device at `path`, and reads its metadata: a LUKS
- * volume, or one of the format that `luxor_options_set_format` has set. `path` may be any path: "-" is a file of that name, not standard input. `access` is
- * `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
+ * volume, or one of the format that `luxor_options_set_format` has set. `path` may be any path: "-"
+ * is a file of that name, not standard input. `access` is `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`.
+ * `options` may be NULL.
  *
  * The data stay locked until the volume is closed: with the locks of qemu and Luxor, and a block
  * device also against being mounted. Opening the volume a second time is `LUXOR_BUSY`, in this
@@ -375,8 +376,9 @@ luxor_code luxor_volume_open(const char *path,
 /**
  * Unlocks a volume with a secret: the bytes of a passphrase, or all bytes of a key file. A line end
  * is part of the secret if it is among the bytes. The secret of a plain volume is its key: another size
- * is `LUXOR_INVALID_ARGUMENT`, and nothing shows whether the key is the right one. The secret is copied into memory that is kept out
- * of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
+ * is `LUXOR_INVALID_ARGUMENT`, and another key of the same size is not noticed. The secret is copied
+ * into memory that is kept out of swap and core dumps, as far as the system permits, and the copy is
+ * wiped; wipe your own one.
  *
  * Deriving the key takes seconds. A volume is unlocked once: the functions below, except
  * `luxor_volume_close`, are for an unlocked volume, and this one is for one that is not. After

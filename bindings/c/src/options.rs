@@ -239,9 +239,9 @@ pub unsafe extern "C" fn luxor_options_set_header(
     }
 }
 
-/// Sets the byte of the file or device at which the volume begins: a multiple of 512. The volume ends
-/// with the file or device. 0, the default, stands for all of it. Replaces a partition that was set.
-/// A detached header is always a whole file.
+/// Sets the byte of the file or device at which the volume begins: a multiple of 512, or
+/// `luxor_volume_open` fails. The volume ends with the file or device. 0, the default, stands for all of
+/// it. Replaces a partition that was set. A detached header is always a whole file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn luxor_options_set_volume_offset(
     options: *mut luxor_options,

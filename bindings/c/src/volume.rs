@@ -72,8 +72,9 @@ impl State {
 }
 
 /// Opens the volume in the file or on the block device at `path`, and reads its metadata: a LUKS
-/// volume, or one of the format that `luxor_options_set_format` has set. `path` may be any path: "-" is a file of that name, not standard input. `access` is
-/// `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`. `options` may be NULL.
+/// volume, or one of the format that `luxor_options_set_format` has set. `path` may be any path: "-"
+/// is a file of that name, not standard input. `access` is `LUXOR_READ_ONLY` or `LUXOR_READ_WRITE`.
+/// `options` may be NULL.
 ///
 /// The data stay locked until the volume is closed: with the locks of qemu and Luxor, and a block
 /// device also against being mounted. Opening the volume a second time is `LUXOR_BUSY`, in this
@@ -110,8 +111,9 @@ pub unsafe extern "C" fn luxor_volume_open(
 
 /// Unlocks a volume with a secret: the bytes of a passphrase, or all bytes of a key file. A line end
 /// is part of the secret if it is among the bytes. The secret of a plain volume is its key: another size
-/// is `LUXOR_INVALID_ARGUMENT`, and nothing shows whether the key is the right one. The secret is copied into memory that is kept out
-/// of swap and core dumps, as far as the system permits, and the copy is wiped; wipe your own one.
+/// is `LUXOR_INVALID_ARGUMENT`, and another key of the same size is not noticed. The secret is copied
+/// into memory that is kept out of swap and core dumps, as far as the system permits, and the copy is
+/// wiped; wipe your own one.
 ///
 /// Deriving the key takes seconds. A volume is unlocked once: the functions below, except
 /// `luxor_volume_close`, are for an unlocked volume, and this one is for one that is not. After
