@@ -293,9 +293,11 @@ fn begin_or_find(
         let name = opened.name();
         return Err(OpenError::DetachedHeader { name }.into());
     }
+    // Held until the re-encryption ends: cryptsetup does not continue it meanwhile.
     let alone = opened.lock_for_reencryption(data.is_regular(), context)?;
     // Another program may have changed it until the lock was there.
     opened.read_again(context)?;
+    // An encryption that was interrupted while its header was written has metadata and no keyslots yet.
     if encrypt::finish_header(&opened, data)? {
         opened.read_again(context)?;
     }

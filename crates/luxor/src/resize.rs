@@ -239,6 +239,7 @@ pub fn resize<'a>(
             Error::io(format!("{name}: {what}"), &error)
         })
     };
+    // A crash after this leaves a longer file, of which the metadata use what they used before.
     if is_file && end > storage_len {
         set_len()?;
     }

@@ -161,14 +161,19 @@ impl ZoneByZone {
         self.protect_last(&zone)?;
         let changed_from = self.progress.changed_from(&zone);
         let work = (self.zones).prepare(&zone, changed_from, &mut self.buffer)?;
+        // Nothing repairs such a zone: a signal waits until it is done.
         let is_at_risk = matches!(work.guard, Guard::None);
         let events = Arc::clone(&self.reencryption.context.events);
         let _held = is_at_risk.then(|| events.hold());
         let (working, done) = self.with(&zone);
         let buffer = &mut self.buffer;
+        // From here on a crash leaves the zone as recorded: `recover` finishes it from the checksums or the
+        // journal, which are durable before the metadata name the zone.
         let begun = (self.reencryption)
             .change(|header, storage| work.begin(header, storage, &working, buffer, &mut false))?;
         begun.map_err(|error| self.zones.rewriting(error))?;
+        // The zone is durable before it is recorded as done, or a crash could leave old data under the new
+        // key.
         work.run(buffer)?;
         self.reencryption.record(&self.zones, &done, is_at_risk)?;
         self.progress = done;
@@ -184,6 +189,7 @@ impl ZoneByZone {
     ) -> Result<()> {
         let (working, done) = self.with(zone);
         let context = self.reencryption.context.clone();
+        // The lock on the metadata comes before the hold on the zone: no client waits for another program.
         let mut metadata = self.reencryption.volume.lock_to_change(&context)?;
         hold()?;
         let changed_from = self.progress.changed_from(zone);
@@ -255,7 +261,7 @@ impl Reencryption {
     pub(super) fn resume(mut self, wanted: Option<u64>) -> Result<ZoneByZone> {
         let state = self.state()?;
         self.check(&state)?;
-        // Then nothing more is read, and the old key may have no keyslots any more.
+        // When all is done nothing more is read, and the old key may have no keyslots any more.
         let is_done = state.progress.left() == 0;
         let mut old = if is_done { state.new } else { state.old };
         if state.resilience.shift().is_none() {
@@ -294,6 +300,7 @@ impl Reencryption {
         if room < wanted.min(SHORT) && zones.state.progress.left() > SHORT {
             self.warn_of_little_room(&zones.state.resilience, room);
         }
+        // The interrupted zone is protected as it was begun, whatever protects the next ones.
         let next = mem::replace(&mut zones.state.resilience, begun);
         let mut progress = zones.state.progress.clone();
         let mut buffer = Buffer::zeroed(0);
@@ -301,6 +308,7 @@ impl Reencryption {
             self.recover(&zones, &zone, &mut buffer)?;
             progress = progress.with(zone, PartState::New);
         }
+        // Before the end is recorded: afterwards the old key, which finds the trailer, may be gone.
         self.take_over_trailer(&zones, &progress)?;
         // Without a zone an older version, or another program, has left it at the end.
         if progress != zones.state.progress || is_done {

@@ -134,6 +134,7 @@ impl Luks2Header {
         let text = root.text();
         // The text is terminated by a zero byte.
         check_room(&binary, &text, 1)?;
+        // What would not be read again is never written.
         let metadata = Metadata::parse(&text, binary.size)?;
         if metadata.broken_objects() > self.metadata().broken_objects() {
             return Err(ChangeError::NotReadBack);
@@ -144,6 +145,7 @@ impl Luks2Header {
             .ok_or(ChangeError::SeqidExhausted)?;
         let [first, second] = write_order(self.copies());
         let [first_copy, second_copy] = [first, second].map(|kind| new_copy(&binary, kind, &text));
+        // Both are made before one is written, so that no error but the storage's comes in between.
         let (first_copy, second_copy) = (first_copy?, second_copy?);
         write_copy(storage, first, &binary, &first_copy).map_err(|error| {
             match Self::read(storage) {
@@ -154,6 +156,7 @@ impl Luks2Header {
                 },
             }
         })?;
+        // The change is made: a crash from here on leaves the first copy, which is newer than the other.
         let finish = || -> Result<Self, ChangeError> {
             write_copy(storage, second, &binary, &second_copy)?;
             Ok(Self::read(storage)?)

@@ -63,6 +63,7 @@ pub(crate) fn replace_area(
         result @ (Ok(()) | Err(ChangeError::Unfinished { .. })) => return result,
         Err(error) => error,
     };
+    // If the new metadata may be there, the old bytes would be wrong for them.
     let is_unknown = matches!(
         error,
         ChangeError::Unsettled { .. } | ChangeError::WrittenOver
