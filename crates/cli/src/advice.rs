@@ -180,9 +180,9 @@ fn edit(error: &EditError) -> Option<String> {
             "For a detached header, name an empty file.".to_owned()
         }
         EditError::TargetChanged { .. } => "Run the command again.".to_owned(),
-        EditError::HalfRepaired { source, .. } => change(source).unwrap_or_else(|| {
+        EditError::HalfRepaired { .. } => {
             "Some of the header may be repaired. Run the command again when writing works.".to_owned()
-        }),
+        }
         EditError::HalfRestored { .. } => {
             "The header may be the old one still, or that of the backup already. Restore it again when \
              writing works."
@@ -223,9 +223,9 @@ fn reencrypt(error: &ReencryptError) -> Option<String> {
         ReencryptError::NoHeaderFile | ReencryptError::OtherHeader { .. } => {
             "--header FILE names a new file for a copy of the header.".to_owned()
         }
-        ReencryptError::AlreadyLuks => {
-            "If it was interrupted, this continues: `luxor reencrypt VOLUME`.".to_owned()
-        }
+        ReencryptError::AlreadyLuks {
+            is_reencrypting: true,
+        } => "This continues it: `luxor reencrypt --resume-only VOLUME`.".to_owned(),
         ReencryptError::OnlyOffline { .. }
         | ReencryptError::NoTrailerInUse
         | ReencryptError::UnprotectedInUse => {
@@ -553,8 +553,8 @@ pub(crate) fn message(error: &Error) -> Option<String> {
     Some(match error {
         OutputError::Exists { .. } => format!("{error} (--force replaces it)"),
         OutputError::OneOfTwo { path } => format!(
-            "{} exists already, and Luxor does not replace a volume and its --header together: \
-             remove it, or name another file",
+            "{} exists already, and Luxor does not replace a volume and its --header together: name another \
+             file",
             path_name(path)
         ),
         OutputError::Foreign { .. } => format!("{error}; --force writes to it"),

@@ -511,13 +511,13 @@ fn check_replaceable(
     found: &Found,
     options: &OutputOptions<'_>,
 ) -> Result<Option<DataLock>, OutputError> {
-    if !options.force {
-        return Err(OutputError::Exists {
+    if options.is_one_of_two {
+        return Err(OutputError::OneOfTwo {
             path: path.to_owned(),
         });
     }
-    if options.is_one_of_two {
-        return Err(OutputError::OneOfTwo {
+    if !options.force {
+        return Err(OutputError::Exists {
             path: path.to_owned(),
         });
     }

@@ -103,7 +103,13 @@ pub fn repair_header<'a>(
     })?;
     context.policy.check(&plan.header(), &name)?;
     let repaired = plan.write(change.storage());
-    Ok(repaired.map_err(|source| EditError::HalfRepaired { name, source })?)
+    repaired.map_err(|source| {
+        if source.may_have_written() {
+            EditError::HalfRepaired { name, source }.into()
+        } else {
+            source.about(&name)
+        }
+    })
 }
 
 /// A header backup that has been compared with its target; nothing is written yet. Show

@@ -18,7 +18,7 @@ use luxor_files::{
     locks::{Access, LockError, ReencryptionLock},
     path_name,
 };
-use luxor_luks::{
+use luxor_luks::{OtherVersion, 
     HeaderRepair, Luks, Luks2Header, LuksVersion, UnlockError, VolumeHeader, VolumeReadError,
     check_file_length,
 };
@@ -351,6 +351,31 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
         self.data.is_none() && found.data_offset < found.metadata_len
     }
 
+    /// Checks that `storage`, which is to have the data of a detached header and to be written to, is not
+    /// another LUKS volume. One with the same UUID may be the volume of which the header is a copy.
+    ///
+    /// # Errors
+    /// [`OpenError::OtherVolume`].
+    pub(crate) fn check_data_are_no_volume(&self, storage: &dyn Storage) -> Result<()> {
+        let found = self.describe();
+        if self.data.is_none() || found.reencryption == Reencryption::UnderWay {
+            return Ok(());
+        }
+        // Data that were decrypted can begin like a volume.
+        let extents = self.header.whole_extents(self.storage_len().unwrap_or(u64::MAX));
+        let is_encrypted = |extents: Vec<Extent>| extents.iter().all(|extent| extent.cipher.is_some());
+        if !extents.is_ok_and(is_encrypted) {
+            return Ok(());
+        }
+        match VolumeHeader::read(storage) {
+            Ok(other) if found.data_offset == 0 || other.uuid() != found.uuid => {
+                let (name, header) = (self.data_name(), self.name());
+                Err(OpenError::OtherVolume { name, header }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the number of bytes of encrypted data. `None` if they come from a pipe and the
     /// metadata do not record their length.
     ///
@@ -640,6 +665,8 @@ pub(crate) fn unreadable(
     }
     let repair = match error.kind {
         HeaderErrorKind::Unread => RepairOutlook::Impossible,
+        // Only the caller's choice is wrong.
+        _ if error.source.is::<OtherVersion>() => RepairOutlook::Impossible,
         _ => HeaderRepair::outlook(storage),
     };
     if error.kind == HeaderErrorKind::OtherFormat

@@ -155,6 +155,14 @@ pub enum OpenError {
         /// The name of the other one.
         other: String,
     },
+    /// The file with the data of a detached header is another volume.
+    #[error("{name} is a LUKS volume of its own, and does not have the data of {header}")]
+    OtherVolume {
+        /// The name of the file that was to have the data, for messages.
+        name: String,
+        /// The name of the header.
+        header: String,
+    },
     /// Another program has written to the volume while it was read.
     #[error(
         "{what} changed while the data were being read, so the data may have been moved or re-encrypted"

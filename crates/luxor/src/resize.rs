@@ -142,6 +142,7 @@ pub fn resize<'a>(
         opened.accept_cut_off();
     }
     opened.check_changeable()?;
+    opened.check_data_are_no_volume(&*data.storage()?)?;
     let _no_reencryption = opened.keep_reencryptions_out()?;
     let storage_len = data.len()?;
     let recorded = opened.header.file_length();

@@ -10,7 +10,7 @@ use std::{
 };
 
 use luxor_engine::LoadedKey;
-use luxor_files::{
+use luxor_files::{recognised, 
     DataFile, OfProcess,
     locks::{Access, ReencryptionLock},
     path_name,
@@ -148,6 +148,9 @@ impl VolumeDisk {
             let name = volume.data_name();
             return Err(OpenError::Reencrypting { name }.into());
         }
+        if !options.read_only {
+            volume.check_data_are_no_volume(&*data.storage()?)?;
+        }
         Ok(())
     }
 
@@ -168,6 +171,15 @@ impl VolumeDisk {
         context: &Context,
     ) -> Result<Self> {
         Self::check(&volume, &data, options)?;
+        let found = volume.describe();
+        // Without a header no key is wrong, and the file may be something else.
+        if !options.read_only && found.metadata_len == 0 && found.data_offset == 0 {
+            let name = volume.data_name();
+            for what in recognised(&*data.storage()?) {
+                let text = format!("{name} has {what}, which writes to it can destroy");
+                context.events.warning(&text);
+            }
+        }
         let options = DiskUse {
             allow_discards: options.allow_discards || volume.describe().allows_discards,
             ..*options

@@ -232,6 +232,13 @@ class LuksFile(AbstractBufferedFile):
             self.stored.close()
         super().close()
 
+    def __del__(self) -> None:
+        # The collector calls this anywhere, also while a thread starts. Waiting for the threads of a cache
+        # would then deadlock; they end when the cache is gone.
+        if not getattr(self, "closed", True):
+            self.cache = None
+            self.close()
+
 
 class LuksFileSystem(ChainedFileSystem):
     """The plaintext of volumes in another file system. Files are read, or made anew as a whole.

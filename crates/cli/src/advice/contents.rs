@@ -70,7 +70,7 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
             ContentsClass::DiskImage if what.contains("LUKS") => {
                 "The header is inside the format of the image: only qemu opens it.".to_owned()
             }
-            ContentsClass::DiskImage if subject::part().is_some() => {
+            ContentsClass::DiskImage if subject::part().is_some() || subject::is_stream() => {
                 "Copy it to a file of its own: qemu-img converts that.".to_owned()
             }
             ContentsClass::DiskImage => convert(name),

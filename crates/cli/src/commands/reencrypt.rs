@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum, ValueHint};
 use luxor::{
-    ReencryptOptions, ReencryptPart, ZoneProtection,
+    LuksMetadata,     ReencryptOptions, ReencryptPart, ZoneProtection,
     files::{DataFileError, OutputError, path_name},
     luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode},
     sector::SectorSize,
@@ -349,7 +349,7 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
             options,
             library,
         )
-        .map_err(|error| interrupted(error, header)),
+        .map_err(|error| interrupted(error, header, context)),
         Err(size) => luxor::encrypt_with_header_in_front(
             context.place(volume),
             size,
@@ -361,15 +361,22 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
     }
 }
 
-/// Adds what to do when the header exists, as after an interruption.
-fn interrupted(error: Error, header: &Path) -> Error {
+/// Adds what to do when the header exists, as after an interruption. With the header of another volume the
+/// data would be taken for that volume's.
+fn interrupted(error: Error, header: &Path, context: &Context) -> Error {
     if !matches!(error.find(), Some(OutputError::Exists { .. })) {
         return error;
     }
-    let header = path_name(header);
-    Error::new(error.class(), format!("{header} exists already")).hint(
-        "If --encrypt was interrupted, it is needed, and this continues: `luxor reencrypt VOLUME`.",
-    )
+    let name = path_name(header);
+    let found = Error::new(error.class(), format!("{name} exists already"));
+    let opened = LuksMetadata::open_path(header, &context.library);
+    let has_begun = opened.is_ok_and(|volume| volume.header.is_reencrypting());
+    found.hint(if has_begun {
+        "If --encrypt was interrupted, it is needed, and this continues: `luxor reencrypt --resume-only \
+         VOLUME`."
+    } else {
+        "Name a new file: this one may be the header of another volume."
+    })
 }
 
 /// Adds what to do when the volume is in use. The general hints name the option `--read-only`.

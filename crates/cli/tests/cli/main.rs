@@ -19,6 +19,7 @@ mod locks;
 mod luks1;
 mod meanwhile;
 mod metadata_alone;
+mod mixed_up;
 mod mount;
 mod outputs;
 mod parts;

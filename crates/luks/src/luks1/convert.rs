@@ -167,26 +167,14 @@ impl ConvertError {
 
     /// Whether the storage failed, so that something may have been written.
     pub(crate) fn may_have_written(&self) -> bool {
-        use ChangeError::{
-            Luks1, Read, ReadArea, ReadBeginning, Unsettled, WriteArea, WriteCopy, WriteHeader,
-            WrittenOver,
-        };
-        matches!(
-            self,
+        use ChangeError::{Luks1, Read, ReadArea, ReadBeginning};
+        match self {
             Self::ReadArea { .. }
-                | Self::Moving { .. }
-                | Self::Change(
-                    Read(_)
-                        | Luks1(_)
-                        | ReadArea { .. }
-                        | ReadBeginning { .. }
-                        | Unsettled { .. }
-                        | WriteArea { .. }
-                        | WriteCopy { .. }
-                        | WriteHeader { .. }
-                        | WrittenOver
-                )
-        )
+            | Self::Moving { .. }
+            | Self::Change(Read(_) | Luks1(_) | ReadArea { .. } | ReadBeginning { .. }) => true,
+            Self::Change(error) => error.may_have_written(),
+            _ => false,
+        }
     }
 }
 

@@ -60,6 +60,9 @@ impl HeaderRepair {
             Ok(Self(Plan::Luks2(header, _))) if header.vital_differences().is_some() => {
                 RepairOutlook::MakesEqual
             }
+            Ok(Self(Plan::Luks2(header, _))) if !header.is_repairable(storage) => {
+                RepairOutlook::Impossible
+            }
             Ok(_) => RepairOutlook::Restored,
             Err(error) => error.outlook(),
         }

@@ -13,7 +13,7 @@ use luxor_volume::{Encryption, VolumeKey};
 
 use super::{ReencryptError, ReencryptOptions, part::check_part};
 use crate::{
-    Context, Engine, Error, ErrorClass, LuksVolume, Result, Secrets, error::Cause,
+    Context, Engine, Error, ErrorClass, LuksVolume, OpenError, Result, Secrets, error::Cause,
     trailer::length_at_end,
 };
 
@@ -44,12 +44,16 @@ pub(super) fn begin(
         .header
         .luks2()
         .map(|luks2| luks2.data_len(storage_len));
-    if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
-        return Err(refused(ReencryptError::DataAfter { len: data_len }));
-    }
     let Some(segment) = volume.header.segment().cloned() else {
         return Err(refused(ReencryptError::SeveralParts));
     };
+    if !matches!(whole, Some(Ok(whole)) if whole == data_len) {
+        // Only the key tells where such a file ends.
+        if volume.header.has_trailer() {
+            return Err(OpenError::TrailerNotLast.about(&name));
+        }
+        return Err(refused(ReencryptError::DataAfter { len: data_len }));
+    }
     check_first_iv(&segment).map_err(refused)?;
     let sector_size = options.sector_size.unwrap_or(segment.geometry.sector_size);
     if !data_len.is_multiple_of(sector_size.bytes() as u64) {

@@ -23,7 +23,7 @@ use super::{
     check_zone, copy, is_plain, only_luks2, part::check_part,
 };
 use crate::{
-    Context, Engine, Error, LuksMetadata, LuksVolume, Result, Secrets, error::Cause,
+    Context, Engine, Error, LuksMetadata, LuksVolume, OpenError, Result, Secrets, error::Cause,
     header::back_up,
 };
 
@@ -66,6 +66,9 @@ pub(super) fn export_header(
     }
     let input = volume.input()?;
     let opened = LuksMetadata::open_input(volume.input()?, None, context)?;
+    if opened.is_without_data() {
+        return Err(OpenError::DetachedHeader { name }.into());
+    }
     check(&opened, volume, options)?;
     let (unlocked, _) = opened.unlock(secrets, &*engine.backend, &options.unlock, context)?;
     let options = OutputOptions {

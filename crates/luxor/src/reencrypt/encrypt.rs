@@ -15,7 +15,7 @@ use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
-    ReencryptMode, Resilience, SegmentSize,
+    ReencryptMode, Resilience, SegmentSize, VolumeHeader,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
@@ -54,7 +54,7 @@ pub fn encrypt_in_place<'a>(
     let refused = |error: ReencryptError| error.about(&name);
     let file = DataFile::open(data, Access::Write)?;
     if LuksMetadata::version(file.input()?, context)?.is_some() {
-        return Err(already_luks(data.path));
+        return Err(already_luks(&file)?);
     }
     let data_len = file.len()?;
     let mut new = new.clone();
@@ -208,7 +208,7 @@ fn begin(
     // A header that is half written is neither.
     let version = LuksMetadata::version(data.input()?, context);
     if matches!(version, Ok(Some(_))) {
-        return Err(already_luks(data.path()));
+        return Err(already_luks(data)?);
     }
     if options.device_size.is_some() {
         return Err(refused(ReencryptError::PartMoves));
@@ -306,8 +306,10 @@ pub(super) fn finish_header(volume: &LuksVolume, data: &DataFile) -> Result<bool
     Ok(header.is_some())
 }
 
-fn already_luks(data: &Path) -> Error {
-    ReencryptError::AlreadyLuks.about(&path_name(data))
+fn already_luks(data: &DataFile) -> Result<Error> {
+    let header = VolumeHeader::read(&*data.storage()?);
+    let is_reencrypting = header.is_ok_and(|header| header.is_reencrypting());
+    Ok(ReencryptError::AlreadyLuks { is_reencrypting }.about(&path_name(data.path())))
 }
 
 impl HeaderRoom {

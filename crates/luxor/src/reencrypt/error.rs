@@ -31,8 +31,11 @@ pub enum ReencryptError {
     #[error("the header must be a file or a device")]
     HeaderNotSeekable,
     /// Data that are to be encrypted are a LUKS volume.
-    #[error("it is a LUKS volume already")]
-    AlreadyLuks,
+    #[error("it is a LUKS volume already{}", if *is_reencrypting { ", and a re-encryption of it is under way" } else { "" })]
+    AlreadyLuks {
+        /// Whether a re-encryption, or the encryption that was to begin, is under way.
+        is_reencrypting: bool,
+    },
     /// No re-encryption is under way.
     #[error("no re-encryption is under way")]
     NotUnderWay,

@@ -582,7 +582,7 @@ pub(super) fn table() -> Vec<Advice> {
                luxor decrypt --key-file key "$v" out; cmp -n 67108864 before out"#,
         ),
         case(
-            "If it was interrupted, this continues",
+            "This continues it: `luxor reencrypt --resume-only",
             r#"cp plain "$v"; truncate -s 64M "$v"
                luxor reencrypt --encrypt --init-only --reduce-device-size 32M --key-file key "$v""#,
             r#"luxor reencrypt --encrypt --reduce-device-size 32M --key-file key "$v""#,

@@ -332,6 +332,20 @@ pub enum ChangeError {
 }
 
 impl ChangeError {
+    /// Returns whether something may have been written.
+    #[must_use]
+    pub fn may_have_written(&self) -> bool {
+        matches!(
+            self,
+            Self::Unsettled { .. }
+                | Self::Unfinished { .. }
+                | Self::WriteArea { .. }
+                | Self::WriteCopy { .. }
+                | Self::WriteHeader { .. }
+                | Self::WrittenOver
+        )
+    }
+
     /// Returns [`ChangeError::Unchanged`] for a write that failed before the header changed, and other errors
     /// as they are.
     #[must_use]

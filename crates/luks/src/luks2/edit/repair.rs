@@ -9,7 +9,7 @@ use super::{
     draft::{new_copy, write_copy},
     durable,
     error::ChangeError,
-    overwrite::Overwrite,
+    overwrite::{Overwrite, check_places},
 };
 use crate::luks2::{
     binary_header::CopyKind,
@@ -48,6 +48,13 @@ impl Luks2Header {
         write_copy(storage, kind, &draft.binary, &bytes)?;
         *self = Self::read(storage)?;
         Ok(Some(kind))
+    }
+
+    /// Whether [`Luks2Header::repair`] would succeed without permission to overwrite anything.
+    pub(crate) fn is_repairable(&self, storage: &dyn Storage) -> bool {
+        let changeable = self.check_changeable();
+        check_places(storage, self).is_ok()
+            && !matches!(changeable, Err(ChangeError::Requirements { .. }))
     }
 
     /// Writes the copies of the metadata that are in use again, unchanged. After a failed sync the system

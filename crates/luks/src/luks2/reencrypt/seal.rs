@@ -14,7 +14,7 @@ use super::{
 };
 use crate::luks2::{
     digest::NewDigest,
-    edit::{ChangeError, MetadataDraft, check_room, durable},
+    edit::{ChangeError, JsonMembers, MetadataDraft, check_room, durable},
     header::Luks2Header,
     metadata::{AreaRange, Metadata},
     reencrypt_keyslot::{ReencryptDirection, ReencryptMode, Resilience},
@@ -148,8 +148,10 @@ impl MetadataDraft {
             keyslots.set(&new.keyslot.to_string(), &new.json());
         });
         self.root.edit(&["config"], |config| {
-            let requirement = json!({ "mandatory": [new.requirement()] });
-            config.set("requirements", &requirement);
+            // Other members stay, as with cryptsetup.
+            let mut requirements = JsonMembers::parse(config.raw("requirements").unwrap_or("{}"));
+            requirements.set("mandatory", &[new.requirement()]);
+            config.set("requirements", &requirements);
         });
         let make = |state: &[u8]| NewDigest::make(state, HASH, pbkdf);
         self.seal_state((new.keyslot, new.digest), new.parts.as_ref(), keys, make)?;
