@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import signal
@@ -49,6 +50,19 @@ def stored(tmp_path: Path) -> Path:
     with zipfile.ZipFile(tmp_path / "archive", "w") as archive:
         archive.write(tmp_path / "volume", "volume")
     return tmp_path
+
+
+def test_the_collector_does_not_wait_for_threads(key: KeyFile, stored: Path) -> None:
+    fs, path = fsspec.url_to_fs(f"luks::file://{stored}/volume", luks={"key": key})
+    file: Any = fs.open(path, cache_type="background")
+    assert file.read(10) == PLAIN[:10]
+    waits: list[str] = []
+    file.cache.close = lambda: waits.append("for the threads of the cache")
+    inner = file.stored._file
+    del file
+    gc.collect()
+    assert inner.closed
+    assert waits == []
 
 
 @pytest.mark.parametrize("cache_type", ["none", "background"])

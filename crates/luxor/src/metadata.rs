@@ -18,9 +18,9 @@ use luxor_files::{
     locks::{Access, LockError, ReencryptionLock},
     path_name,
 };
-use luxor_luks::{OtherVersion, 
-    HeaderRepair, Luks, Luks2Header, LuksVersion, UnlockError, VolumeHeader, VolumeReadError,
-    check_file_length,
+use luxor_luks::{
+    HeaderRepair, Luks, Luks2Header, LuksVersion, OtherVersion, UnlockError, VolumeHeader,
+    VolumeReadError, check_file_length,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::Storage;
@@ -362,8 +362,11 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
             return Ok(());
         }
         // Data that were decrypted can begin like a volume.
-        let extents = self.header.whole_extents(self.storage_len().unwrap_or(u64::MAX));
-        let is_encrypted = |extents: Vec<Extent>| extents.iter().all(|extent| extent.cipher.is_some());
+        let extents = self
+            .header
+            .whole_extents(self.storage_len().unwrap_or(u64::MAX));
+        let is_encrypted =
+            |extents: Vec<Extent>| extents.iter().all(|extent| extent.cipher.is_some());
         if !extents.is_ok_and(is_encrypted) {
             return Ok(());
         }

@@ -10,10 +10,10 @@ use std::{
 };
 
 use luxor_engine::LoadedKey;
-use luxor_files::{recognised, 
+use luxor_files::{
     DataFile, OfProcess,
     locks::{Access, ReencryptionLock},
-    path_name,
+    path_name, recognised,
 };
 use luxor_sector::{Disk, DiskOptions, DiskStream, Layout, Part};
 use luxor_volume::{Extent, Header, Plaintext, Reencryption, Unlocked};

@@ -8,7 +8,7 @@ use std::{
 
 use clap::{Args, ValueEnum, ValueHint};
 use luxor::{
-    LuksMetadata,     ReencryptOptions, ReencryptPart, ZoneProtection,
+    LuksMetadata, ReencryptOptions, ReencryptPart, ZoneProtection,
     files::{DataFileError, OutputError, path_name},
     luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode},
     sector::SectorSize,

@@ -29,8 +29,14 @@ fn files() -> Folder {
 fn refuses(folder: &Folder, line: &str, words: &str) -> String {
     let all = || ["v", "h", "data", "plain"].map(|name| fs::read(folder.join(name)).unwrap());
     let before = all();
-    let fast: &[&str] = if line.starts_with("reencrypt") { &FAST } else { &[] };
-    let outcome = at(folder, &format!("{line} --key-file key")).args(fast).run();
+    let fast: &[&str] = if line.starts_with("reencrypt") {
+        &FAST
+    } else {
+        &[]
+    };
+    let outcome = at(folder, &format!("{line} --key-file key"))
+        .args(fast)
+        .run();
     assert!(outcome.code.is_some_and(|code| code > 0), "{outcome:?}");
     assert!(outcome.stderr.contains(words), "{outcome:?}");
     assert!(before == all(), "{line}");
@@ -72,10 +78,7 @@ fn a_detached_header_is_not_decrypted_as_if_it_had_the_data() {
 #[test]
 fn a_volume_is_not_taken_for_the_data_of_a_detached_header() {
     let folder = files();
-    for line in [
-        "serve --socket s --header h v",
-        "mount --header h v folder",
-    ] {
+    for line in ["serve --socket s --header h v", "mount --header h v folder"] {
         fs::create_dir_all(folder.join("folder")).unwrap();
         refuses(&folder, line, "is a LUKS volume of its own");
     }
@@ -84,7 +87,10 @@ fn a_volume_is_not_taken_for_the_data_of_a_detached_header() {
         let line = format!("resize --batch-mode --shrink --size {size} --header h v");
         let before = fs::read(folder.join("v")).unwrap();
         let outcome = at(&folder, &line.replace("--batch-mode ", "")).run();
-        assert!(outcome.code == Some(1) && outcome.stderr.contains(words), "{outcome:?}");
+        assert!(
+            outcome.code == Some(1) && outcome.stderr.contains(words),
+            "{outcome:?}"
+        );
         assert!(fs::read(folder.join("v")).unwrap() == before);
     }
     // A copy of its own header is one.
@@ -105,7 +111,10 @@ fn the_other_version_of_luks_is_no_damage() {
     let folder = files();
     for line in ["dump --type luks1 v", "check --type luks1 v"] {
         let outcome = at(&folder, line).run();
-        assert!(outcome.code == Some(1) && outcome.stderr.contains("it is a LUKS2 volume, not LUKS1"), "{outcome:?}");
+        assert!(
+            outcome.code == Some(1) && outcome.stderr.contains("it is a LUKS2 volume, not LUKS1"),
+            "{outcome:?}"
+        );
         assert!(!outcome.stderr.contains("repair"), "{outcome:?}");
     }
 }
