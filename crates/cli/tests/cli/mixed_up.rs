@@ -4,6 +4,7 @@
 
 use std::fs;
 
+use super::serve::Server;
 use crate::support::{FAST, Folder, Luxor, bytes, luxor};
 
 const LEN: usize = 1 << 20;
@@ -117,4 +118,24 @@ fn the_other_version_of_luks_is_no_damage() {
         );
         assert!(!outcome.stderr.contains("repair"), "{outcome:?}");
     }
+}
+
+#[test]
+fn serving_a_file_with_a_signature_as_a_plain_volume_is_a_warning() {
+    let folder = files();
+    folder.write("key32", bytes(32, 7));
+    let line = "serve --type plain --key-file key32 --socket";
+    let server = Server::spawn(at(&folder, &format!("{line} s1 plain")));
+    assert!(server.warnings.is_empty(), "{:?}", server.warnings);
+    server.stop();
+    let server = Server::spawn(at(&folder, &format!("{line} s2 v")));
+    let words = "luxor: warning: v has a LUKS volume (signature at byte 0)";
+    assert!(
+        server.warnings[0].starts_with(words),
+        "{:?}",
+        server.warnings
+    );
+    server.stop();
+    let server = Server::spawn(at(&folder, &format!("{line} s3 --read-only v")));
+    assert!(server.warnings.is_empty(), "{:?}", server.warnings);
 }

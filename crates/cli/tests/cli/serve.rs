@@ -4,6 +4,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
+    mem,
     os::unix::{
         fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt},
         net::{UnixListener, UnixStream},
@@ -46,6 +47,8 @@ pub struct Server {
     child: Child,
     /// The lines of its standard error, without its log.
     pub stderr: mpsc::Receiver<String>,
+    /// What came before it listened, about a plain volume in something that has a signature.
+    pub warnings: Vec<String>,
     pub uri: String,
 }
 
@@ -70,7 +73,12 @@ impl Server {
                 }
             }
         });
-        let said = stderr.recv_timeout(FOR_EVER).unwrap();
+        let next = || stderr.recv_timeout(FOR_EVER).unwrap();
+        let mut said = next();
+        let mut warnings = Vec::new();
+        while said.ends_with(", which writes to it can destroy") {
+            warnings.push(mem::replace(&mut said, next()));
+        }
         let (_, uri) = said.split_once(", at ").unwrap_or_else(|| {
             child.kill().unwrap();
             panic!("the server does not listen: {said}");
@@ -78,6 +86,7 @@ impl Server {
         Self {
             child,
             stderr,
+            warnings,
             uri: uri.to_owned(),
         }
     }
