@@ -10,12 +10,11 @@ use luxor::{
 
 /// Returns advice about `error`, or about one of its sources.
 pub(crate) fn of(error: &Error) -> Option<String> {
-    let is_open = || open(error.find()?);
-    let is_create = || create(error.find()?);
-    let is_edit = || edit(error.find()?);
-    is_open()
-        .or_else(is_create)
-        .or_else(is_edit)
+    error
+        .find()
+        .and_then(open)
+        .or_else(|| error.find().and_then(create))
+        .or_else(|| error.find().and_then(edit))
         .or_else(|| other(error))
 }
 

@@ -65,24 +65,21 @@ pub(crate) fn of(error: &Error) -> Option<String> {
 }
 
 fn of_cause(error: &(dyn error::Error + 'static)) -> Option<String> {
-    let is_open = || open(error.downcast_ref()?);
-    let is_create = || create(error.downcast_ref()?);
-    let is_edit = || edit(error.downcast_ref()?);
-    let is_resize = || resize(error.downcast_ref()?);
-    let is_reencrypt = || reencrypt(error.downcast_ref()?);
-    let is_change = || change(change_in(error)?);
-    let is_plain = || plain(error.downcast_ref()?);
-    let is_lock = || not_locked(error.downcast_ref()?);
-    let is_file = || data_file(error.downcast_ref()?);
-    is_open()
-        .or_else(is_create)
-        .or_else(is_edit)
-        .or_else(is_resize)
-        .or_else(is_reencrypt)
-        .or_else(is_change)
-        .or_else(is_plain)
-        .or_else(is_lock)
-        .or_else(is_file)
+    let of_change = || change(change_in(error)?);
+    error
+        .downcast_ref()
+        .and_then(open)
+        .or_else(|| error.downcast_ref().and_then(create))
+        .or_else(|| error.downcast_ref().and_then(edit))
+        .or_else(|| error.downcast_ref().and_then(resize))
+        .or_else(|| error.downcast_ref().and_then(reencrypt))
+        .or_else(of_change)
+        .or_else(|| error.downcast_ref().and_then(plain))
+        .or_else(|| error.downcast_ref().and_then(not_locked))
+        .or_else(|| error.downcast_ref().and_then(data_file))
+        .or_else(|| error.downcast_ref().and_then(convert))
+        .or_else(|| error.downcast_ref().and_then(unlock))
+        .or_else(|| error.downcast_ref().and_then(raw))
         .or_else(|| other(error))
 }
 
@@ -515,20 +512,11 @@ fn other(error: &(dyn error::Error + 'static)) -> Option<String> {
     if let Some(InputError::Part { source, .. }) = error.downcast_ref() {
         return part(source);
     }
-    if let Some(error) = error.downcast_ref() {
-        return unlock(error);
-    }
-    if let Some(error) = error.downcast_ref() {
-        return raw(error);
-    }
     if let Some(error) = error.downcast_ref::<HeaderRepairError>() {
         if let HeaderRepairError::Luks1(Luks1RepairError::ForeignSignature { .. }) = error {
             return Some(KEEP_LUKS.to_owned());
         }
         return for_defect(error.outlook(), error.wants_backup());
-    }
-    if let Some(error) = error.downcast_ref() {
-        return convert(error);
     }
     let is_hot_zone = |error: &SegmentError| matches!(error, SegmentError::HotZone { .. });
     let advice = if error.downcast_ref().is_some_and(is_hot_zone) {
