@@ -44,6 +44,17 @@ pub(crate) fn is_luks1(head: &[u8]) -> bool {
     head.starts_with(magic) && head[magic.len()..].starts_with(&1_u16.to_be_bytes())
 }
 
+/// The hashes that a program with the cryptographic libraries of cryptsetup computes, and this version
+/// does not, under the names that those libraries know. A flipped bit in a supported name gives none
+/// of these.
+const OTHER_HASHES: &str = "md4 md5 ssl3-md5 md5-sha1 sha224 sha-224 sha2-224 sha384 sha-384 sha2-384 \
+    sha512-224 sha512/224 sha-512/224 sha2-512/224 sha512_224 sha512-256 sha512/256 sha-512/256 \
+    sha2-512/256 sha512_256 sha3-224 sha3-256 sha3-384 sha3-512 shake128 shake-128 shake256 shake-256 \
+    blake2b512 blake2b-160 blake2b-256 blake2b-384 blake2b-512 blake2b_160 blake2b_256 blake2b_384 \
+    blake2b_512 blake2s256 blake2s-128 blake2s-160 blake2s-224 blake2s-256 blake2s_128 blake2s_160 \
+    blake2s_224 blake2s_256 sm3 stribog256 stribog512 streebog256 streebog512 tiger tiger192 \
+    gostr3411_94";
+
 const CHECKSUM: std::ops::Range<usize> = 448..512;
 
 /// One of the two copies of the metadata.
@@ -118,7 +129,8 @@ impl<const N: usize> TextField<N> {
 
 impl BinaryHeader {
     /// Parses the fields of the copy at byte `offset`. Does not check the checksum, because that
-    /// covers the JSON area too ([`BinaryHeader::verify`]).
+    /// covers the JSON area too ([`BinaryHeader::verify`]). A later version of LUKS2 passes, because
+    /// only the checksum says whether it is meant ([`check_version`]).
     pub(crate) fn parse(
         bytes: &[u8; LEN],
         kind: CopyKind,
@@ -128,9 +140,9 @@ impl BinaryHeader {
         if magic != *kind.magic() {
             return Err(BinaryHeaderError::Magic { kind, offset });
         }
-        let version = u16::from_be_bytes(field(bytes, 6));
-        if version != 2 {
-            return Err(BinaryHeaderError::Version { found: version });
+        let found = version(bytes);
+        if !LATER_VERSIONS.contains(&found) {
+            check_version(bytes)?;
         }
         let size = u64::from_be_bytes(field(bytes, 8));
         if !SIZES.contains(&size) || (kind == CopyKind::Secondary && size != offset) {
@@ -151,7 +163,7 @@ impl BinaryHeader {
             .ok_or(BinaryHeaderError::ChecksumAlgorithm { found: checksum })?;
         Ok(Self {
             size,
-            seqid: u64::from_be_bytes(field(bytes, 16)),
+            seqid: seqid(bytes),
             label: TextField::from_bytes(field(bytes, 24)),
             checksum,
             salt: field(bytes, 104),
@@ -221,6 +233,26 @@ impl BinaryHeader {
             .copy_from_slice(&sum[..self.checksum.output_len()]);
         area
     }
+}
+
+/// The versions that a later LUKS2 may have.
+const LATER_VERSIONS: std::ops::RangeInclusive<u16> = 3..=255;
+
+fn version(bytes: &[u8; LEN]) -> u16 {
+    u16::from_be_bytes(field(bytes, 6))
+}
+
+/// Checks that the version is 2.
+pub(crate) fn check_version(bytes: &[u8; LEN]) -> Result<(), BinaryHeaderError> {
+    match version(bytes) {
+        2 => Ok(()),
+        found => Err(BinaryHeaderError::Version { found }),
+    }
+}
+
+/// The sequence number.
+pub(crate) fn seqid(bytes: &[u8; LEN]) -> u64 {
+    u64::from_be_bytes(field(bytes, 16))
 }
 
 fn checksum(algorithm: HashAlgorithm, area: &[u8]) -> [u8; 64] {
@@ -301,6 +333,18 @@ pub enum BinaryHeaderError {
         /// The length of the storage in bytes.
         len: u64,
     },
+}
+
+impl BinaryHeaderError {
+    /// Returns whether another program can compute the checksum, and only this version cannot. All
+    /// fields that the parser checks are right then.
+    pub(crate) fn is_of_other_hash(&self) -> bool {
+        let is_other = |found: &str| {
+            let mut known = OTHER_HASHES.split_whitespace();
+            known.any(|name| name.eq_ignore_ascii_case(found))
+        };
+        matches!(self, Self::ChecksumAlgorithm { found } if is_other(found))
+    }
 }
 
 #[cfg(test)]

@@ -94,7 +94,7 @@ impl HeaderCopy {
         len: u64,
         other: Option<&Self>,
     ) -> Result<Self, CopyError> {
-        let binary = BinaryHeader::parse(head, kind, offset)?;
+        let binary = parse_head(head, (kind, offset))?;
         let end = offset + binary.size;
         if end > len {
             return Err(BinaryHeaderError::Truncated { end, len }.into());
@@ -119,11 +119,13 @@ impl HeaderCopy {
         let (head, json) = area
             .split_first_chunk()
             .expect("each of the nine sizes is more than 4096");
-        let binary = BinaryHeader::parse(head, kind, offset)?;
+        let binary = parse_head(head, (kind, offset))?;
         binary.verify(area)?;
         // The checksum is right, so a program wrote this on purpose, perhaps one that permits more.
         let seqid = binary.seqid;
         let unsupported = |error| CopyError::Unsupported { seqid, error };
+        binary_header::check_version(head)
+            .map_err(|error| unsupported(MetadataError::Binary(error)))?;
         let text = metadata::area_text(json).map_err(unsupported)?;
         let same = other.filter(|other| other.text == text && other.binary.size == binary.size);
         let parsed = match same {
@@ -138,6 +140,24 @@ impl HeaderCopy {
             digest: HeaderDigest::compute(area),
         })
     }
+}
+
+/// Parses the binary header of a copy. One whose checksum only other programs can compute is not known
+/// to be damaged.
+fn parse_head(
+    head: &[u8; binary_header::LEN],
+    (kind, offset): (CopyKind, u64),
+) -> Result<BinaryHeader, CopyError> {
+    BinaryHeader::parse(head, kind, offset).map_err(|error| {
+        if error.is_of_other_hash() {
+            CopyError::Unsupported {
+                seqid: binary_header::seqid(head),
+                error: MetadataError::Binary(error),
+            }
+        } else {
+            error.into()
+        }
+    })
 }
 
 /// Reads the binary header at byte `offset`. Bytes beyond the storage's end at `len` are zero.
@@ -183,7 +203,7 @@ pub(super) fn find_secondary(
             read_head(storage, offset, len)
                 .and_then(|head| HeaderCopy::read(storage, &head, place, len, primary))
         };
-        // With any other error the checksum was right.
+        // With any other error the checksum was right, or this version cannot compute it.
         let is_whole = !matches!(found, Err(CopyError::Io { .. } | CopyError::Binary(_)));
         if is_whole {
             return (found, unread);
@@ -219,7 +239,8 @@ pub enum CopyError {
     #[error(transparent)]
     Binary(#[from] BinaryHeaderError),
     /// The checksum is right, but this version does not support or refuses the JSON area, or finds that
-    /// it breaks a rule or is no JSON.
+    /// it breaks a rule or is no JSON. Or this version does not support the version of the
+    /// copy, or the hash of its checksum.
     #[error("{error}")]
     Unsupported {
         /// Its sequence number.

@@ -3,10 +3,15 @@
 
 use luxor_volume::{HashAlgorithm, brief_list};
 
+use super::binary_header::BinaryHeaderError;
+
 /// The rule that the JSON area breaks, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetadataError {
+    /// This version does not support the copy's version, or the hash of its checksum.
+    #[error(transparent)]
+    Binary(BinaryHeaderError),
     /// The first byte is not an opening brace.
     #[error("the JSON area must begin with '{{', and begins with the byte {found:#04x}")]
     Opening {
@@ -332,7 +337,8 @@ impl MetadataError {
     pub(crate) fn is_unsupported(&self) -> bool {
         matches!(
             self,
-            Self::Unsupported { .. }
+            Self::Binary(_)
+                | Self::Unsupported { .. }
                 | Self::Requirements { .. }
                 | Self::CipherNull { .. }
                 | Self::TooMany { .. }

@@ -44,6 +44,8 @@ impl HeaderRepair {
         let error = match VolumeHeader::read(storage) {
             Ok(VolumeHeader::Luks2(header)) => return Ok(Self(Plan::Luks2(header, overwrite))),
             Ok(VolumeHeader::Luks1(_)) | Err(VolumeReadError::Luks1(_)) => None,
+            // The header is intact, so it is no LUKS1 header with a damaged version.
+            Err(error) if error.version().is_some() => return Err(error.into()),
             Err(error) => Some(error),
         };
         match (Luks1Repair::plan(storage, overwrite), error) {

@@ -316,6 +316,78 @@ fn a_newer_copy_that_breaks_a_rule_is_never_overwritten() {
     }
 }
 
+/// A later version of LUKS2, or a checksum by a hash that only other programs compute, is no damage.
+#[test]
+fn a_copy_of_another_version_or_hash_is_not_taken_for_damaged() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    let copy_of = |seqid: u64, kind: CopyKind, at: usize, with: &[u8]| {
+        let begin = if kind == CopyKind::Primary { 0 } else { SIZE };
+        let mut copy = volume[begin..begin + SIZE].to_vec();
+        copy[16..24].copy_from_slice(&seqid.to_be_bytes());
+        copy[at..at + with.len()].copy_from_slice(with);
+        seal(&mut copy);
+        copy
+    };
+    let names: [&[u8]; 6] = [
+        b"sha224\0",
+        b"SHA384\0",
+        b"sha3-256\0",
+        b"md5\0",
+        b"blake2b-512\0",
+        b"stribog512\0",
+    ];
+    let versions: [&[u8]; 2] = [&[0, 3], &[0, 255]];
+    let foreign = names.map(|name| (72, name)).into_iter();
+    for (at, with) in foreign.chain(versions.map(|version| (6, version))) {
+        // The seqids of the copies, the copies that are foreign, and whether the volume is refused.
+        for (seqids, is_foreign, is_refused) in [
+            ([6, 5], [true, false], true),
+            ([5, 6], [false, true], true),
+            ([5, 5], [true, false], true),
+            ([5, 5], [true, true], true),
+            ([4, 5], [true, false], false),
+            ([5, 4], [false, true], false),
+        ] {
+            let part = |index: usize, kind| {
+                let with: &[u8] = if is_foreign[index] { with } else { &[] };
+                copy_of(seqids[index], kind, at, with)
+            };
+            let mut bytes = part(0, CopyKind::Primary);
+            bytes.extend(part(1, CopyKind::Secondary));
+            bytes.extend(&volume[2 * SIZE..]);
+            let storage = MemoryStorage::new(bytes.clone());
+            let words = format!("{with:?}, {seqids:?}, {is_foreign:?}");
+            if is_refused {
+                let error = Luks2Header::read(&storage).unwrap_err();
+                let told = error.to_string();
+                assert!(
+                    matches!(error, ReadError::Unsupported { .. }) && told.contains("supported"),
+                    "{words}: {told}"
+                );
+                for overwrite in [Overwrite::Damaged, Overwrite::Anything] {
+                    let told = HeaderRepair::plan(&storage, overwrite).unwrap_err();
+                    assert!(!told.wants_backup(), "{words}: {told}");
+                }
+                assert!(storage.to_bytes() == bytes, "{words}");
+            } else {
+                let header = Luks2Header::read(&storage).unwrap();
+                let told = header.warnings()[0].to_string();
+                assert!(told.contains("is not supported"), "{words}: {told}");
+                unlock(&header, &storage).unwrap();
+            }
+        }
+    }
+    // What no program writes is damage.
+    for (at, with) in [(72, &b"sha25\0"[..]), (6, &[1, 0]), (6, &[0, 0])] {
+        let mut bytes = copy_of(6, CopyKind::Primary, at, with);
+        bytes.extend(copy_of(5, CopyKind::Secondary, 16, &[]));
+        bytes.extend(&volume[2 * SIZE..]);
+        let header = Luks2Header::read(&MemoryStorage::new(bytes)).unwrap();
+        let told = header.warnings()[0].to_string();
+        assert!(told.contains("is damaged"), "{told}");
+    }
+}
+
 /// Nothing says which of two copies of equal age is the right one, so a repair names the difference, and
 /// overwrites keys, segments and tokens only if the caller insists.
 #[test]
