@@ -163,6 +163,13 @@ impl Luks2Header {
         for flag in &metadata.config.flags {
             what.push(format!("the flag {}", brief(flag)));
         }
+        // LUKS1 has one digest, that of the data.
+        let data = metadata.data_digest().map(|(number, _)| number);
+        for number in metadata.bindings.keys() {
+            if Some(*number) != data {
+                what.push(format!("digest {number}"));
+            }
+        }
         for (number, keyslot) in &metadata.keyslots {
             if keyslot.priority != Priority::Normal {
                 what.push(format!("the priority of keyslot {number}"));

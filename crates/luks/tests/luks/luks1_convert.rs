@@ -744,6 +744,15 @@ fn losses_are_named_and_need_permission() {
     };
     let expected = r#"the token with the key "07""#;
     assert!(what.iter().any(|what| what == expected), "{what:?}");
+    // cryptsetup refuses to convert a volume with a second digest.
+    let unknown = r#""digests":{"4":{"type":"x","keyslots":[],"segments":[]},"#;
+    let json = json_text(&bytes).replace("\"digests\":{", unknown);
+    let ConvertError::Loses { what } =
+        refused(&MemoryStorage::new(with_json(&bytes, json.as_bytes())))
+    else {
+        panic!("it would be lost")
+    };
+    assert!(what.iter().any(|what| what == "digest 4"), "{what:?}");
 
     let header = Luks2Header::read(&storage).unwrap();
     let header = header.convert_to_luks1(&storage, true).unwrap();
