@@ -17,10 +17,11 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{
     FAST, Folder, Luxor, bytes, is_long, luxor, shell_without_terminal, terminal_shell,
+    with_metadata,
 };
 
 pub(crate) const LEN: usize = 12 << 20;
@@ -619,4 +620,35 @@ fn plain_data_become_a_volume() {
     let line = "reencrypt --encrypt --key-file key --header v plain";
     at(&folder, line).args(FAST).fails(5, "v exists already");
     is_done(&folder);
+}
+
+/// What another program requires beside a re-encryption stays, whichever of both programs does it.
+#[test]
+fn other_members_of_the_requirements_stay() {
+    let others = json!({ "optional": ["future"], "mandatory": [], "x": [] });
+    let folder = with_data("", 1 << 20);
+    let volume = with_metadata(&fs::read(folder.join("v")).unwrap(), |text| {
+        let mut metadata: Value = serde_json::from_str(text).unwrap();
+        metadata["config"]["requirements"] = others.clone();
+        metadata.to_string()
+    });
+    for by_luxor in [true, false] {
+        folder.write("v", &volume);
+        if by_luxor {
+            reencrypt(&folder, "--init-only").args(FAST).ok();
+            let begun = json(&folder, "v")["config"]["requirements"].clone();
+            assert_eq!(begun["optional"], others["optional"], "{begun}");
+            assert_eq!(
+                begun["mandatory"],
+                json!(["online-reencrypt-v2"]),
+                "{begun}"
+            );
+            reencrypt(&folder, "").ok();
+        } else {
+            cryptsetup(&folder, "");
+        }
+        let ended = json(&folder, "v")["config"]["requirements"].clone();
+        assert_eq!(ended["optional"], others["optional"], "{by_luxor}: {ended}");
+        assert_eq!(ended["x"], others["x"], "{by_luxor}: {ended}");
+    }
 }

@@ -526,16 +526,7 @@ impl Luks2Header {
             }
         });
         draft.forget_keyslots(|reference| names.iter().any(|name| name == reference));
-        // Other members than that of the re-encryption stay, as with cryptsetup.
-        draft.root.edit(&["config"], |config| {
-            let mut requirements = JsonMembers::parse(config.raw("requirements").unwrap_or("{}"));
-            requirements.remove("mandatory");
-            if requirements.text() == "{}" {
-                config.remove("requirements");
-            } else {
-                config.set("requirements", &requirements);
-            }
-        });
+        draft.edit_requirements(|requirements| requirements.remove("mandatory"));
         let is_taken = |number| metadata.tokens.contains_key(&number);
         let number = free_number("token", None, MAX_NUMBERS, is_taken);
         if let (Some(token), Ok(number)) = (token.map(JsonMembers::parse), number) {

@@ -136,6 +136,19 @@ impl Luks2Header {
 }
 
 impl MetadataDraft {
+    /// Edits the requirements. Those that a re-encryption has not added stay, as with cryptsetup.
+    pub(super) fn edit_requirements(&mut self, edit: impl FnOnce(&mut JsonMembers)) {
+        self.root.edit(&["config"], |config| {
+            let mut requirements = JsonMembers::parse(config.raw("requirements").unwrap_or("{}"));
+            edit(&mut requirements);
+            if requirements.text() == "{}" {
+                config.remove("requirements");
+            } else {
+                config.set("requirements", &requirements);
+            }
+        });
+    }
+
     /// Adds the state of a re-encryption: its keyslot, the requirement, and the digest over it. The
     /// draft has the backup segments. `keys` are those of the data, by the numbers of their digests.
     pub(super) fn seal(
@@ -147,12 +160,8 @@ impl MetadataDraft {
         self.root.edit(&["keyslots"], |keyslots| {
             keyslots.set(&new.keyslot.to_string(), &new.json());
         });
-        self.root.edit(&["config"], |config| {
-            // Other members stay, as with cryptsetup.
-            let mut requirements = JsonMembers::parse(config.raw("requirements").unwrap_or("{}"));
-            requirements.set("mandatory", &[new.requirement()]);
-            config.set("requirements", &requirements);
-        });
+        let requirement = [new.requirement()];
+        self.edit_requirements(|requirements| requirements.set("mandatory", &requirement));
         let make = |state: &[u8]| NewDigest::make(state, HASH, pbkdf);
         self.seal_state((new.keyslot, new.digest), new.parts.as_ref(), keys, make)?;
         self.check_later_room()
