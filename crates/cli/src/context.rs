@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What every command needs.
 
-use crate::advice;
-use luxor::volume::Remedy;
 use std::{any::Any, num::NonZeroUsize, path::Path, sync::Arc};
 
 use luxor::{
     Events, Progress,
     files::{VolumePart, VolumePlace},
+    volume::Remedy,
 };
 
-use crate::{args::GlobalArgs, console::Console, process, progress::ProgressStyleArgs};
+use crate::{advice, args::GlobalArgs, console::Console, process, progress::ProgressStyleArgs};
 
 /// Made once from the general options.
 pub(crate) struct Context {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a caller decides once for all operations, and the events that it receives.
 
-use luxor_volume::Remedy;
 use std::{
     any::Any,
     fmt,
@@ -12,6 +11,8 @@ use std::{
     },
     thread,
 };
+
+use luxor_volume::Remedy;
 
 use crate::{Error, ErrorClass, Result, VolumePolicy};
 

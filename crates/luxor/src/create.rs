@@ -483,8 +483,8 @@ pub(crate) fn announce(choice: Option<String>, context: &Context) {
     }
 }
 
-/// Returns the byte at which an empty volume for `len` bytes ends. `possible` returns a length that divides
-/// into sectors of so many bytes.
+/// Returns the byte at which an empty volume for `len` bytes ends. `possible` gets the length of a sector in
+/// bytes, and returns a length that divides into sectors.
 fn data_end(
     len: u64,
     options: &NewVolumeOptions,

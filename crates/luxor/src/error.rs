@@ -11,12 +11,9 @@ use luxor_engine::{BackendError, CryptError, KeyError, RunError, SelectError};
 use luxor_files::{DataFileError, FileErrorClass, InputError, NotLocked, OutputError, io_words};
 use luxor_luks::{
     BackupError, ChangeError, ConvertError, FileLengthError, HeaderRepairError, NewKeyslotError,
-    NewVolumeError, PlaintextError, PolicyError, ReadError, ReencryptionError, RestoreError,
-    SegmentError, UnlockError,
+    NewVolumeError, ReadError, ReencryptionError, RestoreError, SegmentError, UnlockError,
 };
-use luxor_sector::{
-    DiskError, GeometryError, RawError, pipeline::PipelineError, rewrite::RewriteError,
-};
+use luxor_sector::{DiskError, RawError, pipeline::PipelineError, rewrite::RewriteError};
 use luxor_volume::{DrawError, ExtentError};
 use nix::libc;
 
@@ -294,6 +291,7 @@ causes! {
     DataFileError => |error| DataFileError::class(error).into(),
     DiskError,
     DrawError,
+    ExtentError,
     FileLengthError,
     HeaderRepairError,
     InputError => |error| InputError::class(error).into(),
@@ -306,14 +304,10 @@ causes! {
         Self::Cancelled => ErrorClass::Cancelled,
         _ => ErrorClass::Failure,
     },
-    PlaintextError,
     RawError => |error| ErrorClass::of_memory(matches!(error, Self::Memory { .. })),
-    RestoreError,
-    ExtentError,
-    GeometryError,
-    PolicyError,
     ReadError,
     ReencryptionError,
+    RestoreError,
     RewriteError,
     RunError,
     SegmentError,

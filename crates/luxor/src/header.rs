@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Backs up, restores and repairs headers.
 
-use luxor_volume::Header;
 use std::{
     io::{self, Write},
     path::Path,
@@ -16,6 +15,7 @@ use luxor_luks::{
     Misfit, Overwrite, Repaired, RestoreError, VolumeHeader,
 };
 use luxor_sector::Storage;
+use luxor_volume::Header;
 
 use crate::{
     Context, EditError, Error, Result, create_output,

@@ -13,11 +13,11 @@ use std::path::Path;
 
 use luxor_files::{DataFile, VolumePart, VolumePlace, is_same_file, locks::Access, path_name};
 use luxor_luks::{LuksVersion, SegmentSize};
+use luxor_sector::SectorSize;
 
 use crate::{
     Context, Error, ErrorClass, LuksVolume, Result, error::Cause, key_scope::warn_of_key_scope,
 };
-use luxor_sector::SectorSize;
 
 /// Why the size of a volume is not changed.
 #[derive(Debug, thiserror::Error)]

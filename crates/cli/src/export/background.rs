@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Re-encrypts a volume in a thread while it is exported.
 
-use crate::advice;
-use luxor::volume::Remedy;
 use std::{
     any::Any,
     num::NonZeroU64,
@@ -13,10 +11,13 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use luxor::{Context, Events, Progress, ReencryptionInUse};
+use luxor::{Context, Events, Progress, ReencryptionInUse, volume::Remedy};
 use tracing::{debug, error, info, warn};
 
-use crate::error::{Error, ErrorClass, Result};
+use crate::{
+    advice,
+    error::{Error, ErrorClass, Result},
+};
 
 /// What is left of a re-encryption.
 pub(crate) struct Work {

@@ -2,11 +2,10 @@
 //! Reads both copies of the metadata and chooses the one to use. Reading never writes: a damaged
 //! copy is reported, not repaired.
 
-use luxor_volume::Remedy;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use luxor_sector::{SectorSize, Storage};
-use luxor_volume::{Extent, HashAlgorithm};
+use luxor_volume::{Extent, HashAlgorithm, Remedy};
 
 use super::{
     binary_header::{self, BinaryHeader, BinaryHeaderError, CopyKind},

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! LUKS behind the seam of all formats.
 
-use luxor_volume::HeaderWarning;
 use std::collections::BTreeMap;
 
 use luxor_engine::{Backend, Mode};
 use luxor_sector::Storage;
 use luxor_volume::{
     DataKey, Description, Extent, ExtentError, FileLength, Findings, Format, Header, HeaderError,
-    HeaderErrorKind, NotUnlocked, NotUnlockedKind, OpenedKeyslot, Reencryption, Secret,
-    UnlockOptions, Unlocked, VolumeKey,
+    HeaderErrorKind, HeaderWarning, NotUnlocked, NotUnlockedKind, OpenedKeyslot, Reencryption,
+    Secret, UnlockOptions, Unlocked, VolumeKey,
 };
 
 use super::{VolumeHeader, VolumeReadError, check};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The errors of a re-encryption.
 
-use luxor_sector::{GeometryError, SectorSize, rewrite::RewriteError};
+use luxor_sector::{SectorSize, rewrite::RewriteError};
 
 use crate::{Error, ErrorClass, error::Cause};
 
@@ -361,13 +361,7 @@ pub enum ReencryptError {
         /// What failed.
         source: Error,
     },
-    /// The parts of a disk in use cannot be replaced.
-    #[error("{source}")]
-    Parts {
-        /// Why.
-        source: GeometryError,
-    },
-    /// A disk that nobody may write to.
+    /// The disk is read-only.
     #[error("a volume that is read-only cannot be re-encrypted")]
     ReadOnly,
     /// A decryption changes what a disk in use is.

@@ -339,6 +339,10 @@ impl ChangeError {
             self,
             Self::Unsettled { .. }
                 | Self::Unfinished { .. }
+                | Self::Destroying { .. }
+                | Self::KeyslotLost { .. }
+                | Self::OldKeyLeft { .. }
+                | Self::OldKeyslotLeft { .. }
                 | Self::WriteArea { .. }
                 | Self::WriteCopy { .. }
                 | Self::WriteHeader { .. }
