@@ -196,7 +196,7 @@ pub(crate) fn open(
     let objects = objects(volume.files());
     let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
         let unlocked = volume.unlock(&*secrets, &unlock, writable, context)?;
-        unlocked.disk(context)
+        unlocked.disk()
     })?;
     Ok(Disk::of_existing(disk, objects))
 }

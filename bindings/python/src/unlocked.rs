@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use luxor::files::OfProcess;
+use luxor::{UnlockedVolume, files::OfProcess};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
 use crate::{
@@ -11,7 +11,6 @@ use crate::{
     disk::Disk,
     error::key_lost_in_fork,
     storage::Object,
-    volume_arg::UnlockedVolume,
 };
 
 /// What `luxor.Volume.unlock` returns: a volume with its keys, until it becomes a disk.
@@ -26,7 +25,8 @@ pub(crate) struct Unlocked {
 impl Unlocked {
     /// A volume that the objects hold.
     pub(crate) fn new(volume: UnlockedVolume, objects: Vec<Object>) -> Self {
-        let keyslots = volume.keyslots();
+        let keyslots = volume.keyslots().iter();
+        let keyslots = keyslots.map(|opened| opened.keyslot).collect();
         let volume = OfProcess::holding(volume, UnlockedVolume::descriptors);
         Self {
             volume: Mutex::new(Some((volume, objects))),
@@ -59,7 +59,7 @@ impl Unlocked {
         };
         let context = context(None, None)?;
         let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
-            volume.disk(context)
+            volume.with_context(context).disk()
         })?;
         Ok(Disk::of_existing(disk, objects))
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A volume as an argument, and its unlocking.
 
-use std::{iter, os::fd::RawFd, sync::Arc};
+use std::{iter, sync::Arc};
 
 use luxor::{
-    Context, DiskUse, Engine, LuksMetadata, LuksVolume, Secrets, VolumeDisk, VolumeMetadata,
-    any_format,
-    files::{DataFile, Input, Role, VolumePart},
+    Context, DiskUse, LuksMetadata, LuksVolume, OpenOptions, Secrets, UnlockedVolume,
+    VolumeMetadata, any_format,
+    files::{Input, Role, VolumePart},
     volume::{Format, UnlockOptions},
 };
 use pyo3::{prelude::*, types::PyDict};
@@ -71,10 +71,14 @@ impl VolumeArg {
         input: Input,
         context: &Context,
     ) -> luxor::Result<VolumeMetadata> {
+        let format = Arc::clone(&self.format);
+        VolumeMetadata::open(input, self.header_input()?, format, context)
+    }
+
+    fn header_input(&self) -> luxor::Result<Option<Input>> {
         let header = self.header.as_ref();
         let header = header.map(|header| header.input(Role::Metadata));
-        let format = Arc::clone(&self.format);
-        VolumeMetadata::open(input, header.transpose()?, format, context)
+        header.transpose()
     }
 
     /// Reads the metadata of a LUKS volume.
@@ -118,53 +122,15 @@ impl VolumeArg {
             read_only: !writable,
             ..DiskUse::default()
         };
+        let options = OpenOptions::new()
+            .format(Arc::clone(&self.format))
+            .disk_use(disk_use)
+            .unlock_options(unlock.clone())
+            .context(context);
         let data = self.file.data_file(self.part, &disk_use)?;
-        let metadata = self.metadata_of(data.input()?, context)?;
-        VolumeDisk::check(&metadata, &data, &disk_use)?;
-        let engine = Engine::select(context, metadata.describe().mode)?;
-        let unlocked = metadata.unlock_data(secrets, &*engine.backend, unlock, context)?;
-        Ok(UnlockedVolume {
-            metadata,
-            data,
-            engine,
-            unlocked,
-            disk_use,
-        })
-    }
-}
-
-/// A volume with its keys. Each step of it is an operation of its own, which has its own context.
-pub(crate) struct UnlockedVolume {
-    metadata: VolumeMetadata,
-    data: DataFile,
-    engine: Engine,
-    unlocked: luxor::volume::Unlocked,
-    disk_use: DiskUse,
-}
-
-impl UnlockedVolume {
-    /// Makes a disk of the plaintext.
-    pub(crate) fn disk(self, context: &Context) -> luxor::Result<VolumeDisk> {
-        let Self {
-            metadata,
-            data,
-            engine,
-            unlocked,
-            disk_use,
-        } = self;
-        VolumeDisk::of_unlocked(metadata, data, unlocked, &engine, &disk_use, context)
-    }
-
-    /// The keyslots that the secret opened.
-    pub(crate) fn keyslots(&self) -> Vec<u32> {
-        let opened = self.unlocked.keyslots.iter();
-        opened.map(|opened| opened.keyslot).collect()
-    }
-
-    /// The descriptors that it holds.
-    pub(crate) fn descriptors(&self) -> Vec<RawFd> {
-        let (metadata, data) = (self.metadata.descriptors(), self.data.descriptors());
-        [metadata, data].concat()
+        options
+            .open_data(data, self.header_input()?)?
+            .unlock(secrets)
     }
 }
 

@@ -278,6 +278,19 @@ impl UnlockedVolume {
         &self.unlocked.keyslots
     }
 
+    /// The descriptors that it holds, as [`Volume::descriptors`].
+    #[must_use]
+    pub fn descriptors(&self) -> Vec<RawFd> {
+        self.volume.descriptors()
+    }
+
+    /// Continues with the policy and the receiver of events of another context. The engine stays.
+    #[must_use]
+    pub fn with_context(mut self, context: &Context) -> Self {
+        self.volume.options.context = context.clone();
+        self
+    }
+
     /// Makes a disk of the plaintext. The data stay locked until it is dropped.
     ///
     /// # Errors
