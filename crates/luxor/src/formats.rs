@@ -64,7 +64,7 @@ impl Format for AnyFormat {
     fn read(&self, storage: &dyn Storage) -> Result<Box<dyn Header>, HeaderError> {
         let mut first = None;
         for format in FORMATS {
-            if !format.has_signature() {
+            if !format.has_signature() || format.is_narrower() {
                 continue;
             }
             match format.read(storage) {
@@ -78,5 +78,53 @@ impl Format for AnyFormat {
             Some(error) => Err(error),
             None => Luks { version: None }.read(storage),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
+
+    use luxor_sector::MemoryStorage;
+
+    use super::*;
+
+    /// Counts the reads.
+    struct Counted(MemoryStorage, AtomicUsize);
+
+    impl Storage for Counted {
+        fn len(&self) -> io::Result<u64> {
+            self.0.len()
+        }
+
+        fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            self.0.read_exact_at(buf, offset)
+        }
+
+        fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+            self.0.write_all_at(buf, offset)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.0.sync()
+        }
+    }
+
+    /// A storage may be a slow one, behind a network.
+    #[test]
+    fn a_file_without_a_signature_is_read_once() {
+        let reads = |format: &dyn Format| {
+            let storage = Counted(MemoryStorage::new(vec![0; 8 << 20]), AtomicUsize::new(0));
+            let error = format.read(&storage).unwrap_err();
+            assert_eq!(error.kind, HeaderErrorKind::OtherFormat);
+            storage.1.into_inner()
+        };
+        let luks = reads(&Luks { version: None });
+        assert!(luks > 0);
+        assert_eq!(reads(&AnyFormat), luks);
     }
 }

@@ -35,6 +35,12 @@ pub trait Format: fmt::Debug + Send + Sync {
         true
     }
 
+    /// Whether another format of the table reads all of its volumes, as that of LUKS of either version
+    /// does those of LUKS1. It is used only if the caller names it.
+    fn is_narrower(&self) -> bool {
+        false
+    }
+
     /// What opens its volumes.
     fn secret_kind(&self) -> SecretKind {
         SecretKind::Passphrase
@@ -58,6 +64,10 @@ impl<F: Format + ?Sized> Format for &F {
 
     fn has_signature(&self) -> bool {
         (**self).has_signature()
+    }
+
+    fn is_narrower(&self) -> bool {
+        (**self).is_narrower()
     }
 
     fn secret_kind(&self) -> SecretKind {

@@ -62,6 +62,10 @@ impl Format for Luks {
         }
     }
 
+    fn is_narrower(&self) -> bool {
+        self.version.is_some()
+    }
+
     fn read(&self, storage: &dyn Storage) -> Result<Box<dyn Header>, HeaderError> {
         Ok(Box::new(self.read_header(storage)?))
     }
