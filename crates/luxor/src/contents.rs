@@ -209,7 +209,7 @@ impl Contents {
     ///
     /// # Errors
     /// The error of the storage.
-    pub fn recognise_part(storage: &dyn Storage, begin: u64) -> io::Result<Self> {
+    pub(crate) fn recognise_part(storage: &dyn Storage, begin: u64) -> io::Result<Self> {
         let mut contents = Self::look(storage, false)?;
         if let Self::VolumeAt { offset, .. } = &mut contents {
             *offset += begin;

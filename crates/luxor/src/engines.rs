@@ -195,7 +195,7 @@ impl Engine {
     /// # Errors
     /// Fails when `key` does not have one of [`Encryption::key_lens`], and with [`BackendError`] if
     /// the backend refuses the key or its device fails.
-    pub fn load_volume_key(
+    pub(crate) fn load_volume_key(
         &self,
         key: &VolumeKey,
         encryption: Encryption,

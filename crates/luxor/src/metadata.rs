@@ -275,7 +275,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     /// # Errors
     /// [`ErrorClass::Busy`] if another program is re-encrypting the volume. Also fails when the lock
     /// cannot be acquired for another reason.
-    pub fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
+    pub(crate) fn lock_reencryption(&self) -> Result<Option<ReencryptionLock>> {
         match self.describe().reencryption {
             Reencryption::UnderWay => self.keep_reencryptions_out(),
             Reencryption::Possible | Reencryption::Impossible => Ok(None),
@@ -287,7 +287,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     ///
     /// # Errors
     /// Those of [`VolumeMetadata::lock_reencryption`].
-    pub fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
+    pub(crate) fn keep_reencryptions_out(&self) -> Result<Option<ReencryptionLock>> {
         let found = self.describe();
         if found.reencryption == Reencryption::Impossible {
             return Ok(None);
@@ -345,8 +345,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
 
     /// Whether this is a detached header whose data file is not known: the data would begin inside
     /// the metadata.
-    #[must_use]
-    pub fn is_without_data(&self) -> bool {
+    pub(crate) fn is_without_data(&self) -> bool {
         let found = self.describe();
         self.data.is_none() && found.data_offset < found.metadata_len
     }
@@ -384,7 +383,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     ///
     /// # Errors
     /// Fails when the data are cut off, and with [`OpenError::DetachedHeader`] when they are in
-    /// another file ([`VolumeMetadata::is_without_data`]).
+    /// another file.
     pub fn payload_len(&self) -> Result<Option<u64>> {
         let Some(extents) = self.extents()? else {
             return Ok(None);
@@ -443,8 +442,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     ///
     /// # Errors
     /// Fails when the data are cut off or this version cannot read a part of them, and with
-    /// [`OpenError::DetachedHeader`] when they are in another file
-    /// ([`VolumeMetadata::is_without_data`]).
+    /// [`OpenError::DetachedHeader`] when they are in another file.
     pub fn extents(&self) -> Result<Option<Vec<Extent>>> {
         if self.is_without_data() {
             let name = self.name();
@@ -503,8 +501,7 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     }
 
     /// The path of the file or device with the data.
-    #[must_use]
-    pub fn data_path(&self) -> &Path {
+    pub(crate) fn data_path(&self) -> &Path {
         self.data.as_ref().map_or(&self.path, Input::path)
     }
 }
@@ -541,7 +538,11 @@ impl LuksMetadata {
     ///
     /// # Errors
     /// Those of [`VolumeMetadata::read`].
-    pub fn read_input(input: Input, header: Option<Input>, context: &Context) -> Result<Self> {
+    pub(crate) fn read_input(
+        input: Input,
+        header: Option<Input>,
+        context: &Context,
+    ) -> Result<Self> {
         let name = input.name();
         let format = Arc::new(Luks { version: None });
         let metadata = VolumeMetadata::read(input, header, format, context)?;

@@ -155,7 +155,7 @@ impl VolumeDisk {
     }
 
     /// Makes a disk of a volume with the keys from [`VolumeMetadata::unlock_data`]. `data` is its file or
-    /// device with the data ([`VolumeMetadata::data_path`]), and was opened with [`DiskUse::access`].
+    /// device with the data, and was opened with [`DiskUse::access`].
     /// `volume` reads the same file, through [`DataFile::input`]: as its metadata, or, if the header is
     /// detached, in [`VolumeMetadata::with_data`].
     ///
