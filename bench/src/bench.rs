@@ -4,9 +4,9 @@
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use crate::{rivals::Rival, section::Section, settings::Settings};
+use crate::{committed, rivals::Rival, section::Section, settings::Settings};
 
 /// An experiment with its options.
 pub(crate) trait Bench: Sized {
@@ -32,8 +32,23 @@ pub(crate) trait Bench: Sized {
     /// Runs the experiment.
     fn measure(&self) -> Result<Self::Report, String>;
 
+    /// Adds to a result that was read what its record has from other benches.
+    fn complete(_: &mut Self::Report, _: &'static Map<String, Value>) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Describes the result.
     fn section(report: &Self::Report) -> Section;
+
+    /// Returns the result from committed measurements, for a bench that measures nothing here.
+    fn committed() -> Option<Result<Self::Report, String>> {
+        None
+    }
+
+    /// Returns whether the bench is about GPUs and had none. A committed record is then shown too.
+    fn lacks_gpu(_: &Self::Report) -> bool {
+        false
+    }
 }
 
 /// The input of all experiments.
@@ -60,15 +75,18 @@ pub(crate) struct Entry {
     /// [`Bench::check`].
     pub(crate) check: fn(&Context, &ArgMatches) -> Result<(), String>,
     /// [`Bench::measure`].
-    pub(crate) measure: fn(&Context, &ArgMatches) -> Result<Outcome, String>,
-    /// Reads the JSON of an earlier run.
-    pub(crate) read: fn(&'static Value) -> Result<Outcome, String>,
+    run: fn(&Context, &ArgMatches) -> Result<Outcome, String>,
+    /// [`Bench::committed`].
+    pub(crate) committed: fn() -> Option<Result<Outcome, String>>,
+    /// Reads the bench's member of the JSON of an earlier run, and all members.
+    parse: fn(&'static Value, &'static Map<String, Value>) -> Result<Outcome, String>,
 }
 
 /// The result of a bench.
 pub(crate) struct Outcome {
     pub(crate) json: Value,
     pub(crate) section: Section,
+    lacks_gpu: bool,
 }
 
 impl Entry {
@@ -81,14 +99,56 @@ impl Entry {
             size: B::SIZE,
             options: B::Options::augment_args,
             check: |context, matches| bench::<B>(context, matches)?.check(),
-            measure: |context, matches| {
+            run: |context, matches| {
                 Outcome::from_report::<B>(&bench::<B>(context, matches)?.measure()?)
             },
-            read: |json| {
-                let report = B::Report::deserialize(json).map_err(|e| e.to_string())?;
+            committed: || {
+                let report = B::committed()?;
+                Some(report.and_then(|report| Outcome::from_report::<B>(&report)))
+            },
+            parse: |json, all| {
+                let mut report = B::Report::deserialize(json).map_err(|e| e.to_string())?;
+                B::complete(&mut report, all)?;
                 Outcome::from_report::<B>(&report)
             },
         }
+    }
+
+    /// Runs the experiment.
+    pub(crate) fn measure(
+        &self,
+        context: &Context,
+        matches: &ArgMatches,
+    ) -> Result<Outcome, String> {
+        self.beside_record((self.run)(context, matches)?)
+    }
+
+    /// Reads the result from the JSON of an earlier run; `None` if it has none.
+    pub(crate) fn read(&self, all: &'static Map<String, Value>) -> Result<Option<Outcome>, String> {
+        let outcome = self.parsed(all)?;
+        outcome
+            .map(|outcome| self.beside_record(outcome))
+            .transpose()
+    }
+
+    fn parsed(&self, all: &'static Map<String, Value>) -> Result<Option<Outcome>, String> {
+        all.get(&self.key())
+            .map(|json| (self.parse)(json, all))
+            .transpose()
+    }
+
+    /// Shows the committed record of a GPU beside a result without one.
+    fn beside_record(&self, outcome: Outcome) -> Result<Outcome, String> {
+        if !outcome.lacks_gpu {
+            return Ok(outcome);
+        }
+        let Some(record) = self.parsed(committed::h200())? else {
+            return Ok(outcome);
+        };
+        let section = outcome
+            .section
+            .beside_record(record.section, committed::H200);
+        Ok(Outcome { section, ..outcome })
     }
 
     /// Returns the name of its member in the JSON.
@@ -107,6 +167,7 @@ impl Outcome {
         Ok(Self {
             json: serde_json::to_value(report).map_err(|e| e.to_string())?,
             section: B::section(report),
+            lacks_gpu: B::lacks_gpu(report),
         })
     }
 }

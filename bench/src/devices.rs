@@ -17,11 +17,14 @@ pub(crate) use self::{
     paper::{Host, Launch, Memory, Paper, PaperKernels},
 };
 
+/// The end of the name of a device that is a CPU.
+pub(crate) const CPU: &str = " (CPU)";
+
 /// The description of a device.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(crate) struct About {
-    /// `opencl` or `cuda`, with a number if there are several devices; `opencl-tables` or
-    /// `opencl-bitsliced` for the kernels that `opencl` does not choose.
+    /// `opencl` or `cuda`, with a number if there are several devices, and `(CPU)` behind it if it is
+    /// one; `opencl-tables` or `opencl-bitsliced` for the kernels that `opencl` does not choose.
     pub(crate) name: String,
     /// The names of the device, its platform and its driver.
     pub(crate) device: String,
@@ -74,11 +77,13 @@ fn with_kernels(kernels: Kernels) -> Vec<Device> {
 fn separate_backends<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<Device> {
     let several = devices.len() > 1;
     let device = |(number, device): (usize, D)| {
-        let name = if several {
-            format!("{interface} {number}")
-        } else {
-            interface.to_owned()
-        };
+        let mut name = interface.to_owned();
+        if several {
+            name += &format!(" {number}");
+        }
+        if device.is_cpu() {
+            name += CPU;
+        }
         let about = About {
             name,
             device: device.description(),
@@ -96,6 +101,22 @@ fn separate_backends<D: ForeignDevice>(interface: &str, devices: Vec<D>) -> Vec<
 
 fn said<T>(result: Result<T, impl ToString>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
+}
+
+/// Returns whether none of the devices is a GPU.
+pub(crate) fn lack_gpu(devices: &[About]) -> bool {
+    devices.iter().all(|device| device.is_cpu)
+}
+
+/// Returns the name that the maker gives a device, and its interface.
+pub(crate) fn name(devices: &[About], interface: &str) -> String {
+    let mut devices = devices.iter();
+    let device = devices.find(|about| about.name == interface);
+    let names = device.and_then(|about| about.device.split(',').next());
+    names.map_or_else(
+        || interface.to_owned(),
+        |name| format!("{name} ({interface})"),
+    )
 }
 
 /// Describes the devices in sentences that continue a text.

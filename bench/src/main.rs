@@ -14,6 +14,7 @@ mod bench_names;
 mod benches;
 mod block;
 mod cipher;
+mod committed;
 mod compare;
 mod coprocessor;
 mod cpu;
@@ -125,7 +126,7 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     print!("{text}");
     let mut stopped = Vec::new();
     for bench in benches {
-        match (bench.measure)(&context, matches) {
+        match bench.measure(&context, matches) {
             Ok(outcome) => {
                 let said = format!("\n{}", terminal::text(&outcome.section));
                 print!("{said}");

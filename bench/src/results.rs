@@ -11,8 +11,9 @@ use std::{
 };
 
 use crate::{
+    benches,
     report::{self, Recorded, Report},
-    section::{Section, Table},
+    section::{Section, Table, Verdict},
 };
 
 /// The first argument with which this program writes the pages: the folders of the records and of
@@ -22,8 +23,9 @@ pub(crate) const WRITE: &str = "--write-results";
 /// The page of all records, in the folder of the documents.
 const PAGE: &str = "results.md";
 
-/// The folder of the papers' pages.
+/// The folder of the papers' pages, and the page about all of them.
 const PAPERS: &str = "papers";
+const ALL_PAPERS: &str = "README.md";
 
 /// The line of a paper's page below which the records are.
 const MARK: &str =
@@ -66,6 +68,7 @@ pub(crate) fn write(rest: &[OsString]) -> ExitCode {
 fn pages(records: &Path, documents: &Path) -> Result<BTreeMap<PathBuf, String>, String> {
     let mut page = HEAD.to_owned();
     let mut papers = BTreeMap::<&str, String>::new();
+    let mut verdicts = Verdicts::default();
     for folder in sorted(records)? {
         let machine = name(&folder);
         let mut files = sorted(&folder)?;
@@ -85,6 +88,7 @@ fn pages(records: &Path, documents: &Path) -> Result<BTreeMap<PathBuf, String>, 
                     let heading = format!("\n## {machine}, {}\n\n", stem(file));
                     let source = source.replace("](../", "](../../");
                     *paper += &format!("{heading}{}.\n{source}{}", recorded.machine, text(section));
+                    verdicts.add(bench, section, Some(&format!("{machine}, {}", stem(file))));
                 } else {
                     page += &text(section);
                 }
@@ -92,9 +96,21 @@ fn pages(records: &Path, documents: &Path) -> Result<BTreeMap<PathBuf, String>, 
             page += &notes(file)?;
         }
     }
+    for bench in benches::ALL {
+        if let Some(outcome) = (bench.committed)().transpose()? {
+            let paper = papers.entry(bench.name).or_default();
+            *paper += &format!("\n## Committed\n{}", text(&outcome.section));
+            verdicts.add(bench.name, &outcome.section, None);
+        }
+    }
     let mut pages = BTreeMap::from([(documents.join(PAGE), page)]);
-    for (bench, records) in papers {
-        let path = documents.join(PAPERS).join(bench).with_extension("md");
+    let folder = documents.join(PAPERS);
+    let of_paper = |(bench, records)| (folder.join(bench).with_extension("md"), records);
+    let all = (
+        folder.join(ALL_PAPERS),
+        format!("\n{}\n", markdown(&verdicts.table())),
+    );
+    for (path, records) in papers.into_iter().map(of_paper).chain([all]) {
         let old = read(&path)?;
         let (head, _) = old
             .split_once(MARK)
@@ -102,6 +118,39 @@ fn pages(records: &Path, documents: &Path) -> Result<BTreeMap<PathBuf, String>, 
         pages.insert(path, format!("{head}{MARK}{records}"));
     }
     Ok(pages)
+}
+
+/// The best verdict on each figure of each paper, in the order of the benches.
+#[derive(Default)]
+struct Verdicts(Vec<(&'static str, &'static str, Verdict)>);
+
+impl Verdicts {
+    fn add(&mut self, bench: &'static str, section: &Section, record: Option<&str>) {
+        let Some(paper) = &section.paper else {
+            return;
+        };
+        // The same machine's is the fairer comparison.
+        let rank = |verdict: &Verdict| (verdict.rebuilt.is_some(), verdict.times);
+        for verdict in &section.verdicts {
+            let verdict = Verdict {
+                record: record.map(str::to_owned),
+                ..verdict.clone()
+            };
+            let mut known = self.0.iter_mut();
+            let known = known.find(|(of, _, known)| *of == bench && known.figure == verdict.figure);
+            match known {
+                Some((.., known)) if rank(known) < rank(&verdict) => *known = verdict,
+                Some(_) => {}
+                None => self.0.push((bench, paper.name, verdict)),
+            }
+        }
+    }
+
+    fn table(&mut self) -> Table {
+        let place = |name: &str| benches::ALL.iter().position(|bench| bench.name == name);
+        self.0.sort_by_key(|(bench, ..)| place(bench));
+        Verdict::table(self.0.iter().map(|(_, paper, verdict)| (*paper, verdict)))
+    }
 }
 
 /// Returns the sentence that says how to repeat a record.
@@ -134,8 +183,11 @@ fn notes(record: &Path) -> Result<String, String> {
 
 /// Returns the summary and the tables of a bench.
 fn text(section: &Section) -> String {
-    let summary = section.conclusion.iter().chain(&section.consequence);
-    let summary = summary.map(|words| format!("\n{}\n", escaped(words)));
+    let summary = section
+        .answer()
+        .into_iter()
+        .chain(section.consequence.clone());
+    let summary = summary.map(|words| format!("\n{}\n", escaped(&words)));
     let tables = match section.digest.as_slice() {
         [] => &section.tables,
         digest => digest,

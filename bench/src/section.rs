@@ -2,7 +2,7 @@
 //! The description of a bench's result. The [terminal](crate::terminal) and the [page](crate::page)
 //! render it.
 
-use crate::plot::{Plot, Whose};
+use crate::plot::{self, Plot, Whose};
 
 /// The result of a bench, or the reason why there is none.
 #[derive(Clone, Default)]
@@ -11,8 +11,12 @@ pub(crate) struct Section {
     pub(crate) paper: Option<Paper>,
     /// Describes the measurement in a few sentences.
     pub(crate) about: String,
-    /// One sentence with the main numbers; `None` if nothing could be measured.
+    /// The main numbers, in short sentences; `None` if nothing could be measured.
     pub(crate) conclusion: Option<String>,
+    /// The main numbers of a GPU, for a bench that also runs without one.
+    pub(crate) on_gpu: Option<String>,
+    /// The figures of the paper, each beside the best of Luxor.
+    pub(crate) verdicts: Vec<Verdict>,
     /// A paragraph on what follows from the numbers.
     pub(crate) consequence: Option<String>,
     /// The plot that answers the paper's question, for the top of the page.
@@ -38,6 +42,68 @@ pub(crate) struct Paper {
     pub(crate) reference: &'static str,
     pub(crate) claim: &'static str,
     pub(crate) rebuilt: &'static str,
+}
+
+/// A figure of a paper beside the same system, rebuilt, and the best of Luxor.
+#[derive(Clone)]
+pub(crate) struct Verdict {
+    pub(crate) figure: String,
+    /// The figure as the paper prints it.
+    pub(crate) printed: String,
+    /// The paper's system on the machine of Luxor's figure, if it runs there.
+    pub(crate) rebuilt: Option<String>,
+    pub(crate) luxor: String,
+    /// How many times as good Luxor's figure is as the rebuilt system's, or else as the printed one.
+    pub(crate) times: f64,
+    /// Why Luxor is behind, or what limits the comparison.
+    pub(crate) why: Option<String>,
+    /// The record of Luxor's figure; `None` for the results that are being shown.
+    pub(crate) record: Option<String>,
+}
+
+impl Verdict {
+    /// Returns the table of all verdicts, each with the name of its paper.
+    pub(crate) fn table<'a>(verdicts: impl IntoIterator<Item = (&'a str, &'a Self)>) -> Table {
+        let rows = verdicts.into_iter().map(|(paper, verdict)| {
+            let record = verdict.record.iter().map(|record| format!(" ({record})"));
+            let luxor = verdict.luxor.clone() + &record.collect::<String>();
+            let rebuilt = cell(verdict.rebuilt.as_ref(), String::clone);
+            let figure = &verdict.figure;
+            let cells = [figure, &verdict.printed, &rebuilt, &luxor, &verdict.text()];
+            Row::new(Whose::Luxor, paper, cells)
+        });
+        Table::new(
+            "The papers' figures and the best of Luxor",
+            "Paper",
+            [
+                "Figure",
+                "As printed",
+                "The paper's system, rebuilt",
+                "Best of Luxor",
+                "Verdict",
+            ],
+            rows,
+        )
+    }
+
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.times >= 1.0
+    }
+
+    fn text(&self) -> String {
+        let place = if self.is_ahead() {
+            "ahead of"
+        } else {
+            "behind"
+        };
+        let other = match self.rebuilt {
+            Some(_) => "the rebuilt system",
+            None => "the printed figure",
+        };
+        let why = self.why.iter().map(|why| format!(": {why}"));
+        let times = plot::value(self.times);
+        format!("{place} {other}, {times} times{}", why.collect::<String>())
+    }
 }
 
 /// A table of texts. The first column names the rows.
@@ -107,6 +173,47 @@ impl Section {
         }
     }
 
+    /// Returns the conclusion, with that of a GPU.
+    pub(crate) fn answer(&self) -> Option<String> {
+        let parts: Vec<_> = self
+            .conclusion
+            .iter()
+            .chain(&self.on_gpu)
+            .cloned()
+            .collect();
+        (!parts.is_empty()).then(|| parts.join(" "))
+    }
+
+    /// Adds the committed result of a GPU, for a machine that has none.
+    pub(crate) fn beside_record(mut self, record: Self, name: &str) -> Self {
+        let prefixed = |caption: &mut String| *caption = format!("{name}. {caption}");
+        let absence = format!("No GPU was measured here: this is from the {name}.");
+        let answer = record.on_gpu.or(record.conclusion);
+        self.on_gpu = answer.map(|answer| format!("{absence} {answer}"));
+        if let Some(headline) = record.headline {
+            self.headline = Some(headline.with_remark(absence));
+        }
+        self.plots.extend(record.plots.into_iter().map(|mut plot| {
+            prefixed(&mut plot.caption);
+            plot
+        }));
+        for (tables, more) in [
+            (&mut self.tables, record.tables),
+            (&mut self.digest, record.digest),
+        ] {
+            tables.extend(more.into_iter().map(|mut table| {
+                prefixed(&mut table.caption);
+                table
+            }));
+        }
+        // The rows of this machine answer for no GPU, so the record's verdicts replace its own.
+        self.verdicts = record.verdicts;
+        for verdict in &mut self.verdicts {
+            verdict.record = Some(name.to_owned());
+        }
+        self
+    }
+
     /// Removes tables without rows, which a filtered run may produce.
     pub(crate) fn without_empty_tables(mut self) -> Self {
         for tables in [&mut self.tables, &mut self.digest] {
@@ -139,7 +246,8 @@ impl Section {
         }
         let cells = tables().flat_map(|table| &table.rows);
         let cells = cells.flat_map(|row| &row.cells);
-        let said = self.conclusion.iter().chain(&self.consequence);
+        let said = [&self.conclusion, &self.on_gpu, &self.consequence];
+        let said = said.into_iter().flatten();
         let texts = cells.chain(said).chain(&self.notes).cloned();
         let plots = self.plots.iter().chain(&self.headline);
         let plots = plots.flat_map(|plot| {

@@ -36,6 +36,15 @@ impl Summary {
         format!("{median} ({unsteady}{lower} - {upper})")
     }
 
+    /// Returns the summary of the reciprocals.
+    pub(crate) fn inverse(self) -> Self {
+        Self {
+            median: 1.0 / self.median,
+            lower: 1.0 / self.upper,
+            upper: 1.0 / self.lower,
+        }
+    }
+
     /// Scales the summary by `factor`, which must be positive.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {

@@ -13,7 +13,7 @@ pub(crate) fn text(section: &Section) -> String {
     let mut text = section.title.clone() + "\n";
     let paper = section.paper.as_ref().map(|paper| paper.reference);
     let words = paper.into_iter().chain([section.about.as_str()]);
-    for words in words.chain(section.conclusion.as_deref()) {
+    for words in words.chain(section.answer().as_deref()) {
         text += &paragraph(words);
     }
     if let Some(consequence) = &section.consequence {

@@ -89,7 +89,26 @@ fn assert_cards(document: &Document<'_>, file: &Path) {
             "{}: {paper}",
             file.display()
         );
-        assert!(text(card).contains('?'), "{}: {paper}", file.display());
+        let words = text(card);
+        assert!(
+            words.contains('?') && words.contains("Gbps"),
+            "{}: {paper}",
+            file.display()
+        );
+        let paragraphs = card
+            .descendants()
+            .filter(|node| node.has_tag_name("p"))
+            .map(text);
+        for paragraph in paragraphs {
+            for sentence in paragraph.split(". ") {
+                let count = sentence.split_whitespace().count();
+                assert!(
+                    count <= 25,
+                    "{}: {paper}: {count} words: {sentence}",
+                    file.display()
+                );
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod device;
 mod host;
+mod own;
 mod published;
 mod section;
 
@@ -24,8 +25,9 @@ use luxor_engine::{
 };
 use luxor_engine_gpu::keys::AesSize;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
-use self::device::OnDevice;
+use self::{device::OnDevice, own::Own};
 pub(crate) use self::{
     device::{OnDevice as PapersDevice, STREAMS},
     host::{BLOCK, Step, Xts},
@@ -33,7 +35,8 @@ pub(crate) use self::{
 use crate::{
     bench::{Bench, Context, NoOptions},
     cpu,
-    devices::{self, About, PaperKernels},
+    devices::{self, About, Device, PaperKernels},
+    gpu,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -76,8 +79,21 @@ impl Bench for Plan<'static> {
         measure(self)
     }
 
+    fn complete(report: &mut Report, all: &'static Map<String, Value>) -> Result<(), String> {
+        let Some(gpu) = all.get("gpu") else {
+            return Ok(());
+        };
+        let gpu = gpu::Report::deserialize(gpu).map_err(|e| e.to_string())?;
+        report.compute_own_kernels(&gpu);
+        Ok(())
+    }
+
     fn section(report: &Report) -> crate::section::Section {
         report.section()
+    }
+
+    fn lacks_gpu(report: &Report) -> bool {
+        devices::lack_gpu(&report.devices)
     }
 }
 
@@ -112,6 +128,9 @@ struct SystemTimes {
     /// The device's part without copies.
     kernels_ms: Option<Summary>,
     total_ms: Summary,
+    /// Whether the times are computed from other rates of the same record.
+    #[serde(skip)]
+    is_computed: bool,
 }
 
 #[derive(Debug, Deserialize, Serialize)]
@@ -142,6 +161,9 @@ struct Rate {
     gb_per_s: Summary,
     /// The rate of the device's kernels alone.
     kernels_gb_per_s: Option<Summary>,
+    /// Whether that rate is from the bench `gpu` in the same record.
+    #[serde(skip)]
+    is_from_gpu: bool,
     /// The ratios to the rivals in the same round.
     of_rival: BTreeMap<String, Summary>,
 }
@@ -188,6 +210,14 @@ const STEP: usize = 16 * 8192;
 /// A CPU's OpenCL is only for testing kernels, so it processes one part in this many.
 const CPU_DEVICE_PART: usize = 16;
 
+/// Luxor's kernels on a device: in Tables 3 and 4, there computed from another record, and in Table 5.
+const OWN: &str = "Luxor's kernels, data units of 16 MiB";
+const OWN_COMPUTED: &str = "Luxor's kernels, data units of 4 KiB";
+const OWN_RATES: &str = "Luxor's kernels";
+
+/// The length of the data units from whose rates the rows of Tables 3 and 4 are computed.
+const COMPUTED_UNIT: usize = 4096;
+
 /// The longest data unit that the standards allow.
 const LONGEST: usize = 16 << 20;
 
@@ -210,16 +240,21 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
 
     let (mut found, absent) = devices::all();
     let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
-    let devices: Vec<RefCell<OnDevice<'_>>> = found
-        .iter_mut()
-        .map(|device| on_device(&mut *device.papers, &input).map(RefCell::new))
-        .collect::<Result<_, _>>()?;
+    let (mut devices, mut own) = (Vec::new(), Vec::new());
+    for Device { luxor, papers, .. } in &mut found {
+        devices.push(RefCell::new(on_device(&mut **papers, &input)?));
+        let part = part(luxor.about().is_cpu);
+        own.push(RefCell::new(Own::new(
+            &mut **luxor,
+            &input[..bytes / part],
+        )?));
+    }
 
     let mut bench = Session {
         plan,
         engine: &**engine,
         devices: &devices,
-        backends: &backends(&abouts),
+        own: &own,
         input: &input,
         output: RefCell::new(&mut output),
         tweaks: RefCell::new(&mut tweaks),
@@ -244,27 +279,13 @@ pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
     })
 }
 
-/// Returns the available GPU backends, with the divisor of the data for each. Without a GPU, the
-/// OpenCL backend runs on a CPU.
-fn backends(devices: &[About]) -> Vec<(Box<dyn Backend>, usize)> {
-    let mut backends: Vec<(Box<dyn Backend>, usize)> = Vec::new();
-    if let Ok(backend) = luxor_engine_opencl::backend() {
-        let only_cpus = devices.iter().all(|device| device.is_cpu);
-        let part = if only_cpus { CPU_DEVICE_PART } else { 1 };
-        backends.push((Box::new(backend), part));
-    }
-    if let Ok(backend) = luxor_engine_cuda::backend() {
-        backends.push((Box::new(backend), 1));
-    }
-    backends
+/// Returns the divisor of the data for a device.
+fn part(is_cpu: bool) -> usize {
+    if is_cpu { CPU_DEVICE_PART } else { 1 }
 }
 
 fn on_device<'a>(gpu: &'a mut dyn PaperKernels, input: &[u8]) -> Result<OnDevice<'a>, String> {
-    let part = if gpu.about().is_cpu {
-        CPU_DEVICE_PART
-    } else {
-        1
-    };
+    let part = part(gpu.about().is_cpu);
     let name = gpu.about().device.clone();
     OnDevice::new(gpu, &input[..input.len() / part]).map_err(|e| format!("{name}: {e}"))
 }
@@ -274,8 +295,8 @@ struct Session<'a, 'p> {
     plan: &'a Plan<'p>,
     engine: &'a dyn Backend,
     devices: &'a [RefCell<OnDevice<'a>>],
-    /// The engine's own GPU backends, with the divisor of the data for each.
-    backends: &'a [(Box<dyn Backend>, usize)],
+    /// The same devices with Luxor's own kernels.
+    own: &'a [RefCell<Own<'a>>],
     input: &'a [u8],
     output: RefCell<&'a mut [u8]>,
     tweaks: RefCell<&'a mut [u8]>,
@@ -308,6 +329,9 @@ impl Session<'_, '_> {
         let (bytes, one) = (self.input.len(), NonZeroUsize::MIN);
         let system = "one data unit";
         lanes.push(self.engine(self.engine, size, bytes, bytes, one, system, &expected)?);
+        if let Some(expected) = &expected_of_longest {
+            lanes.extend(self.own_kernels(size, unit, OWN, expected)?);
+        }
         for rival in self.plan.rivals {
             let system = "data units of 16 MiB";
             if let Some(expected) = &expected_of_longest {
@@ -377,11 +401,7 @@ impl Session<'_, '_> {
         if all > one {
             lanes.push(self.engine(self.engine, size, unit, bytes, all, "engine", &expected)?);
         }
-        for (backend, part) in self.backends {
-            let bytes = bytes / part;
-            let system = "Luxor's kernels";
-            lanes.push(self.engine(&**backend, size, unit, bytes, one, system, &expected)?);
-        }
+        lanes.extend(self.own_kernels(size, unit, OWN_RATES, &expected)?);
         for rival in self.plan.rivals {
             let lane = self.rival(&**rival, size, unit, "library", &expected);
             lanes.extend(lane?);
@@ -464,6 +484,31 @@ impl Session<'_, '_> {
         Ok(lane)
     }
 
+    /// Returns Luxor's kernels on each device, whose data are whole units.
+    fn own_kernels<'b>(
+        &'b self,
+        size: AesSize,
+        unit: usize,
+        system: &'static str,
+        expected: &'b [u8],
+    ) -> Result<Vec<Lane<'b>>, String> {
+        let mut lanes = Vec::new();
+        for own in self.own {
+            let bytes = own.borrow().bytes;
+            let unit = unit.min(bytes);
+            if !bytes.is_multiple_of(unit) {
+                continue;
+            }
+            own.borrow_mut().key(&key(size))?;
+            let run = move || own.borrow_mut().run(unit, &expected[..bytes]);
+            let name = own.borrow().about().name.clone();
+            let mut lane = Lane::new(&name, system, bytes, Box::new(run));
+            lane.whose = Whose::Luxor;
+            lanes.push(lane);
+        }
+        Ok(lanes)
+    }
+
     /// `None` if the rival does not have this cipher.
     fn rival<'b>(
         &'b self,
@@ -535,6 +580,45 @@ fn same(found: &[u8], expected: &[u8]) -> Result<(), String> {
 /// Returns the data key, then the tweak key. Nothing depends on its value.
 fn key(size: AesSize) -> Vec<u8> {
     (1..).take(2 * size.bytes()).collect()
+}
+
+impl Report {
+    /// Adds the times of Luxor's kernels to a record from before they were measured here: with all
+    /// copies from its own rates, and alone from the rates of the bench `gpu`.
+    fn compute_own_kernels(&mut self, gpu: &gpu::Report) {
+        if self.tables_3_and_4.iter().any(|row| row.system == OWN) {
+            return;
+        }
+        for alone in gpu.encrypting() {
+            let lengths = self.table_5.iter_mut();
+            let mut rates = lengths.filter(|rates| {
+                (rates.block_bytes, rates.key_bits) == (alone.unit_bytes, alone.key_bits)
+            });
+            let Some(row) = rates.next().and_then(|rates| {
+                let mut rows = rates.rows.iter_mut();
+                rows.find(|row| row.system == OWN_RATES && row.contestant == alone.device)
+            }) else {
+                continue;
+            };
+            (row.kernels_gb_per_s, row.is_from_gpu) = (Some(alone.gb_per_s), true);
+            if (alone.unit_bytes, alone.key_bits) != (COMPUTED_UNIT, 128) {
+                continue;
+            }
+            let milliseconds = |rate: Summary| rate.inverse().scaled(self.file_bytes as f64 * 1e-6);
+            let total_ms = milliseconds(row.gb_per_s);
+            self.tables_3_and_4.push(SystemTimes {
+                contestant: alone.device.to_owned(),
+                whose: Whose::Luxor,
+                system: OWN_COMPUTED,
+                bytes: row.bytes,
+                alpha_ms: None,
+                encryption_ms: Some(total_ms),
+                kernels_ms: Some(milliseconds(alone.gb_per_s)),
+                total_ms,
+                is_computed: true,
+            });
+        }
+    }
 }
 
 impl Times {
@@ -612,6 +696,7 @@ fn row(lane: &Lane<'_>) -> Result<SystemTimes, String> {
         total_ms: lane
             .milliseconds(|times| Some(times.total))
             .ok_or("no round was measured")?,
+        is_computed: false,
     })
 }
 
@@ -632,129 +717,10 @@ fn rate(lane: &Lane<'_>, lanes: &[Lane<'_>]) -> Result<Rate, String> {
             .rate(|times| Some(times.total))
             .ok_or("no round was measured")?,
         kernels_gb_per_s: lane.rate(|times| times.kernels),
+        is_from_gpu: false,
         of_rival: rivals.filter_map(times).collect(),
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{cipher::Cipher, devices::double::Idle, rivals};
-
-    /// A library that only copies.
-    struct Copies(rivals::About);
-
-    impl Rival for Copies {
-        fn about(&self) -> &rivals::About {
-            &self.0
-        }
-
-        fn cipher(
-            &self,
-            _: Mode,
-            _: Direction,
-            _: &[u8],
-        ) -> Option<Result<Box<dyn Cipher>, String>> {
-            Some(Ok(Box::new(Copy)))
-        }
-    }
-
-    struct Copy;
-
-    impl Cipher for Copy {
-        fn crypt(&mut self, _: u64, _: usize, bytes: InOut<'_>) -> Result<(), String> {
-            if let InOut::Separate { input, output } = bytes {
-                output.copy_from_slice(input);
-            }
-            Ok(())
-        }
-    }
-
-    type Work<'a> = &'a dyn Fn(&mut Session<'_, '_>) -> Result<(), String>;
-
-    /// Runs `work` with these devices and rivals, and returns its result.
-    fn with(
-        gpus: &mut [Idle],
-        rivals: &[Box<dyn Rival>],
-        work: impl FnOnce(&mut Session<'_, '_>) -> Result<(), String>,
-    ) -> Result<(), String> {
-        let plan = Plan {
-            bytes: None,
-            quick: true,
-            engine: None,
-            threads: NonZeroUsize::MIN,
-            rivals,
-        };
-        let engine = cpu::kernels(None).unwrap();
-        let (input, mut output, mut tweaks) = (vec![7; STEP], vec![0; STEP], vec![0; STEP]);
-        let devices: Vec<_> = gpus
-            .iter_mut()
-            .map(|gpu| RefCell::new(on_device(gpu, &input).unwrap()))
-            .collect();
-        let (output, tweaks) = (RefCell::new(&mut *output), RefCell::new(&mut *tweaks));
-        work(&mut Session {
-            plan: &plan,
-            engine: &*engine[0],
-            devices: &devices,
-            backends: &[],
-            input: &input,
-            output,
-            tweaks,
-            rounds: 1,
-        })
-    }
-
-    #[test]
-    fn a_wrong_answer_ends_it() {
-        let wrong = "the bytes differ from the naive CPU's";
-        let everything = |bench: &mut Session<'_, '_>| {
-            bench.systems()?;
-            bench.streams()?;
-            bench.rates(512, AesSize::Aes256).map(drop)
-        };
-        assert_eq!(with(&mut [], &[], everything), Ok(()));
-        let systems = |bench: &mut Session<'_, '_>| bench.systems().map(drop);
-        let streams = |bench: &mut Session<'_, '_>| bench.streams().map(drop);
-        let rates = |bench: &mut Session<'_, '_>| bench.rates(8192, AesSize::Aes128).map(drop);
-        let all: [Work<'_>; 3] = [&systems, &streams, &rates];
-        for work in all {
-            let said = with(&mut [Idle::new()], &[], work).unwrap_err();
-            assert!(said.contains("idle") && said.contains(wrong), "{said}");
-        }
-        let copies = || -> [Box<dyn Rival>; 1] {
-            let [name, version, path] = ["copies", "", ""].map(str::to_owned);
-            let hardware = false;
-            [Box::new(Copies(rivals::About {
-                name,
-                version,
-                path,
-                hardware,
-            }))]
-        };
-        for work in [all[0], all[2]] {
-            let said = with(&mut [], &copies(), work).unwrap_err();
-            assert!(said.contains("copies") && said.contains(wrong), "{said}");
-        }
-    }
-
-    /// Beyond the standards' limit, too, the engine agrees with the naive CPU.
-    #[test]
-    fn a_data_unit_may_be_too_long_here() {
-        let bytes = LONGEST + STEP;
-        assert!(DataUnitLen::new(bytes).is_err());
-        let size = AesSize::Aes128;
-        let xts = Xts::new(size, &key(size), bytes / BLOCK);
-        let input: Vec<u8> = (0..=250).cycle().take(bytes).collect();
-        let (mut tweaks, mut expected) = (vec![0; bytes], vec![0; bytes]);
-        xts.starts(Step::One, bytes / BLOCK, &mut tweaks);
-        xts.encrypt(&tweaks, &input, &mut expected);
-        let spec = KeySpec::Xts(XtsKey::new(&key(size)).unwrap());
-        let unit = DataUnitLen::beyond_the_standard(bytes).unwrap();
-        let executor = Executor::new(NonZeroUsize::MIN);
-        for engine in cpu::kernels(None).unwrap() {
-            let (loaded, mut output) = (engine.load_key(&spec).unwrap(), vec![0; bytes]);
-            crypt(&*loaded, &executor, unit, &input, &mut output).unwrap();
-            assert!(output == expected, "{}", engine.info().name);
-        }
-    }
-}
+mod tests;

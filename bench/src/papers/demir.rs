@@ -20,7 +20,6 @@ use clap::Args;
 use luxor_sector::SectorSize;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::cycles::MISSING as NO_SIMULATION;
 use crate::{
     bench::{Bench, Context},
     disk::{self, Transform},
@@ -43,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) setup: Option<Duration>,
     /// The costs of the accesses of the core's driver.
     access: access::Options,
-    /// The co-processor's clock; `None` for that of the committed synthesis.
+    /// The co-processor's clock; `None` for those of the committed synthesis.
     pub(crate) clock_mhz: Option<f64>,
 }
 
@@ -58,7 +57,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     access: access::Options,
 
-    /// Clock of the co-processor in MHz [default: that of its synthesis for an ECP5]
+    /// Clock of the co-processor in MHz [default: those of its syntheses for an ECP5]
     #[arg(long, value_name = "MHZ", value_parser = megahertz)]
     clock: Option<f64>,
 }
@@ -129,7 +128,7 @@ pub(crate) struct Report {
     /// The length of each server's turn.
     turn_seconds: f64,
     served: Vec<Case>,
-    /// `None` without a simulation of the core.
+    /// `None` in results of earlier builds without a simulation of the core.
     study: Option<study::Study>,
     /// The parts that could not be measured, and why.
     #[serde(default)]
@@ -178,8 +177,9 @@ struct ServedRate {
     /// From the disk's own counters.
     bytes_per_call: Summary,
     engine_gb_per_s: Summary,
-    /// The engine's time divided by the CPU time of the server's threads.
-    engine_share: Summary,
+    /// The engine's time divided by the CPU time of the server's threads; `None` if the turns were too
+    /// short for the kernel to count any.
+    engine_share: Option<Summary>,
 }
 
 struct Lane {
@@ -222,13 +222,7 @@ pub(crate) fn measure(plan: &Plan) -> Result<Report, String> {
         Some(_) => serve_all(plan, &folder, rounds)?,
         None => Vec::new(),
     };
-    let study = match cycles::MISSING {
-        None => Some(study::measure(plan, &backend, &folder, fio.is_some())?),
-        Some(reason) => {
-            absent.push(format!("the co-processor: {reason}"));
-            None
-        }
-    };
+    let study = Some(study::measure(plan, &backend, &folder, fio.is_some())?);
     Ok(Report {
         engine: backend.info().name,
         clock_nanoseconds: breakdown::clock(),
@@ -361,7 +355,7 @@ impl ServedRate {
             times_best: stats::ratios(&samples.bytes_per_second, &best.bytes_per_second)?,
             bytes_per_call: summary(&samples.bytes_per_call)?,
             engine_gb_per_s: summary(&samples.engine_bytes_per_second)?.scaled(1e-9),
-            engine_share: summary(&samples.engine_share)?,
+            engine_share: summary(&samples.engine_share),
         })
     }
 }

@@ -74,6 +74,10 @@ impl Bench for Plan<'static> {
     fn section(report: &Report) -> crate::section::Section {
         report.section()
     }
+
+    fn lacks_gpu(report: &Report) -> bool {
+        devices::lack_gpu(&report.devices)
+    }
 }
 
 /// The result of the bench.
@@ -121,6 +125,9 @@ struct Lane<'a> {
 }
 
 type Run<'a> = Box<dyn FnMut(&[u8], &[u8], usize) -> Result<f64, String> + 'a>;
+
+/// What follows the device in the name of Luxor's kernels.
+const OWN: &str = ", Luxor's kernels";
 
 /// Bytes of a block per work-item.
 const PER_ITEM: [u32; 4] = [16, 8, 4, 1];
@@ -302,7 +309,7 @@ fn by_own_kernels<'a>(
         return Ok(None);
     };
     own.borrow_mut().key(&spec)?;
-    let contestant = format!("{}, Luxor's kernels", own.borrow().about().name);
+    let contestant = format!("{}{OWN}", own.borrow().about().name);
     let mut output = Vec::new();
     let run = move |input: &[u8], expected: &[u8], times| {
         let own = &mut **own.borrow_mut();

@@ -17,7 +17,7 @@ use crate::{
     coprocessor::{Configuration, Work},
     fio::Access,
     plot::{self, Bar, Plot, Whose},
-    section::{Paper, Section},
+    section::{Paper, Section, Verdict},
     size,
 };
 
@@ -64,7 +64,7 @@ impl Report {
             paper: Some(PAPER),
             about: self.about(),
             conclusion: self.conclusion(),
-            consequence: None,
+            verdicts: self.verdicts(),
             headline: Some(self.headline()),
             plots: plots.chain(study).collect(),
             tables: self.tables(),
@@ -77,6 +77,7 @@ impl Report {
             digest: self.digest(),
             notes: self.notes(),
             absent: self.all_absent(),
+            ..Section::default()
         }
     }
 
@@ -124,6 +125,10 @@ impl Report {
                 expected.join(", ")
             ),
         ]
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        self.study.as_ref().map_or_else(Vec::new, Study::verdicts)
     }
 
     /// Plots the totals of Table 1 or 2.
@@ -199,12 +204,13 @@ impl Report {
         let back = [512, 4096].map(|bytes| self.software(Direction::Decrypt, bytes));
         let [back_short, back_extended] = [back[0]?, back[1]?];
         Some(format!(
-            "In software {:.0} MB are encrypted in {} ms with requests of 512 bytes and in {} ms with \
-             those of 4 KiB, {:.2} times as fast (decrypted {:.2} times); the paper's co-processor \
-             for ECB became {encrypting:.2} times as fast ({decrypting:.2} times).",
-            self.breakdown_bytes as f64 / 1e6,
+            "In software {} MB are encrypted in {} ms with requests of 512 bytes. With requests of 4 \
+             KiB it takes {} ms, {} Gbps, {:.2} times as fast (decryption {:.2}). The paper's \
+             co-processor for ECB became {encrypting:.2} times as fast ({decrypting:.2}).",
+            megabytes(self.breakdown_bytes),
             plot::value(short * 1e3),
             plot::value(extended * 1e3),
+            plot::value(gbps(self.breakdown_bytes, extended)),
             short / extended,
             back_short / back_extended,
         ))
@@ -283,47 +289,94 @@ impl Study {
     }
 
     fn conclusion(&self) -> Option<String> {
-        let part = |setup| {
-            let of = |bytes| self.total(Direction::Encrypt, Work::Mixed, setup, bytes);
-            let gain = |direction| self.gain(direction, Work::Mixed, setup);
-            Some(format!(
-                "{} s with requests of 512 bytes and in {} s with those of 4 KiB, {:.2} times as fast \
-                 (for decryption {:.2} times)",
-                plot::value(of(512)?),
-                plot::value(of(4096)?),
-                gain(Direction::Encrypt)?,
-                gain(Direction::Decrypt)?,
-            ))
-        };
+        let [encrypting, decrypting] = printed_gains();
         let setup = |setup| {
             let ns = self.cost.setup(setup, Kind::Ecb, Direction::Encrypt).first;
             format!("{:.1} \u{b5}s", ns / 1e3)
         };
-        let [encrypting, decrypting] = printed_gains();
+        let extended = |setup| {
+            let seconds = self.total(Direction::Encrypt, Work::Mixed, setup, 4096)?;
+            let gbps = plot::value(gbps(self.bytes, seconds));
+            Some(format!("{} s, {gbps} Gbps", plot::value(seconds)))
+        };
+        let gain = |setup| {
+            let of = |direction| self.gain(direction, Work::Mixed, setup);
+            let [encrypt, decrypt] = [of(Direction::Encrypt)?, of(Direction::Decrypt)?];
+            Some(format!(
+                "{encrypt:.2} times as fast as with 512 bytes (decryption {decrypt:.2})"
+            ))
+        };
         let mut text = format!(
-            "With {} to set up a request ({}) and {} MHz, Luxor's core for ECB and the CPU encrypt \
-             {:.0} MB in {}",
+            "With requests of 4 KiB, Luxor's core for ECB and the CPU encrypt {} MB in {}. This is {}. A \
+             request takes {} to set up, {}.",
+            megabytes(self.bytes),
+            extended(Setup::Given)?,
+            gain(Setup::Given)?,
             setup(Setup::Given),
             if self.cost.setup_is_the_papers {
                 "from the paper's tables"
             } else {
                 "given by --setup"
             },
-            self.cost.clock_mhz,
-            self.bytes as f64 / 1e6,
-            part(Setup::Given)?,
         );
-        if let Some((part, access)) = part(Setup::Driver).zip(self.cost.access) {
-            let setup = setup(Setup::Driver);
-            let from = access.sources();
-            text += &format!("; with the {setup} of the core's own driver ({from}) in {part}");
+        let driver = extended(Setup::Driver).zip(gain(Setup::Driver));
+        if let Some(((seconds, gain), access)) = driver.zip(self.cost.access) {
+            text += &format!(
+                " With the {} of the core's own driver it takes {seconds}. This is {gain}. These are {}.",
+                setup(Setup::Driver),
+                access.sources(),
+            );
         }
-        text += ". This is computed from cycles: almost only set-up is left, so that the gain can reach 8.";
-        if self.cost.clock_is_recorded {
+        text += &format!(
+            " The paper measured {encrypting:.2} times ({decrypting:.2}). Luxor's times are computed \
+             from simulated cycles at {}. Almost only set-up is left, so that the gain can reach 8.",
+            self.cost.clocks(),
+        );
+        if self.cost.clock_decrypt_mhz.is_none() {
             text += " Decryption is computed at the clock of the build for encryption.";
         }
-        text += &format!(" The paper measured {encrypting:.2} times ({decrypting:.2}).");
         Some(text)
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        const COMPUTED: &str = "computed from simulated cycles; almost only set-up is left";
+        let mut verdicts = Vec::new();
+        for (direction, printed_gain) in Direction::ALL.into_iter().zip(printed_gains()) {
+            let (_, verb, table) = of_direction(direction);
+            let mut verdict = |what: &str, printed: String, luxor: String, times| {
+                verdicts.push(Verdict {
+                    figure: format!("{verb} 50 MB, {what}"),
+                    printed,
+                    rebuilt: None,
+                    luxor,
+                    times,
+                    why: Some(COMPUTED.to_owned()),
+                    record: None,
+                });
+            };
+            let setup = Setup::Given;
+            if let Some(gain) = self.gain(direction, Work::Mixed, setup) {
+                let times = |gain: f64| format!("{gain:.2} times");
+                let luxor = format!("{}, the paper's set-up", times(gain));
+                let what = "4 KiB over 512 B, mixed";
+                verdict(what, times(printed_gain), luxor, gain / printed_gain);
+            }
+            let totals = Setup::ALL.into_iter().filter_map(|setup| {
+                let seconds = self.total(direction, Work::Mixed, setup, 4096)?;
+                Some((seconds, setup))
+            });
+            if let Some((seconds, setup)) = totals.min_by(|a, b| a.0.total_cmp(&b.0)) {
+                let [_, printed] = table[0].1;
+                let luxor = format!("{} s{}", plot::value(seconds), setup.suffix());
+                verdict(
+                    "requests of 4 KiB, mixed",
+                    format!("{printed:.2} s"),
+                    luxor,
+                    printed / seconds,
+                );
+            }
+        }
+        verdicts
     }
 
     /// Plots Figures 4 and 5.
@@ -359,7 +412,7 @@ impl Cost {
         };
         let mut text = format!(
             "Setting up a request takes {} for encryption and {} for decryption, and {} and {} for the \
-             data unit numbers, {}{}; the core's clock is {} MHz, {}.",
+             data unit numbers, {}{}; the core's clock is {}, {}.",
             way(Kind::Ecb, Direction::Encrypt),
             way(Kind::Ecb, Direction::Decrypt),
             way(Kind::Numbers, Direction::Encrypt),
@@ -373,7 +426,7 @@ impl Cost {
             } else {
                 ""
             },
-            self.clock_mhz,
+            self.clocks(),
             self.clock_from(),
         );
         let by_driver = |waiting| {
@@ -426,14 +479,36 @@ impl Cost {
         }
     }
 
-    fn clock_from(&self) -> &'static str {
-        if self.clock_is_recorded {
-            "the tools' estimate on an ECP5 for the build for encryption, and used for decryption too, which has \
-             no recorded clock"
+    fn clocks(&self) -> String {
+        let [encrypt, decrypt] = Direction::ALL.map(|direction| self.mhz(direction));
+        if encrypt == decrypt {
+            format!("{encrypt} MHz")
         } else {
-            "given by --clock"
+            format!("{encrypt} MHz (decryption {decrypt})")
         }
     }
+
+    fn clock_from(&self) -> &'static str {
+        match (self.clock_is_recorded, self.clock_decrypt_mhz) {
+            (false, _) => "given by --clock",
+            (true, Some(_)) => {
+                "the tools' estimates on an ECP5: the build for encryption, and the whole core, which \
+                 also decrypts"
+            }
+            (true, None) => {
+                "the tools' estimate on an ECP5 for the build for encryption, used for decryption too"
+            }
+        }
+    }
+}
+
+/// Returns a number of bytes in 10^6.
+fn megabytes(bytes: usize) -> f64 {
+    (bytes as f64 / 1e5).round() / 10.0
+}
+
+fn gbps(bytes: usize, seconds: f64) -> f64 {
+    bytes as f64 * 8e-9 / seconds
 }
 
 /// Returns the direction's name in rows, its verb, and the paper's table.
@@ -466,334 +541,4 @@ fn rounds(rounds: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{
-        super::{
-            REQUESTS, ServedRate,
-            access::AccessCosts,
-            breakdown,
-            cycles::{Counts, Cycles, Measured, UNITS, Ways},
-            study::{Breakdown, DigestTimes, Parts, Served},
-        },
-        *,
-    };
-    use crate::{
-        coprocessor::{CONFIGURATIONS, Linear},
-        fio::Load,
-        stats::Summary,
-    };
-
-    fn summary(median: f64) -> Summary {
-        Summary::from_samples(vec![median]).unwrap()
-    }
-
-    fn load(access: Access) -> Load {
-        Load {
-            access,
-            request_bytes: 64 << 10,
-            depth: 16,
-            connections: 1,
-        }
-    }
-
-    /// The report of a build without the core, on a machine without `fio`.
-    fn software() -> Report {
-        let parts = |whole: f64| breakdown::Parts {
-            whole: summary(whole),
-            numbers: summary(0.001),
-            powers: summary(0.002),
-            first_xor: summary(0.0005),
-            cipher: summary(0.0015),
-            second_xor: summary(0.0005),
-            other: summary(whole - 0.0055),
-            fused: summary(whole - 0.0025),
-        };
-        let rows = ["encrypt", "decrypt"].into_iter().flat_map(|direction| {
-            REQUESTS.into_iter().map(move |requests| {
-                let seconds = if requests.request_bytes == Some(512) {
-                    0.006
-                } else {
-                    0.003
-                };
-                breakdown::SoftwareTimes {
-                    direction,
-                    requests,
-                    seconds: parts(seconds),
-                }
-            })
-        });
-        Report {
-            engine: "portable",
-            clock_nanoseconds: 50.0,
-            breakdown_bytes: breakdown::BYTES,
-            breakdown: rows.collect(),
-            disk_bytes: 64 << 20,
-            in_memory: true,
-            fio: None,
-            rounds: 1,
-            turn_seconds: 0.2,
-            served: Vec::new(),
-            study: None,
-            absent: vec!["the co-processor: no simulation".to_owned()],
-        }
-    }
-
-    fn row(requests: super::super::Requests) -> ServedRate {
-        ServedRate {
-            requests,
-            mib_per_s: summary(1000.0),
-            times_best: summary(0.5),
-            bytes_per_call: summary(4096.0),
-            engine_gb_per_s: summary(5.0),
-            engine_share: summary(0.25),
-        }
-    }
-
-    fn breakdown(direction: &'static str, configuration: Configuration) -> Breakdown {
-        let software = configuration.work == Work::Software;
-        let seconds = match configuration.work {
-            Work::Mixed => 1536.0,
-            Work::Offloaded => 768.0,
-            Work::Software => 128.0,
-        };
-        let total = seconds / configuration.request_bytes as f64;
-        Breakdown {
-            direction,
-            configuration,
-            total: summary(total),
-            parts: (!software).then(|| Parts {
-                tweaks: summary(0.0),
-                numbers: Some(summary(0.0)),
-                first_xor: summary(total * 0.1),
-                second_xor: summary(total * 0.1),
-                device: summary(total * 0.8),
-                other: summary(0.0),
-            }),
-            late: 0.0,
-        }
-    }
-
-    fn study() -> Study {
-        let linear = Linear {
-            first: 100.0,
-            next: 32.0,
-        };
-        let ways = Ways {
-            encrypt: linear,
-            decrypt: linear,
-        };
-        let rows =
-            |direction| CONFIGURATIONS.map(|configuration| breakdown(direction, configuration));
-        // The driver's set-up makes requests of either length twice as fast, so it gains as much.
-        let by_driver = |direction| {
-            let rows = rows(direction).into_iter();
-            let rows = rows.filter(|row| row.configuration.work != Work::Software);
-            rows.map(|row| Breakdown {
-                total: row.total.scaled(0.5),
-                ..row
-            })
-        };
-        let measured = [Waiting::Polling, Waiting::Interrupts]
-            .into_iter()
-            .flat_map(|waiting| {
-                let kinds = [Kind::Numbers, Kind::Ecb, Kind::Xts].into_iter();
-                kinds.flat_map(move |kind| UNITS.map(|units| (waiting, kind, units)))
-            })
-            .flat_map(|(waiting, kind, units)| {
-                ["encrypt", "decrypt"].map(|direction| Measured {
-                    kind,
-                    direction,
-                    waiting,
-                    units,
-                    counts: Counts {
-                        cycles: 100.0 + 32.0 * f64::from(units - 1),
-                        reads: 2.0,
-                        writes: 2.0,
-                        packets: 1.0,
-                        interrupts: f64::from(u8::from(waiting == Waiting::Interrupts)),
-                    },
-                })
-            });
-        let digest = CONFIGURATIONS.map(|configuration| DigestTimes {
-            configuration,
-            total: summary(2.0),
-            md5: summary(0.5),
-            driver: summary(1.0),
-            rest: summary(0.5),
-        });
-        let served = [Access::Write, Access::Read]
-            .into_iter()
-            .flat_map(|access| {
-                CONFIGURATIONS.map(|configuration| Served {
-                    disk_bytes: 256 << 20,
-                    load: load(access),
-                    configuration,
-                    mib_per_s: summary(15.0),
-                })
-            });
-        Study {
-            cost: Cost {
-                setup_encrypt: 30_000.0,
-                setup_decrypt: 28_000.0,
-                setup_numbers_encrypt: 11_000.0,
-                setup_numbers_decrypt: 19_000.0,
-                setup_is_the_papers: true,
-                access: Some(AccessCosts {
-                    read: 200.0,
-                    write: 100.0,
-                    interrupt: 5000.0,
-                    accesses_are_recorded: true,
-                    interrupt_is_measured: true,
-                }),
-                clock_mhz: 200.0,
-                clock_is_recorded: true,
-                cycles: Cycles {
-                    numbers: ways,
-                    ecb: ways,
-                    xts: ways,
-                },
-                requests: measured.collect(),
-            },
-            compatible_pairs: 36,
-            rounds: 1,
-            served_rounds: Some(1),
-            measured_bytes: breakdown::BYTES / 7,
-            bytes: breakdown::BYTES,
-            breakdown: rows("encrypt").into_iter().chain(rows("decrypt")).collect(),
-            breakdown_by_driver: by_driver("encrypt").chain(by_driver("decrypt")).collect(),
-            digest: digest.into(),
-            served: served.collect(),
-        }
-    }
-
-    /// The report with the core and `fio`.
-    fn whole() -> Report {
-        let served = [Access::Read, Access::Write].map(|access| Case {
-            load: load(access),
-            rows: REQUESTS.map(row).into(),
-        });
-        Report {
-            fio: Some("fio-3".to_owned()),
-            served: served.into(),
-            study: Some(study()),
-            absent: Vec::new(),
-            ..software()
-        }
-    }
-
-    fn captions(section: &Section) -> Vec<&str> {
-        let captions = section.tables.iter().map(|table| table.caption.as_str());
-        captions.collect()
-    }
-
-    fn cells<'a>(section: &'a Section, caption: &str, what: &str) -> Vec<&'a str> {
-        let mut tables = section.tables.iter();
-        let table = tables.find(|table| table.caption.starts_with(caption));
-        let mut rows = table.unwrap().rows.iter();
-        let row = rows.find(|row| row.cells[0] == what).unwrap();
-        row.cells[1..].iter().map(String::as_str).collect()
-    }
-
-    #[test]
-    fn demir_with_the_core_has_all_tables_and_figures() {
-        let section = whole().section();
-        section.assert_whole();
-        let found = cells(&section, "Table 1", "Total time");
-        let ours = ["3.00", "0.38"];
-        let paper = ["9.09 (100.00 %)", "5.23 (100.00 %)"];
-        assert_eq!(found, [ours, paper, ["1.50", "0.19"]].concat());
-        let found = cells(&section, "Table 2", "DMA + decryption time");
-        let ours = ["2.40 (80.00 %)", "0.30 (80.00 %)"];
-        let paper = ["5.22 (56.12 %)", "2.81 (54.83 %)"];
-        let xts = ["1.20 (80.00 %)", "0.15 (80.00 %)"];
-        assert_eq!(found, [ours, paper, xts].concat());
-        let none = crate::section::NOTHING;
-        let totals = |what| cells(&section, "Seconds for 50 MB", what);
-        let printed = ["9.09", "5.23", "1.74", "9.30", "5.13", "1.81"];
-        assert_eq!(
-            totals("the paper's mixed"),
-            [&printed[..], &[none; 3]].concat()
-        );
-        let by_driver = ["1.50", "0.19", "8.00"];
-        assert_eq!(
-            totals("mixed, the driver's set-up"),
-            [by_driver, by_driver, [none; 3]].concat()
-        );
-        let found = cells(&section, "Table 1, the driver's set-up", "Total time");
-        assert_eq!(found[..2], ["1.50", "0.19"]);
-        let software = ["0.25", "0.0312", "8.00"];
-        let digest = ["2.00", "2.00", "1.00"];
-        assert_eq!(totals("software"), [software, software, digest].concat());
-        let found = cells(&section, "What a request", "XTS, 4 KiB, in all, \u{b5}s");
-        // 30000 + (100 + 7 * 32) * 5 nanoseconds.
-        assert_eq!(found[..2], ["31.6", "29.6"]);
-        let what = "XTS, 4 KiB, in all, the driver's set-up, \u{b5}s";
-        let found = cells(&section, "What a request", what);
-        // 2 * 200 + (2 + 4) * 100 + 5000 nanoseconds, and the cycles.
-        assert_eq!(found[..2], ["7.62", "7.62"]);
-        let found = cells(&section, "What the driver", "ECB, 4 KiB, polling");
-        assert_eq!(found, ["2", "2", "1", "0", "324.0", "1.00"]);
-        let found = cells(
-            &section,
-            "Served in software",
-            "512-byte sectors, not capped",
-        );
-        assert_eq!(found, ["1000 (0.50)"; 2]);
-        assert_eq!(captions(&section).len(), 13, "{:?}", captions(&section));
-        // Both directions, Figure 4, and Figure 5 in both directions.
-        assert_eq!(section.plots.len(), 5);
-        let said = section.conclusion.unwrap();
-        let times =
-            "in 3.00 s with requests of 512 bytes and in 0.38 s with those of 4 KiB, 8.00 times";
-        assert!(said.contains(times), "{said}");
-        for part in [
-            "30.0 \u{b5}s to set up a request (from the paper's tables)",
-            "with the 6.0 \u{b5}s of the core's own driver (accesses counted in the simulation, at a \
-             Zynq UltraScale+'s register times, with this machine's time to wake a thread) in 1.50 s",
-            "Decryption is computed at the clock of the build for encryption",
-        ] {
-            assert!(said.contains(part), "{said}");
-        }
-        let assumed = "\"tweak computation\" to include the encryption of the numbers";
-        assert!(section.about.contains(assumed), "{}", section.about);
-        assert!(section.about.contains("36 pairs"), "{}", section.about);
-        let left = "Figure 5 with 512 MiB";
-        let said = section.absent.iter().any(|text| text.starts_with(left));
-        assert!(said, "{:?}", section.absent);
-    }
-
-    /// Its JSON has no accesses, and no request for the data unit numbers.
-    #[test]
-    fn demir_of_an_earlier_version_is_shown_without_the_driver() {
-        let mut report = whole();
-        let study = report.study.as_mut().unwrap();
-        study.breakdown_by_driver.clear();
-        study.cost.requests.clear();
-        study.cost.access = None;
-        let section = report.section();
-        section.assert_whole();
-        assert_eq!(captions(&section).len(), 10, "{:?}", captions(&section));
-        let earlier = "the CPU encrypts the data unit numbers";
-        assert!(section.about.contains(earlier), "{}", section.about);
-    }
-
-    #[test]
-    fn demir_without_the_core_has_its_software_and_says_why() {
-        let section = software().section();
-        section.assert_whole();
-        let found = cells(&section, "Table 1", "Total time");
-        assert_eq!(found, ["9.09 (100.00 %)", "5.23 (100.00 %)"]);
-        let found = cells(&section, "Decrypting in software", "the whole");
-        assert_eq!(found[..2], ["6.00", "3.00"]);
-        assert_eq!(captions(&section).len(), 4, "{:?}", captions(&section));
-        assert_eq!(section.plots.len(), 2);
-        let described = section.plots[1].description();
-        assert!(
-            described.contains("software, 512 B: 0.0060 seconds"),
-            "{described}"
-        );
-        let said = section.conclusion.unwrap();
-        assert!(said.contains("4 KiB, 2.00 times as fast"), "{said}");
-        assert_eq!(section.absent[0], "the co-processor: no simulation");
-    }
-}
+mod tests;

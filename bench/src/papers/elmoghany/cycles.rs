@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clock cycles from simulations of three builds of the core (cargo feature `fpga`).
+//! Clock cycles from simulations of three builds of the core: run here with the cargo feature `fpga`,
+//! or else committed.
 
+/// Returns the committed cycles, which are those of the simulation.
 #[cfg(not(feature = "fpga"))]
-use super::Cycles;
-
-/// The reason why there are none.
-pub(super) const MISSING: Option<&str> = crate::papers::demir::NO_SIMULATION;
-
-#[cfg(not(feature = "fpga"))]
-pub(super) fn measure() -> Result<Vec<Cycles>, String> {
-    Err(MISSING.unwrap_or_default().to_owned())
+pub(super) fn measure() -> Result<Vec<super::Cycles>, String> {
+    crate::committed::cycles("cores")
 }
 
 #[cfg(feature = "fpga")]
@@ -114,6 +110,17 @@ mod simulated {
     #[cfg(test)]
     mod tests {
         use super::*;
+
+        #[test]
+        fn the_committed_cycles_are_those_of_the_simulation() {
+            let fresh = measure().unwrap();
+            let committed: Vec<Cycles> = crate::committed::cycles("cores").unwrap();
+            let text = serde_json::to_string(&fresh).unwrap();
+            assert!(
+                committed == fresh,
+                "\"cores\" in cycles.json must be {text}"
+            );
+        }
 
         /// The designs differ in their tweaks: one waits for the data before it and delays the data
         /// after it, one takes a cycle among the data, and one takes none.

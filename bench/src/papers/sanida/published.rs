@@ -80,6 +80,11 @@ fn throughputs(mode: &str) -> Option<[&'static str; 2]> {
     Some([paper[4], best[4]])
 }
 
+/// Returns Table VI's throughput of the paper in a mode, as printed.
+pub(super) fn throughput(mode: &str) -> Option<&'static str> {
+    Some(throughputs(&mode.to_uppercase())?[0])
+}
+
 /// Derives the conclusion's gains from Table VI.
 pub(super) fn gains_over_others() -> String {
     let ratios = OVER_OTHERS.into_iter().filter_map(|(mode, _)| {

@@ -169,7 +169,12 @@ impl Report {
         let caption = format!(
             "Served in software: MiB/s (and the ratio to the last row in the same round), {how}"
         );
-        let share = |row: &demir::ServedRate| format!("{:.2}", row.engine_share.median);
+        let share = |row: &demir::ServedRate| {
+            let share = row.engine_share;
+            share.map_or("turn too short".to_owned(), |share| {
+                format!("{:.2}", share.median)
+            })
+        };
         let shares = "The engine's share of the CPU time of the server's threads".to_owned();
         vec![self.by_load(caption, &rate), self.by_load(shares, &share)]
     }
@@ -197,7 +202,7 @@ impl Case {
                 row.times_best.text(3),
                 format!("{:.0}", row.bytes_per_call.median),
                 format!("{:.2}", row.engine_gb_per_s.median),
-                format!("{:.2}", row.engine_share.median),
+                cell(row.engine_share, |share| format!("{:.2}", share.median)),
             ];
             Row::new(Whose::Luxor, row.requests.text(), cells)
         });
@@ -244,13 +249,12 @@ impl Cost {
                 rows.push(row(&what, both(&cost), from));
             }
         }
-        let clock = self.clock_mhz.to_string();
-        let clock = [clock.clone(), clock];
+        let clock = both(&|direction| self.mhz(direction).to_string());
         rows.push(row("Clock, MHz", clock, self.clock_from()));
         for kind in kinds() {
             let name = kind.name();
             let cycles = |direction| self.cycles.line(kind, direction);
-            let simulated = "simulated in this run";
+            let simulated = "simulated";
             rows.push(row(
                 &format!("{name}, 512 B, cycles"),
                 both(&|direction| format!("{:.1}", cycles(direction).first)),
@@ -263,7 +267,7 @@ impl Cost {
             ));
             rows.push(row(
                 &format!("{name}, 4 KiB, cycles alone, \u{b5}s"),
-                both(&|direction| value(cycles(direction).at(8) / self.clock_mhz)),
+                both(&|direction| value(cycles(direction).at(8) / self.mhz(direction))),
                 "cycles at the clock",
             ));
         }
