@@ -304,7 +304,7 @@ fn time(
     bytes: &mut Bytes,
 ) -> Result<(), String> {
     let rounds = Rounds::new(case, plan.filter.quick);
-    let aes_rounds = case.key_size.rounds() as u64;
+    let aes_rounds = case.key_size.aes().rounds() as u64;
     for lane in &mut *lanes {
         lane.calibrate(case, bytes)?;
     }

@@ -18,7 +18,7 @@ use std::{error::Error, num::NonZeroUsize, process::ExitCode};
 
 use luxor_conformance::{PartsCounted, Random, parallel_ofb::Form};
 use luxor_engine::{
-    AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySize, KeySpec,
+    AesKey, AesSize, CbcKey, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec,
     LoadedKey, Mode, Registry, Run, TweakSchedule, XtsKey,
 };
 
@@ -75,9 +75,13 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     let hidden_input = all_input.clone();
     declare(MAKE_MEM_UNDEFINED, &hidden_input);
     for (mode, direction) in CASES {
-        for size in KeySize::ALL {
+        let has_two = matches!(mode, Mode::Xts | Mode::OfbXex | Mode::OfbXe);
+        for size in AesSize::ALL {
+            if has_two && size == AesSize::Aes192 {
+                continue;
+            }
             let bytes = random.bytes(match mode {
-                Mode::Xts | Mode::OfbXex | Mode::OfbXe => 2 * size.bytes(),
+                _ if has_two => 2 * size.bytes(),
                 // With ESSIV.
                 Mode::Cbc => size.bytes() + 32,
                 _ => size.bytes(),
@@ -207,11 +211,11 @@ fn declare(what: u64, bytes: &[u8]) {
 }
 
 /// The form with two chains, or with one for AES-256, which has no other.
-fn form(size: KeySize) -> Form {
+fn form(size: AesSize) -> Form {
     Form {
         chains: match size {
-            KeySize::Aes128 => 2,
-            KeySize::Aes256 => 1,
+            AesSize::Aes128 => 2,
+            _ => 1,
         },
         schedule: TweakSchedule::Alpha,
     }
@@ -263,7 +267,7 @@ fn is_right(
         (Mode::Ctr, _) => luxor_reference::ctr(key, number, input),
         (Mode::Ofb, _) => luxor_reference::ofb(key, number, input),
         (Mode::OfbXex | Mode::OfbXe, _) => {
-            let size = KeySize::ALL
+            let size = AesSize::ALL
                 .into_iter()
                 .find(|size| 2 * size.bytes() == key.len());
             form(size.expect("a key's length")).reference(mode, key, number, input)

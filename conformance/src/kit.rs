@@ -2,8 +2,8 @@
 //! A key loaded on a backend, and the comparison of its results with the reference's.
 
 use luxor_engine::{
-    AesKey, Backend, BackendError, CbcKey, CryptError, DataUnitLen, DataUnitNumber, Direction,
-    InOut, KeySize, KeySpec, LoadedKey, Mode, Run, XtsKey,
+    AesKey, AesSize, Backend, BackendError, CbcKey, CryptError, DataUnitLen, DataUnitNumber,
+    Direction, InOut, KeySize, KeySpec, LoadedKey, Mode, Run, XtsKey,
 };
 use luxor_reference as reference;
 
@@ -18,13 +18,15 @@ pub(crate) struct KeyKind {
     pub(crate) len: usize,
 }
 
-/// The kinds of keys of a mode: both sizes, for CBC without and with ESSIV, for parallel tweakable
-/// OFB in all forms.
-pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
-    let sizes = KeySize::ALL.map(KeySize::bytes);
+/// The kinds of keys of these sizes that a mode has: for CBC without and with ESSIV, for parallel
+/// tweakable OFB in all forms, which have AES-128 and AES-256, as XTS has.
+pub(crate) fn key_kinds(mode: Mode, sizes: &[AesSize]) -> Vec<KeyKind> {
+    let sizes: Vec<usize> = sizes.iter().map(|size| size.bytes()).collect();
     let kind = |form, len| KeyKind { form, len };
     match mode {
-        Mode::Xts => sizes.map(|len| kind(None, 2 * len)).to_vec(),
+        Mode::Xts => KeySize::ALL
+            .map(|size| kind(None, 2 * size.bytes()))
+            .to_vec(),
         Mode::Cbc => sizes
             .iter()
             .flat_map(|&len| [len, len + 32])
@@ -34,7 +36,7 @@ pub(crate) fn key_kinds(mode: Mode) -> Vec<KeyKind> {
             .iter()
             .flat_map(|form| form.key_lens().iter().map(|&len| kind(Some(*form), len)))
             .collect(),
-        _ => sizes.map(|len| kind(None, len)).to_vec(),
+        _ => sizes.into_iter().map(|len| kind(None, len)).collect(),
     }
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct Kit {
     backend: &'static str,
     pub(crate) mode: Mode,
     form: Option<Form>,
-    size: KeySize,
+    size: AesSize,
     bytes: Vec<u8>,
     loaded: Box<dyn LoadedKey>,
 }
@@ -73,11 +75,11 @@ impl Kit {
         random: &mut Random,
         wanted: fn(&KeyKind) -> bool,
     ) -> Vec<Self> {
-        let modes = backend.info().modes;
-        assert!(!modes.is_empty(), "the backend lists no mode");
+        let info = backend.info();
+        assert!(!info.modes.is_empty(), "the backend lists no mode");
         let mut kits = Vec::new();
-        for &mode in modes {
-            for kind in key_kinds(mode).into_iter().filter(wanted) {
+        for &mode in info.modes {
+            for kind in key_kinds(mode, info.key_sizes).into_iter().filter(wanted) {
                 kits.push(Self::new(backend, mode, kind.form, random.bytes(kind.len)));
             }
         }
@@ -113,7 +115,7 @@ impl Kit {
         })
     }
 
-    pub(crate) fn size(&self) -> KeySize {
+    pub(crate) fn size(&self) -> AesSize {
         self.size
     }
 
@@ -306,7 +308,7 @@ pub(crate) type Crypt<'a> = dyn Fn(Direction, &mut [Run<'_>]) -> Result<(), Cryp
 
 /// Makes the key for `mode` from its bytes. Accepts equal halves in XTS, which vector 1 has.
 pub(crate) fn key_spec(mode: Mode, form: Option<Form>, bytes: &[u8]) -> KeySpec {
-    let aes = || AesKey::new(bytes).expect("16 or 32 bytes");
+    let aes = || AesKey::new(bytes).expect("16, 24 or 32 bytes");
     match mode {
         Mode::Xts => {
             KeySpec::Xts(XtsKey::new_permitting_equal_halves(bytes).expect("32 or 64 bytes of key"))
@@ -324,7 +326,7 @@ pub(crate) fn key_spec(mode: Mode, form: Option<Form>, bytes: &[u8]) -> KeySpec 
 
 /// Makes a key with ESSIV if the data key is followed by its hash.
 fn cbc_key(bytes: &[u8]) -> CbcKey {
-    let data = |bytes| AesKey::new(bytes).expect("16 or 32 bytes");
+    let data = |bytes| AesKey::new(bytes).expect("16, 24 or 32 bytes");
     match bytes.split_last_chunk::<32>() {
         Some((key, hash)) if !key.is_empty() => CbcKey::essiv_sha256(data(key), hash),
         _ => CbcKey::plain(data(bytes)),

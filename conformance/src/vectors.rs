@@ -25,7 +25,7 @@ pub struct VectorFile {
     pub mode: Mode,
     /// The number of records of whole bytes under AES-128 or AES-256, which every backend runs.
     pub run: usize,
-    /// The number of records under AES-192, which no backend supports.
+    /// The number of records under AES-192.
     pub aes192: usize,
     /// The number of records with data units that end within a byte.
     pub part_bytes: usize,

@@ -11,7 +11,7 @@ use std::{
 
 use luxor_conformance::{Random, forced};
 use luxor_engine::{
-    AesKey, CbcKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySize, KeySpec, LoadedKey,
+    AesKey, AesSize, CbcKey, DataUnitLen, DataUnitNumber, Direction, InOut, KeySpec, LoadedKey,
     Registry, Run,
 };
 
@@ -102,7 +102,7 @@ fn check(key: &CbcKey, first: u128, unit_len: usize, plaintext: &[u8], ciphertex
 fn a_message_agrees_with_openssl() {
     let random = &mut Random::for_test("openssl message");
     let file = File::new("message");
-    for size in KeySize::ALL {
+    for size in AesSize::ALL {
         let bytes = random.bytes(size.bytes());
         let key = CbcKey::plain(AesKey::new(&bytes).unwrap());
         for len in [16, 112, 512, 528, 4096, 65536 + 48, (1 << 20) + 16, 5 << 20] {
@@ -122,7 +122,7 @@ fn sectors_agree_with_openssl_used_like_dm_crypt() {
     let first = (1 << 32) - 5;
     let numbers = || (0..sectors as u128).map(|sector| first + sector);
     let numbers_bytes: Vec<u8> = numbers().flat_map(u128::to_le_bytes).collect();
-    for size in KeySize::ALL {
+    for size in AesSize::ALL {
         let bytes = random.bytes(size.bytes());
         let data = || AesKey::new(&bytes).unwrap();
         let hash = file.openssl("dgst -sha256 -binary", &bytes);

@@ -232,7 +232,7 @@ impl LimitLane {
 
     /// Runs a slice between passes.
     fn slice(&self, bytes: u64, case: &Case) -> Duration {
-        self.limit.run(bytes, case.key_size.rounds() as u64)
+        self.limit.run(bytes, case.key_size.aes().rounds() as u64)
     }
 
     /// Takes a sample.

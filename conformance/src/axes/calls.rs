@@ -4,7 +4,7 @@
 use std::{num::NonZeroUsize, thread};
 
 use luxor_engine::{
-    Backend, BackendError, CryptErrorKind, DataUnitLen, Direction, Executor, KeySize, Mode, PAGE,
+    AesSize, Backend, BackendError, CryptErrorKind, DataUnitLen, Direction, Executor, Mode, PAGE,
     Run,
 };
 
@@ -151,7 +151,7 @@ pub fn large_runs(backend: &dyn Backend, cases: Cases) {
     let random = &mut Random::for_test("large_runs");
     for kit in Kit::few(backend, random) {
         // OFB works block by block, so it has no special way for large runs.
-        if kit.mode.is_feedback() || kit.size() != KeySize::Aes256 {
+        if kit.mode.is_feedback() || kit.size() != AesSize::Aes256 {
             continue;
         }
         // Numbers far from a carry. In CTR also counters that continue from unit to unit, with a
@@ -317,30 +317,36 @@ fn executor_calls(mode: Mode) -> Vec<Vec<Shape>> {
     ]
 }
 
-/// What a backend must refuse: unit lengths that the mode does not accept, and modes that the
-/// backend does not list. Both must be errors of the right kind that leave the buffers unchanged.
+/// What a backend must refuse: unit lengths that the mode does not accept, and modes and sizes of keys
+/// that the backend does not list. All must be errors of the right kind that leave the buffers
+/// unchanged.
 ///
 /// # Panics
 /// If the backend does not conform.
 pub fn refusals(backend: &dyn Backend, cases: Cases) {
     let info = backend.info();
     for &mode in Mode::ALL {
-        for kind in key_kinds(mode) {
+        for kind in key_kinds(mode, &AesSize::ALL) {
             let key: Vec<u8> = (0..=u8::MAX).take(kind.len).collect();
-            let loaded = backend.load_key(&key_spec(mode, kind.form, &key));
-            match (info.modes.contains(&mode), loaded) {
-                (true, Ok(_)) => {}
+            let key = key_spec(mode, kind.form, &key);
+            let has = (
+                info.modes.contains(&mode),
+                info.key_sizes.contains(&key.size()),
+            );
+            match (has, backend.load_key(&key)) {
+                ((true, true), Ok(_)) => {}
                 (
-                    false,
+                    (false, _),
                     Err(BackendError::Unsupported {
                         backend,
                         mode: named,
                     }),
-                ) => {
-                    assert_eq!((backend, named), (info.name, mode));
+                ) => assert_eq!((backend, named), (info.name, mode)),
+                ((_, false), Err(BackendError::KeySize { backend, size })) => {
+                    assert_eq!((backend, size), (info.name, key.size()));
                 }
-                (has, Ok(_)) => panic!("{mode} loads, and `info` lists it: {has}"),
-                (has, Err(e)) => panic!("{mode}: {e}, and `info` lists it: {has}"),
+                (has, Ok(_)) => panic!("{mode} loads, and `info` lists it and its key: {has:?}"),
+                (has, Err(e)) => panic!("{mode}: {e}, and `info` lists it and its key: {has:?}"),
             }
         }
     }

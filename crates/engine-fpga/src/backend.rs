@@ -15,7 +15,7 @@ use std::{
 };
 
 use luxor_engine::{
-    Backend, BackendError, BackendInfo, Buffer, CryptError, CryptErrorKind, Direction, KeySize,
+    AesSize, Backend, BackendError, BackendInfo, Buffer, CryptError, CryptErrorKind, Direction,
     KeySpec, LoadedKey, Mode, Run, check_runs,
 };
 use zeroize::Zeroizing;
@@ -32,6 +32,7 @@ use crate::{
 pub const NAME: &str = "fpga";
 
 const MODES: &[Mode] = &[Mode::Xts, Mode::Ecb];
+const KEY_SIZES: &[AesSize] = &[AesSize::Aes128, AesSize::Aes256];
 
 /// Bytes of a descriptor, unless a data unit is longer.
 const PIECE: usize = 256 << 10;
@@ -61,8 +62,8 @@ impl<T: Transport + 'static> FpgaBackend<T> {
         let driver = Driver::new(transport)?;
         let config = driver.config();
         for (has, what) in [
-            (config.has_key_size(KeySize::Aes128), "AES-128"),
-            (config.has_key_size(KeySize::Aes256), "AES-256"),
+            (config.has_key_size(AesSize::Aes128), "AES-128"),
+            (config.has_key_size(AesSize::Aes256), "AES-256"),
             (config.encrypts(), "encryption"),
             (config.decrypts(), "decryption"),
         ] {
@@ -71,6 +72,7 @@ impl<T: Transport + 'static> FpgaBackend<T> {
             }
         }
         let mut info = BackendInfo::new(NAME, format!("{device}: {config}"), MODES);
+        info.key_sizes = KEY_SIZES;
         info.min_batch = min_batch;
         Ok(Self {
             driver: Arc::new(Mutex::new(driver)),
@@ -140,7 +142,11 @@ impl<T: Transport + 'static> Backend for FpgaBackend<T> {
     }
 
     fn load_key(&self, key: &KeySpec) -> Result<Box<dyn LoadedKey>, BackendError> {
-        let mode = key.mode();
+        let (mode, size) = (key.mode(), key.size());
+        if !self.info.key_sizes.contains(&size) {
+            let backend = NAME;
+            return Err(BackendError::KeySize { backend, size });
+        }
         let slot_key = match key {
             KeySpec::Xts(key) => SlotKey::xts(key),
             KeySpec::Ecb(key) => SlotKey::ecb(key),

@@ -19,7 +19,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-use luxor_engine::{AesKey, DataUnitNumber, Direction, KeySize, XtsKey};
+use luxor_engine::{AesKey, AesSize, DataUnitNumber, Direction, XtsKey};
 use zeroize::Zeroizing;
 
 pub use crate::error::{DescriptorError, DriverError, KeyError};
@@ -144,7 +144,7 @@ impl SlotKey {
         }
     }
 
-    fn size(&self) -> KeySize {
+    fn size(&self) -> AesSize {
         self.data.size()
     }
 }
@@ -381,8 +381,8 @@ impl<T: Transport> Driver<T> {
             }
         }
         let size = match key.size() {
-            KeySize::Aes128 => 0,
-            KeySize::Aes256 => reg::KEY_LONG,
+            AesSize::Aes256 => reg::KEY_LONG,
+            _ => 0,
         };
         self.command(reg::KEY_LOAD | size, slot)
     }

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use luxor_engine::KeySize;
+use luxor_engine::{AesSize, KeySize};
 
 /// Reads as [`ID_VALUE`].
 pub const ID: u16 = 0x000;
@@ -149,10 +149,11 @@ impl Config {
 
     /// Returns whether the core supports keys of this size.
     #[must_use]
-    pub const fn has_key_size(self, size: KeySize) -> bool {
+    pub const fn has_key_size(self, size: AesSize) -> bool {
         match size {
-            KeySize::Aes128 => self.field(4, 1) == 1,
-            KeySize::Aes256 => self.field(5, 1) == 1,
+            AesSize::Aes128 => self.field(4, 1) == 1,
+            AesSize::Aes192 => false,
+            AesSize::Aes256 => self.field(5, 1) == 1,
         }
     }
 
@@ -208,7 +209,7 @@ impl Config {
 /// Describes the configuration in words.
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let keys = match KeySize::ALL.map(|size| self.has_key_size(size)) {
+        let keys = match KeySize::ALL.map(|size| self.has_key_size(size.aes())) {
             [true, true] => "AES-128 and AES-256",
             [true, false] => "AES-128",
             [false, true] => "AES-256",

@@ -4,7 +4,8 @@
 //! The CPU expands the schedules in constant time: it computes the S-box, four bytes side by side,
 //! and never reads a table at an index that depends on the key.
 
-use luxor_engine::{AesKey, KeySize, XtsKey};
+pub use luxor_engine::AesSize;
+use luxor_engine::{AesKey, XtsKey};
 use zeroize::Zeroizing;
 
 /// Words of a key in the kernels' format.
@@ -12,54 +13,6 @@ pub const KEY_WORDS: usize = 192;
 
 /// Words of one schedule: room for AES-256, the longest.
 const SCHEDULE: usize = 60;
-
-/// The AES variant of a kernel. AES-192 exists for comparisons only: the engine has no AES-192
-/// keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AesSize {
-    /// 16-byte key, 10 rounds.
-    Aes128,
-    /// 24-byte key, 12 rounds.
-    Aes192,
-    /// 32-byte key, 14 rounds.
-    Aes256,
-}
-
-impl AesSize {
-    /// All variants, for tests and tables.
-    pub const ALL: [Self; 3] = [Self::Aes128, Self::Aes192, Self::Aes256];
-
-    /// Returns the length of one cipher key in bits, as in the kernels' names.
-    #[must_use]
-    pub const fn bits(self) -> usize {
-        match self {
-            Self::Aes128 => 128,
-            Self::Aes192 => 192,
-            Self::Aes256 => 256,
-        }
-    }
-
-    /// Returns the length of one cipher key in bytes.
-    #[must_use]
-    pub const fn bytes(self) -> usize {
-        self.bits() / 8
-    }
-
-    /// Returns the number of rounds.
-    #[must_use]
-    pub const fn rounds(self) -> usize {
-        self.bits() / 32 + 6
-    }
-}
-
-impl From<KeySize> for AesSize {
-    fn from(size: KeySize) -> Self {
-        match size {
-            KeySize::Aes128 => Self::Aes128,
-            KeySize::Aes256 => Self::Aes256,
-        }
-    }
-}
 
 /// The T-tables that the kernels keep in shared memory: `-DTABLES=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,13 +48,13 @@ impl KeyWords {
     #[must_use]
     pub fn xts(key: &XtsKey, tables: Tables) -> Self {
         let tweak = Some(key.tweak_key().expose());
-        Self::expand(key.size().into(), key.data_key().expose(), tweak, tables)
+        Self::expand(key.size().aes(), key.data_key().expose(), tweak, tables)
     }
 
     /// Expands a key of CTR in the place of the data key. There is no tweak key.
     #[must_use]
     pub fn ctr(key: &AesKey, tables: Tables) -> Self {
-        Self::expand(key.size().into(), key.expose(), None, tables)
+        Self::expand(key.size(), key.expose(), None, tables)
     }
 
     /// Expands a data key and a tweak key, or a CTR key if `tweak` is `None`. For comparisons with
@@ -377,7 +330,7 @@ mod tests {
         for len in [32, 64] {
             let xts = XtsKey::new(&bytes[..len]).unwrap();
             let (data, tweak) = bytes[..len].split_at(len / 2);
-            let size = AesSize::from(xts.size());
+            let size = xts.size().aes();
             let words = KeyWords::xts(&xts, Tables::Two);
             assert_eq!(words.size(), size);
             let expected = KeyWords::of_bytes(size, data, Some(tweak), Tables::Two);

@@ -6,7 +6,7 @@ use core::fmt;
 
 use crate::{
     buffer::Buffer,
-    key::{KeySpec, Mode},
+    key::{AesSize, KeySpec, Mode},
     message::Messages,
     run::Run,
 };
@@ -102,18 +102,22 @@ pub struct BackendInfo {
     pub device: String,
     /// The supported modes; every other mode is [`BackendError::Unsupported`].
     pub modes: &'static [Mode],
+    /// The supported AES variants; every other one is [`BackendError::KeySize`].
+    pub key_sizes: &'static [AesSize],
     /// Calls with fewer bytes than this are faster on the CPU. [`usize::MAX`] if the backend should
     /// be used only when forced by name; 0 for the CPU itself.
     pub min_batch: usize,
 }
 
 impl BackendInfo {
-    /// Describes the backend `name` on `device` with `modes`, for calls of any size.
+    /// Describes the backend `name` on `device` with `modes`, for all keys and calls of any
+    /// size.
     pub fn new(name: &'static str, device: impl Into<String>, modes: &'static [Mode]) -> Self {
         Self {
             name,
             device: device.into(),
             modes,
+            key_sizes: &AesSize::ALL,
             min_batch: 0,
         }
     }
@@ -130,6 +134,14 @@ pub enum BackendError {
         backend: &'static str,
         /// The requested mode.
         mode: Mode,
+    },
+    /// The backend does not support the AES variant.
+    #[error("the engine {backend} has no AES-{}", size.bits())]
+    KeySize {
+        /// The backend's name.
+        backend: &'static str,
+        /// The variant of the key.
+        size: AesSize,
     },
     /// The backend refuses every XTS key with equal data and tweak keys. Other backends accept one
     /// where the caller permits it, to read existing data.

@@ -7,13 +7,55 @@ use subtle::ConstantTimeEq;
 
 use luxor_secret::SecretBytes;
 
-/// The AES variant, which sets the length of one cipher key (FIPS 197, table 3). XTS has two such
-/// keys, so `Aes256` there means 512 bits of key.
+/// The AES variant, which sets the length of one cipher key (FIPS 197, table 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum KeySize {
+pub enum AesSize {
     /// 16 bytes, 10 rounds.
     Aes128,
+    /// 24 bytes, 12 rounds.
+    Aes192,
     /// 32 bytes, 14 rounds.
+    Aes256,
+}
+
+impl AesSize {
+    /// All variants, for tests and tables.
+    pub const ALL: [Self; 3] = [Self::Aes128, Self::Aes192, Self::Aes256];
+
+    /// The length of one cipher key in bits, as in the variant's name.
+    #[must_use]
+    pub const fn bits(self) -> usize {
+        match self {
+            Self::Aes128 => 128,
+            Self::Aes192 => 192,
+            Self::Aes256 => 256,
+        }
+    }
+
+    /// The length of one cipher key in bytes: 16, 24 or 32.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        self.bits() / 8
+    }
+
+    /// The number of rounds: 10, 12 or 14.
+    #[must_use]
+    pub const fn rounds(self) -> usize {
+        self.bits() / 32 + 6
+    }
+
+    fn from_bytes(bytes: usize) -> Option<Self> {
+        Self::ALL.into_iter().find(|size| size.bytes() == bytes)
+    }
+}
+
+/// The AES variant of XTS, which has two cipher keys: `Aes256` means 512 bits of key. IEEE 1619-2007
+/// has no XTS-AES-192.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum KeySize {
+    /// Two keys of 16 bytes.
+    Aes128,
+    /// Two keys of 32 bytes.
     Aes256,
 }
 
@@ -21,29 +63,18 @@ impl KeySize {
     /// Both sizes, for tests and tables.
     pub const ALL: [Self; 2] = [Self::Aes128, Self::Aes256];
 
-    /// The length of one cipher key in bytes: 16 or 32.
+    /// The length of one of the two cipher keys in bytes: 16 or 32.
     #[must_use]
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::Aes128 => 16,
-            Self::Aes256 => 32,
-        }
+        self.aes().bytes()
     }
 
-    /// The number of rounds: 10 or 14.
+    /// The variant of both cipher keys.
     #[must_use]
-    pub const fn rounds(self) -> usize {
+    pub const fn aes(self) -> AesSize {
         match self {
-            Self::Aes128 => 10,
-            Self::Aes256 => 14,
-        }
-    }
-
-    fn from_bytes(bytes: usize) -> Option<Self> {
-        match bytes {
-            16 => Some(Self::Aes128),
-            32 => Some(Self::Aes256),
-            _ => None,
+            Self::Aes128 => AesSize::Aes128,
+            Self::Aes256 => AesSize::Aes256,
         }
     }
 }
@@ -51,19 +82,19 @@ impl KeySize {
 /// One AES key, wiped when dropped.
 #[derive(Clone)]
 pub struct AesKey {
-    size: KeySize,
+    size: AesSize,
     bytes: SecretBytes,
 }
 
 impl AesKey {
-    /// Makes a key of its 16 or 32 bytes.
+    /// Makes a key of its 16, 24 or 32 bytes.
     ///
     /// # Errors
     /// [`KeyError::Length`] for any other length.
     pub fn new(bytes: &[u8]) -> Result<Self, KeyError> {
-        let size = KeySize::from_bytes(bytes.len()).ok_or(KeyError::Length {
+        let size = AesSize::from_bytes(bytes.len()).ok_or(KeyError::Length {
             found: bytes.len(),
-            expected: "16 or 32",
+            expected: "16, 24 or 32",
         })?;
         Ok(Self {
             size,
@@ -71,13 +102,13 @@ impl AesKey {
         })
     }
 
-    /// AES-128 or AES-256.
+    /// The AES variant.
     #[must_use]
-    pub fn size(&self) -> KeySize {
+    pub fn size(&self) -> AesSize {
         self.size
     }
 
-    /// The key's 16 or 32 bytes.
+    /// The key's 16, 24 or 32 bytes.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         self.bytes.expose()
@@ -94,6 +125,7 @@ impl fmt::Debug for AesKey {
 /// [`XtsKey::new`] refuses equal keys (FIPS 140-3 IG C.I).
 #[derive(Clone, Debug)]
 pub struct XtsKey {
+    size: KeySize,
     data: AesKey,
     tweak: AesKey,
 }
@@ -117,14 +149,14 @@ impl XtsKey {
     /// does reading a volume that has such a key. Never use it to make a key.
     #[doc(hidden)]
     pub fn new_permitting_equal_halves(bytes: &[u8]) -> Result<Self, KeyError> {
-        if !matches!(bytes.len(), 32 | 64) {
-            return Err(KeyError::Length {
+        let (data, tweak) = bytes.split_at(bytes.len() / 2);
+        let mut sizes = KeySize::ALL.into_iter();
+        let size = sizes.find(|size| 2 * size.bytes() == bytes.len());
+        Ok(Self {
+            size: size.ok_or(KeyError::Length {
                 found: bytes.len(),
                 expected: "32 or 64",
-            });
-        }
-        let (data, tweak) = bytes.split_at(bytes.len() / 2);
-        Ok(Self {
+            })?,
             data: AesKey::new(data)?,
             tweak: AesKey::new(tweak)?,
         })
@@ -133,7 +165,7 @@ impl XtsKey {
     /// AES-128 or AES-256.
     #[must_use]
     pub fn size(&self) -> KeySize {
-        self.data.size()
+        self.size
     }
 
     /// Key1, which encrypts the data.
@@ -170,7 +202,7 @@ impl CbcKey {
     #[must_use]
     pub fn essiv_sha256(data: AesKey, hash: &[u8; 32]) -> Self {
         let essiv = AesKey {
-            size: KeySize::Aes256,
+            size: AesSize::Aes256,
             bytes: SecretBytes::copy_of(hash),
         };
         Self {
@@ -179,9 +211,9 @@ impl CbcKey {
         }
     }
 
-    /// AES-128 or AES-256, the size of the data key.
+    /// The AES variant of the data key.
     #[must_use]
-    pub fn size(&self) -> KeySize {
+    pub fn size(&self) -> AesSize {
         self.data.size()
     }
 
@@ -246,7 +278,7 @@ impl ParallelOfbKey {
         construction: Construction,
         schedule: TweakSchedule,
     ) -> Result<Self, KeyError> {
-        let XtsKey { data, tweak } = XtsKey::new_permitting_equal_halves(bytes)?;
+        let XtsKey { data, tweak, .. } = XtsKey::new_permitting_equal_halves(bytes)?;
         if bool::from(data.expose().ct_eq(tweak.expose())) {
             return Err(KeyError::EqualKeys);
         }
@@ -259,9 +291,9 @@ impl ParallelOfbKey {
         })
     }
 
-    /// AES-128 or AES-256, the size of each chain's key.
+    /// The AES variant of each chain: AES-128 or AES-256.
     #[must_use]
-    pub fn size(&self) -> KeySize {
+    pub fn size(&self) -> AesSize {
         self.first.size()
     }
 
@@ -368,11 +400,11 @@ impl KeySpec {
         first.bytes.is_lost()
     }
 
-    /// AES-128 or AES-256.
+    /// The AES variant of the key, or of each of its keys.
     #[must_use]
-    pub fn size(&self) -> KeySize {
+    pub fn size(&self) -> AesSize {
         match self {
-            Self::Xts(key) => key.size(),
+            Self::Xts(key) => key.size().aes(),
             Self::Cbc(key) => key.size(),
             Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key.size(),
             Self::ParallelOfb(key) => key.size(),
@@ -529,7 +561,7 @@ mod tests {
         for len in 0..=bytes.len() {
             assert_eq!(
                 AesKey::new(&bytes[..len]).is_ok(),
-                matches!(len, 16 | 32),
+                matches!(len, 16 | 24 | 32),
                 "{len}"
             );
             assert_eq!(

@@ -72,8 +72,8 @@ pub use executor::{Chains, Executor};
 pub use fallback::Fallback;
 pub use kernel::catalogue::{CPU_KERNELS, CpuKernel};
 pub use key::{
-    AesKey, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey, TweakSchedule,
-    XtsKey,
+    AesKey, AesSize, CbcKey, Construction, KeyError, KeySize, KeySpec, Mode, ParallelOfbKey,
+    TweakSchedule, XtsKey,
 };
 pub use message::{Message, Messages, Turn, encrypt_streams};
 pub use registry::{Registry, SelectError, Unavailable};

@@ -106,6 +106,10 @@ impl Encryption {
         if self.mode() == Mode::Xts {
             return XtsKey::new_permitting_equal_halves(key).map(KeySpec::Xts);
         }
+        if !self.key_lens().iter().any(|&len| key.len() == len as usize) {
+            let (found, expected) = (key.len(), "16 or 32");
+            return Err(KeyError::Length { found, expected });
+        }
         let data = AesKey::new(key)?;
         if self != Self::AesCbcEssivSha256 {
             return Ok(KeySpec::Cbc(CbcKey::plain(data)));

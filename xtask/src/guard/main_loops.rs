@@ -179,7 +179,7 @@ pub fn find<'name, 'code>(
         .iter()
         .any(|one| one.kind.rounds != found[0].kind.rounds)
     {
-        return Err(format!("{kernel} {name} has loops of 10 rounds and of 14"));
+        return Err(format!("{kernel} {name} has loops of different numbers of rounds"));
     }
     if found.is_empty() {
         return Err(format!(
@@ -200,10 +200,11 @@ fn rounds_of(pass: &[Span; KINDS], lanes: u32) -> Result<u32, String> {
     }
     let registers = blocks.least / lanes;
     let rounds = aes.least / registers;
-    if !matches!(rounds, 10 | 14) || !aes.is(rounds * registers) {
+    if !matches!(rounds, 10 | 12 | 14) || !aes.is(rounds * registers) {
         return Err(format!(
-            "{aes} AES instructions for {blocks} blocks instead of {} or {}",
+            "{aes} AES instructions for {blocks} blocks instead of {}, {} or {}",
             10 * registers,
+            12 * registers,
             14 * registers
         ));
     }

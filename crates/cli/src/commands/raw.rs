@@ -27,7 +27,7 @@ use crate::{
 /// For test vectors, other formats and measurements. To protect a file, use `luxor
 /// encrypt`.
 ///
-/// The key file contains the key itself: 16 or 32 bytes; for xts the data key and then the
+/// The key file contains the key itself: 16, 24 or 32 bytes; for xts the data key and then the
 /// tweak key (32 or 64 bytes); for ofb-xex and ofb-xe the keys of both chains (32 bytes).
 ///
 /// ofb-xex and ofb-xe are research: parallel tweakable OFB (Damjanović and Simić, 2015),

@@ -55,7 +55,7 @@ impl Raw {
 
 #[test]
 fn ctr_ofb_and_ecb_agree_with_openssl() {
-    for (bits, key_len) in [(128, 16), (256, 32)] {
+    for (bits, key_len) in [(128, 16), (192, 24), (256, 32)] {
         let raw = Raw::new(key_len);
         let key = hex(&fs::read(&raw.key).unwrap());
         for mode in ["ctr", "ofb", "ecb"] {
@@ -497,8 +497,8 @@ fn keys_of_wrong_lengths_are_refused() {
         ("xts", 16, "32 or 64"),
         ("xts", 48, "32 or 64"),
         ("xts", 65, "65 bytes"),
-        ("ecb", 24, "16 or 32"),
-        ("ecb", 64, "16 or 32"),
+        ("ecb", 20, "16, 24 or 32"),
+        ("ecb", 64, "16, 24 or 32"),
     ] {
         Raw::new(len).fails(&format!("encrypt --mode {mode}"), &[0; 64], words);
     }

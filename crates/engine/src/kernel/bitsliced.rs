@@ -7,20 +7,20 @@
 //!
 //! ```text
 //! x = bits(blocks) ⊕ K[0]
-//! for i in 1..=N:                         (N = 10 or 14)
+//! for i in 1..=N:                         (N = 10, 12 or 14)
 //!     x = S-box as a circuit of gates     (without its constant 63₁₆, which is in the next key)
 //!     if i < N:
 //!         x = MixColumns of the columns as they lie after i rounds
 //!     x = x ⊕ K[i]
-//! blocks = ShiftRows²(x)
+//! blocks = ShiftRows^N(x)
 //! ```
 //!
 //! `ShiftRows` moves no bits here ("fixslicing": Adomnicai and Peyrin, "Fixslicing AES-like
 //! Ciphers", IACR TCHES 2021-1). After i rounds, the byte of row r and column c lies in column
 //! c + i·r (mod 4). That only changes the distances in `MixColumns`: the next row of the same column
-//! is one row and i columns further on. After four rounds all bytes lie in their places again. Both
-//! 10 and 14 rounds end as two rounds do, with rows 1 and 3 rotated by two columns, which is
-//! corrected in the blocks.
+//! is one row and i columns further on. After four rounds all bytes lie in their places again, so 12
+//! rounds need no correction. 10 and 14 rounds end as two rounds do, with rows 1 and 3 rotated by two
+//! columns, which is corrected in the blocks.
 //!
 //! The S-box is the circuit of Boyar and Peralta, "A New Combinational Logic Minimization Technique
 //! with Applications to Cryptology", SEA 2010, with 115 gates. The inverse has the same middle part,
@@ -94,8 +94,7 @@ fn expand(key: &[[u8; 4]], words: &mut [u32]) {
         if i % key.len() == 0 {
             word = substituted(word).rotate_right(8) ^ u32::from(round_constant);
             round_constant = (round_constant << 1) ^ ((round_constant >> 7) * 0x1b);
-        } else if i % key.len() == 4 {
-            // With AES-256 only.
+        } else if key.len() == 8 && i % 8 == 4 {
             word = substituted(word);
         }
         words[i] = words[i - key.len()] ^ word;
@@ -130,19 +129,27 @@ pub(super) fn standard_round_keys(schedule: &Schedule) -> impl Iterator<Item = [
 #[inline(never)]
 pub(super) fn encrypt(keys: &[RoundKey], registers: &mut [Blocks]) {
     let [first, second, middle @ .., last] = keys else {
-        unreachable!("a schedule has 11 or 15 round keys");
+        unreachable!("a schedule has 11, 13 or 15 round keys");
     };
+    let (fours, two) = middle.as_chunks::<4>();
     for Blocks(register) in registers {
         let mut x = add_round_key(bits(*register), first);
         x = add_round_key(mix_columns(1, sub_bytes(x)), second);
-        for [a, b, c, d] in middle.as_chunks::<4>().0 {
+        for [a, b, c, d] in fours {
             x = add_round_key(mix_columns(2, sub_bytes(x)), a);
             x = add_round_key(mix_columns(3, sub_bytes(x)), b);
             x = add_round_key(mix_columns(0, sub_bytes(x)), c);
             x = add_round_key(mix_columns(1, sub_bytes(x)), d);
         }
+        if let [a, b] = two {
+            x = add_round_key(mix_columns(2, sub_bytes(x)), a);
+            x = add_round_key(mix_columns(3, sub_bytes(x)), b);
+        }
         x = add_round_key(sub_bytes(x), last);
-        *register = blocks(x).map(shift_rows_twice);
+        *register = blocks(x);
+        if two.is_empty() {
+            *register = register.map(shift_rows_twice);
+        }
     }
 }
 
@@ -150,11 +157,19 @@ pub(super) fn encrypt(keys: &[RoundKey], registers: &mut [Blocks]) {
 #[inline(never)]
 pub(super) fn decrypt(keys: &[RoundKey], registers: &mut [Blocks]) {
     let [first, second, middle @ .., last] = keys else {
-        unreachable!("a schedule has 11 or 15 round keys");
+        unreachable!("a schedule has 11, 13 or 15 round keys");
     };
+    let (fours, two) = middle.as_chunks::<4>();
     for Blocks(register) in registers {
-        let mut x = add_round_key(bits(register.map(shift_rows_twice)), last);
-        for [a, b, c, d] in middle.as_chunks::<4>().0.iter().rev() {
+        if two.is_empty() {
+            *register = register.map(shift_rows_twice);
+        }
+        let mut x = add_round_key(bits(*register), last);
+        if let [a, b] = two {
+            x = inv_mix_columns(3, add_round_key(inv_sub_bytes(x), b));
+            x = inv_mix_columns(2, add_round_key(inv_sub_bytes(x), a));
+        }
+        for [a, b, c, d] in fours.iter().rev() {
             x = inv_mix_columns(1, add_round_key(inv_sub_bytes(x), d));
             x = inv_mix_columns(0, add_round_key(inv_sub_bytes(x), c));
             x = inv_mix_columns(3, add_round_key(inv_sub_bytes(x), b));

@@ -31,7 +31,7 @@ pub(super) trait FeedbackKernel: Kernel {
     /// The largest number of registers of chains without tweaks that run together.
     const CHAINS: usize;
 
-    /// The number of AES rounds: 10 or 14.
+    /// The number of AES rounds: 10, 12 or 14.
     fn rounds(key: &Self::Key) -> usize;
 
     /// Processes `blocks` blocks of each message. If `MIXES` is false, all lanes must have the same

@@ -417,7 +417,7 @@ mod tests {
         let (key, iv_key) = (bytes(1), bytes(2));
         let mut data = [0; 512];
         let unit = DataUnitLen::new(512).unwrap();
-        for len in [16, 32] {
+        for len in [16, 24, 32] {
             let aes = || AesKey::new(&key[..len]).unwrap();
             let cbc = CbcKey::essiv_sha256(aes(), &iv_key);
             let mut secrets = forms(&aes());

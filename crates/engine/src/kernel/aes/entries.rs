@@ -2,12 +2,21 @@
 //! The part that all kernels with AES instructions share: one function for each mode, direction and
 //! key size. It enables the kernel's instructions, and all generic code is inlined into it.
 
-/// Calls the version of `entry` for the number of rounds of a key size.
+/// Calls the version of `entry` for the number of rounds of a key size. There is no AES-192 of XTS, and
+/// so no code for it.
 macro_rules! of_size {
+    (xts $size:expr, $entry:ident($($argument:expr),*)) => {
+        match $size {
+            crate::AesSize::Aes128 => entry::$entry::<10>($($argument),*),
+            crate::AesSize::Aes192 => unreachable!("no XtsKey has this size"),
+            crate::AesSize::Aes256 => entry::$entry::<14>($($argument),*),
+        }
+    };
     ($size:expr, $entry:ident($($argument:expr),*)) => {
         match $size {
-            crate::KeySize::Aes128 => entry::$entry::<10>($($argument),*),
-            crate::KeySize::Aes256 => entry::$entry::<14>($($argument),*),
+            crate::AesSize::Aes128 => entry::$entry::<10>($($argument),*),
+            crate::AesSize::Aes192 => entry::$entry::<12>($($argument),*),
+            crate::AesSize::Aes256 => entry::$entry::<14>($($argument),*),
         }
     };
 }
@@ -50,8 +59,8 @@ macro_rules! kernel {
                 // SAFETY: the token proves the features; the caller guarantees the unit length.
                 unsafe {
                     match direction {
-                        Direction::Encrypt => of_size!(data.size, encrypt(data, tweak, run)),
-                        Direction::Decrypt => of_size!(data.size, decrypt(data, tweak, run)),
+                        Direction::Encrypt => of_size!(xts data.size, encrypt(data, tweak, run)),
+                        Direction::Decrypt => of_size!(xts data.size, decrypt(data, tweak, run)),
                     }
                 }
             }
@@ -110,7 +119,7 @@ macro_rules! kernel {
                 lanes: &mut [crate::mode::ofb::Lane<'_, Self::Key>],
                 blocks: usize,
             ) {
-                use crate::KeySize;
+                use crate::AesSize;
                 let Some(lane) = lanes.first() else { return };
                 let size = lane.keys[0].size;
                 assert!(lanes.iter().all(|lane| lane.keys[0].size == size));
@@ -118,8 +127,9 @@ macro_rules! kernel {
                 // lane.
                 unsafe {
                     match size {
-                        KeySize::Aes128 => feedback::<10>(form, lanes, blocks),
-                        KeySize::Aes256 => feedback::<14>(form, lanes, blocks),
+                        AesSize::Aes128 => feedback::<10>(form, lanes, blocks),
+                        AesSize::Aes192 => feedback::<12>(form, lanes, blocks),
+                        AesSize::Aes256 => feedback::<14>(form, lanes, blocks),
                     }
                 }
             }

@@ -8,7 +8,7 @@ use luxor_secret::SecretBytes;
 
 use crate::{
     gf128::mul_alpha8,
-    key::{AesKey, KeySize},
+    key::{AesKey, AesSize},
 };
 
 /// Both key schedules, first that of encryption, then that of the equivalent inverse cipher (FIPS
@@ -18,7 +18,7 @@ use crate::{
 /// kernels read the schedules from memory: with 24 registers of data and masks there is no room for
 /// round keys, and one load for eight AES instructions costs nothing.
 pub(in crate::kernel) struct Expanded {
-    pub(in crate::kernel) size: KeySize,
+    pub(in crate::kernel) size: AesSize,
     /// Two schedules of [`SLOTS`] values each.
     pub(in crate::kernel) schedules: SecretBytes,
 }

@@ -87,7 +87,7 @@ impl<V: Registers, const ROUNDS: usize, const N: usize> LaneKeys<N>
 
     #[inline(always)]
     fn rounds(&self, x: &mut [V; N]) {
-        const { assert!(ROUNDS == 10 || ROUNDS == 14) };
+        const { assert!(ROUNDS == 10 || ROUNDS == 12 || ROUNDS == 14) };
         for round in 1..ROUNDS {
             for register in 0..N {
                 let key = self.slot(register, round - 1 + V::FIRST_KEY);

@@ -116,7 +116,7 @@ macro_rules! permutation {
                 post: impl Each<V>,
                 work: &mut W,
             ) -> [V; D] {
-                const { assert!(ROUNDS == 10 || ROUNDS == 14) };
+                const { assert!(ROUNDS == 10 || ROUNDS == 12 || ROUNDS == 14) };
                 // Written out, because the compiler does not unroll a loop of this length, and
                 // would then keep all state of `work` in memory.
                 work.step(0, &mut x[0]);
@@ -135,9 +135,11 @@ macro_rules! permutation {
                 self.round(&mut x, 8);
                 work.step(7, &mut x[0]);
                 self.round(&mut x, 9);
-                if ROUNDS == 14 {
+                if ROUNDS >= 12 {
                     self.round(&mut x, 10);
                     self.round(&mut x, 11);
+                }
+                if ROUNDS == 14 {
                     self.round(&mut x, 12);
                     self.round(&mut x, 13);
                 }
