@@ -88,7 +88,7 @@ pub use luks1::{
     ByForce, ConvertError, Luks1Description, Luks1Header, Luks1Options, Luks1Repair,
     Luks1RepairError, Luks1Restored, NewLuks1Volume,
 };
-pub use luks1_error::{KeyslotDamage, Luks1Error};
+pub use luks1_error::{FieldDamage, KeyslotDamage, Luks1Error};
 pub use luks2::binary_header::{BinaryHeaderError, CopyKind};
 pub use luks2::config::{ActivationFlag, Config, UnknownFlag};
 pub use luks2::copy::{CopyError, CopyFacts, CopyStatus};

@@ -4,7 +4,7 @@
 
 use std::{io, sync::Arc};
 
-use luxor_volume::Encryption;
+use luxor_volume::{Encryption, HashAlgorithm, brief};
 
 use crate::af::{MAX_KEY_LEN, STRIPES};
 
@@ -108,6 +108,41 @@ pub enum KeyslotDamage {
     /// Its key derivation has no iterations.
     #[error("it has 0 iterations, and must have at least 1")]
     Iterations,
+}
+
+/// A field of a LUKS1 header that is damaged, although the header can be read. A repair restores it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FieldDamage {
+    /// The UUID lacks its terminating zero bytes.
+    #[error("its UUID has no end after 36 characters")]
+    Uuid,
+    /// The name of the hash has capital letters.
+    #[error("its hash is called {}, and should be called {hash}", brief(from))]
+    Hash {
+        /// The damaged name.
+        from: String,
+        /// The hash.
+        hash: HashAlgorithm,
+    },
+    /// The names of cipher and mode have capital letters, with which no data can be read.
+    #[error("its encryption is called {}, and must be called {to}", brief(from))]
+    Encryption {
+        /// The damaged name.
+        from: String,
+        /// The name in lowercase.
+        to: String,
+    },
+    /// The length of the volume key contradicts the offsets of the areas.
+    #[error(
+        "its volume key has {from} bytes, and the places of the keyslot areas are those for {to}"
+    )]
+    KeyLen {
+        /// The damaged length.
+        from: u32,
+        /// The length that the offsets of the areas imply.
+        to: u32,
+    },
 }
 
 /// Lists lengths: `32, 48 or 64`.

@@ -14,7 +14,7 @@ use luxor_volume::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    layout,
+    fields, layout,
     phdr::{self, MAGIC, Phdr, RawKeyslot, UNIT},
 };
 use crate::{
@@ -99,7 +99,7 @@ impl Luks1Header {
             Some(hash) => hash.name().to_owned(),
             None => phdr.hash_spec.clone(),
         };
-        let encryption = encryption_name(&phdr);
+        let encryption = phdr.encryption_name();
         let entry = segment_entry(&phdr, &encryption);
         let mut keyslots = BTreeMap::new();
         let mut damaged = BTreeMap::new();
@@ -138,6 +138,11 @@ impl Luks1Header {
             warnings: damaged
                 .iter()
                 .map(|(&keyslot, &damage)| Warning::Keyslot { keyslot, damage })
+                .chain(
+                    fields::damaged(bytes, &phdr)
+                        .into_iter()
+                        .map(Warning::Field),
+                )
                 .collect(),
             damaged,
             metadata_len,
@@ -316,7 +321,7 @@ impl Luks1Header {
         is_damaged && self.raw(number as usize) == other.raw(number as usize)
     }
 
-    /// The damaged keyslots, which do not prevent opening the volume by another one.
+    /// The damaged keyslots and fields, which a repair may restore.
     pub(crate) fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -392,14 +397,15 @@ pub struct Luks1Description<'a> {
 
 /// Checks the rules that concern no keyslot.
 pub(super) fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
-    if is_cipher_null(&encryption_name(phdr)) {
+    let name = phdr.encryption_name();
+    if is_cipher_null(&name) {
         return Err(Luks1Error::CipherNull);
     }
     if !(1..=MAX_KEY_LEN).contains(&phdr.key_bytes) {
         let found = phdr.key_bytes;
         return Err(Luks1Error::KeyLen { found });
     }
-    if let Some(encryption) = Encryption::by_name(&encryption_name(phdr))
+    if let Some(encryption) = Encryption::by_name(&name)
         && !encryption.aes_key_lens().contains(&phdr.key_bytes)
     {
         return Err(Luks1Error::KeyLenOfCipher {
@@ -411,11 +417,6 @@ pub(super) fn check(phdr: &Phdr) -> Result<(), Luks1Error> {
         return Err(Luks1Error::DigestIterations);
     }
     Ok(())
-}
-
-/// The name of the encryption in dm-crypt's form.
-pub(super) fn encryption_name(phdr: &Phdr) -> String {
-    format!("{}-{}", phdr.cipher_name, phdr.cipher_mode)
 }
 
 /// Returns the segment of the data. Its encryption, or the length of its key, may be unknown to this

@@ -12,6 +12,7 @@
 mod change;
 mod convert;
 mod create;
+mod fields;
 mod from_luks2;
 mod header;
 mod layout;

@@ -133,6 +133,11 @@ impl Phdr {
         bytes
     }
 
+    /// The name of the encryption in dm-crypt's form.
+    pub(super) fn encryption_name(&self) -> String {
+        format!("{}-{}", self.cipher_name, self.cipher_mode)
+    }
+
     /// Writes the key length and the keyslots into a header.
     pub(super) fn put_numbers(&self, bytes: &mut Bytes) {
         put(bytes, 108, &self.key_bytes.to_be_bytes());

@@ -27,25 +27,21 @@
 use std::{fmt, ops::Range};
 
 use luxor_sector::{Storage, foreign_signature};
-use luxor_volume::{Encryption, HashAlgorithm, brief, check_iterations};
-use uuid::Uuid;
+use luxor_volume::{brief, check_iterations};
 
 use super::{
     change::{SectorOrder, write_sectors},
-    header::{Luks1Header, check, encryption_name},
+    fields::{self, MOST, offset},
+    header::{Luks1Header, check},
     layout::{self, AREA_ALIGNMENT},
     phdr::{self, KEYSLOTS, MAGIC, Phdr, RawKeyslot, UNIT},
     relocate::places,
 };
 use crate::{
     af::STRIPES,
-    luks1_error::Luks1Error,
+    luks1_error::{FieldDamage, Luks1Error},
     luks2::edit::{ChangeError, Overwrite},
 };
-
-/// The number of areas, of eight, that must lie where cryptsetup places them before others are
-/// moved to their places.
-const MOST: usize = 5;
 
 /// The salt of an empty keyslot.
 const NO_SALT: [u8; 32] = [0; 32];
@@ -66,8 +62,8 @@ pub struct Luks1Repair {
 
 impl Luks1Repair {
     /// Looks for damage in the header at the beginning of `storage`. The caller holds the lock on
-    /// the volume's metadata. In a valid header only the name of the hash, the length of the key and the
-    /// end of the UUID may be damaged.
+    /// the volume's metadata. In a valid header only the fields of [`FieldDamage`] and keyslots may be
+    /// damaged.
     ///
     /// [`Overwrite::Anything`] permits overwriting the signature of another format. It also marks
     /// keyslots that cannot be restored as empty, if another keyslot is used.
@@ -136,13 +132,9 @@ fn restore(
         restored.push(Luks1Restored::Magic);
     }
     let valid = Luks1Header::parse(&bytes);
-    restored.extend(restore_uuid(&mut bytes));
     let mut phdr = Phdr::parse(&bytes)?;
-    restored.extend(restore_hash(&mut bytes, &phdr));
-    restored.extend(restore_encryption(&mut bytes, &mut phdr));
-    if let Some(encryption) = Encryption::by_name(&encryption_name(&phdr)) {
-        restored.extend(restore_key_len(&mut phdr, encryption));
-    }
+    let fields = fields::restore(&mut bytes, &mut phdr);
+    restored.extend(fields.into_iter().map(Luks1Restored::Field));
     let mut lost = Vec::new();
     let mut has_key = false;
     let is_intact = matches!(&valid, Ok(header) if header.damaged.is_empty());
@@ -171,66 +163,6 @@ fn restore(
         return Err(Luks1RepairError::Unknown { keyslots, by_force });
     }
     Ok((header, restored))
-}
-
-fn restore_uuid(bytes: &mut phdr::Bytes) -> Option<Luks1Restored> {
-    let field = &bytes[phdr::UUID];
-    let uuid = Uuid::try_parse_ascii(&field[..36]).ok()?;
-    if field.contains(&0) {
-        return None;
-    }
-    phdr::put_uuid(bytes, &uuid.to_string());
-    Some(Luks1Restored::Uuid)
-}
-
-/// Restores the hash's name in lowercase. Programs that accept either case wrote capital letters.
-fn restore_hash(bytes: &mut phdr::Bytes, phdr: &Phdr) -> Option<Luks1Restored> {
-    let from = phdr.hash_spec.clone();
-    let hash = HashAlgorithm::by_name(&from)?;
-    if from == hash.name() || from.to_ascii_lowercase() != hash.name() {
-        return None;
-    }
-    bytes[phdr::HASH_SPEC][..from.len()].make_ascii_lowercase();
-    Some(Luks1Restored::Hash { from, hash })
-}
-
-/// Restores the names of cipher and mode in lowercase, the only ones under which the kernel finds them.
-fn restore_encryption(bytes: &mut phdr::Bytes, phdr: &mut Phdr) -> Option<Luks1Restored> {
-    let from = encryption_name(phdr);
-    let to = from.to_ascii_lowercase();
-    if from == to || Encryption::by_name(&from).is_some() || Encryption::by_name(&to).is_none() {
-        return None;
-    }
-    bytes[phdr::CIPHER].make_ascii_lowercase();
-    phdr.cipher_name.make_ascii_lowercase();
-    phdr.cipher_mode.make_ascii_lowercase();
-    Some(Luks1Restored::Encryption { from, to })
-}
-
-/// Restores the key length for which the areas lie where cryptsetup places them. The present length
-/// is replaced if the cipher does not allow it, or if it is greater, so that the areas would
-/// overlap.
-fn restore_key_len(phdr: &mut Phdr, encryption: Encryption) -> Option<Luks1Restored> {
-    let from = phdr.key_bytes;
-    let is_wrong = |to: u32| !encryption.key_lens().contains(&from) || from > to;
-    let to = encryption
-        .aes_key_lens()
-        .into_iter()
-        .find(|&len| len != from && is_wrong(len) && standard(phdr, len).count() >= MOST)?;
-    phdr.key_bytes = to;
-    Some(Luks1Restored::KeyLen { from, to })
-}
-
-/// The keyslots with areas that begin where cryptsetup places them.
-fn standard(phdr: &Phdr, key_len: u32) -> impl Iterator<Item = usize> {
-    let is_standard = move |(slot, keyslot): (usize, &RawKeyslot)| {
-        (offset(keyslot) == layout::area_offset(key_len, slot)).then_some(slot)
-    };
-    phdr.keyslots.iter().enumerate().filter_map(is_standard)
-}
-
-fn offset(keyslot: &RawKeyslot) -> u64 {
-    u64::from(keyslot.key_material_offset) * UNIT
 }
 
 /// What the keyslots say, given the key length.
@@ -507,29 +439,8 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
 pub enum Luks1Restored {
     /// The magic and version, if all the rest is valid.
     Magic,
-    /// The terminating zero bytes of the UUID.
-    Uuid,
-    /// The name of the hash, in lowercase.
-    Hash {
-        /// The damaged name.
-        from: String,
-        /// The hash.
-        hash: HashAlgorithm,
-    },
-    /// The names of cipher and mode, in lowercase.
-    Encryption {
-        /// The damaged name.
-        from: String,
-        /// The name in lowercase.
-        to: String,
-    },
-    /// The length of the volume key in bytes.
-    KeyLen {
-        /// The damaged length.
-        from: u32,
-        /// The length that the offsets of the areas imply.
-        to: u32,
-    },
+    /// A field that concerns no keyslot.
+    Field(FieldDamage),
     /// The state of a keyslot.
     State {
         /// The keyslot.
@@ -578,14 +489,14 @@ impl fmt::Display for Luks1Restored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Magic => write!(f, "its signature is restored"),
-            Self::Uuid => write!(f, "its UUID ends after 36 characters"),
-            Self::Hash { from, hash } => {
+            Self::Field(FieldDamage::Uuid) => write!(f, "its UUID ends after 36 characters"),
+            Self::Field(FieldDamage::Hash { from, hash }) => {
                 write!(f, "its hash is {hash} instead of {}", brief(from))
             }
-            Self::Encryption { from, to } => {
+            Self::Field(FieldDamage::Encryption { from, to }) => {
                 write!(f, "its encryption is {to} instead of {}", brief(from))
             }
-            Self::KeyLen { from, to } => {
+            Self::Field(FieldDamage::KeyLen { from, to }) => {
                 write!(f, "its volume key has {to} bytes instead of {from}")
             }
             Self::State {

@@ -21,7 +21,10 @@ use super::{
     segment::{Segment, SegmentEntry, SegmentError},
     token::{FileLengthError, Token, check_file_length},
 };
-use crate::{header_digest::HeaderDigest, luks1_error::KeyslotDamage};
+use crate::{
+    header_digest::HeaderDigest,
+    luks1_error::{FieldDamage, KeyslotDamage},
+};
 
 /// The metadata of a LUKS2 volume, read once and validated, from the copy in use.
 #[derive(Clone, Debug)]
@@ -481,6 +484,9 @@ pub enum Warning {
         /// What is wrong with it.
         damage: KeyslotDamage,
     },
+    /// A field of a LUKS1 header is damaged.
+    #[error(transparent)]
+    Field(FieldDamage),
 }
 
 impl Warning {
@@ -498,7 +504,7 @@ impl Warning {
                 Some(Remedy::RepairByForce)
             }
             Self::Contents { .. } => Some(Remedy::Repair),
-            Self::Keyslot { .. } => Some(Remedy::Check),
+            Self::Keyslot { .. } | Self::Field(_) => Some(Remedy::Check),
         }
     }
 }

@@ -4,30 +4,30 @@
 use luxor_volume::{Findings, brief};
 
 use super::VolumeHeader;
-use crate::luks2::{foreign::Foreign, header::Luks2Header, unlock::UnlockError};
+use crate::luks2::{
+    foreign::Foreign,
+    header::{Luks2Header, Warning},
+    unlock::UnlockError,
+};
 
 /// Returns the findings about the metadata of a volume whose data are in a storage of `storage_len`
 /// bytes, if that is known.
 pub(super) fn check(header: &VolumeHeader, storage_len: Option<u64>) -> Findings {
     let mut found = Findings::default();
     match header.luks2() {
-        None if !header.damaged_keyslots().is_empty() => {
-            let damaged = header.damaged_keyslots().into_iter();
-            let damaged = damaged.map(|(keyslot, damage)| format!("keyslot {keyslot}: {damage}"));
-            found.damage.extend(damaged);
-        }
-        None => {
+        None if header.warnings().is_empty() => {
             let words = "header: good (LUKS1: one copy, no checksum)";
             found.good.push(words.into());
         }
-        Some(header) => check_luks2(header, storage_len, &mut found),
-    }
-    if found.damage.is_empty() {
-        let warnings = header.warnings().iter();
-        found.damage.extend(warnings.map(ToString::to_string));
-    }
-    if let Some(header) = header.luks2() {
-        check_objects(header, &mut found);
+        None => found.damage.extend(header.warnings().iter().map(short)),
+        Some(luks2) => {
+            check_luks2(luks2, storage_len, &mut found);
+            if found.damage.is_empty() {
+                let warnings = luks2.warnings().iter();
+                found.damage.extend(warnings.map(ToString::to_string));
+            }
+            check_objects(luks2, &mut found);
+        }
     }
     match header.check_openable() {
         // `check_luks2` and `check_objects` have already reported these.
@@ -47,6 +47,14 @@ pub(super) fn check(header: &VolumeHeader, storage_len: Option<u64>) -> Findings
         }
     }
     found
+}
+
+/// Returns what is damaged in a LUKS1 header.
+fn short(warning: &Warning) -> String {
+    match warning {
+        Warning::Keyslot { keyslot, damage } => format!("keyslot {keyslot}: {damage}"),
+        other => other.to_string(),
+    }
 }
 
 /// Adds the keyslots and digests that this version does not use, and the contradictions between keyslots.

@@ -39,7 +39,7 @@ impl Luks2Header {
             }
             Warning::Seqids { .. } | Warning::Contents { .. } => Some(CopyKind::Secondary),
             // Only LUKS1 has these.
-            Warning::Keyslot { .. } => None,
+            Warning::Keyslot { .. } | Warning::Field(_) => None,
         });
         let Some(kind) = bad.next() else {
             return Ok(None);
