@@ -112,7 +112,7 @@ impl Digest {
             keyslots,
             segments: object.required("segments")?.references()?,
             hash: hash.into(),
-            iterations: object.required("iterations")?.number(1..=u32::MAX)?,
+            iterations: object.required("iterations")?.c_number(1..=u32::MAX)?,
             salt: object.required("salt")?.base64(SALT_LEN)?,
             value: parse_value(object.required("digest")?, hash)?,
         })

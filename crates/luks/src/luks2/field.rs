@@ -136,6 +136,16 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// As [`Field::number`], but of any value that cryptsetup reads as such an `int`: some numbers it takes
+    /// without a look at their type.
+    pub(crate) fn c_number(self, range: RangeInclusive<u32>) -> Result<u32, MetadataError> {
+        let found = self.clone().c_integer().min(i32::MAX.into());
+        match u32::try_from(found) {
+            Ok(found) if range.contains(&found) => Ok(found),
+            _ => self.number(range),
+        }
+    }
+
     /// Returns the value in `choices` that the text stands for.
     pub(crate) fn one_of<T, const N: usize>(
         self,

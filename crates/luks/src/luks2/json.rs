@@ -47,7 +47,8 @@ impl Node {
             Self::Null => "null".into(),
             Self::Bool(value) => value.to_string(),
             Self::Unsigned(value) => value.to_string(),
-            Self::Number(value) => value.to_string(),
+            // With a fraction, since whole numbers are another kind.
+            Self::Number(value) => format!("{value:?}"),
             Self::Text(text) => brief(text),
             Self::Array(items) => format!("an array of {}", items.len()),
             Self::Object(entries) => format!("an object of {}", entries.len()),

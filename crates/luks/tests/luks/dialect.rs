@@ -10,6 +10,7 @@ use std::{
 
 use luxor_luks::{Luks2Header, PbkdfKind, ReadError};
 use luxor_sector::MemoryStorage;
+use serde_json::Value;
 
 use crate::hostile::support::{SECRET, json_text, unlock, volume, with_json};
 
@@ -250,4 +251,49 @@ fn tokens_are_imported_as_cryptsetup_imports_them() {
         "{error}"
     );
     assert!(storage.to_bytes() == clean);
+}
+
+/// cryptsetup checks the type of most numbers, and turns the others, whatever they are, into an `int`.
+#[test]
+fn numbers_of_other_types_are_read_as_cryptsetup_reads_them() {
+    let clean = volume(PbkdfKind::Pbkdf2);
+    let scratch = Scratch::new();
+    let mut opened = 0;
+    for (field, value) in [
+        ("/keyslots/0/key_size", 64),
+        ("/keyslots/0/area/key_size", 64),
+        ("/keyslots/0/af/stripes", 4000),
+        ("/keyslots/0/kdf/iterations", 1000),
+        ("/digests/0/iterations", 1000),
+        ("/segments/0/sector_size", 4096),
+    ] {
+        let with_exponent = format!("{}e1", value / 10);
+        let forms = [
+            format!("{value}.0"),
+            format!("{value}."),
+            format!("{value}.9"),
+            format!("{value}e0"),
+            format!("0{value}"),
+            format!("{value}e"),
+            format!("\"{value}\""),
+            format!("\" +{value}x\""),
+            format!("[{value}]"),
+            "true".into(),
+            "null".into(),
+            with_exponent,
+        ];
+        for form in forms {
+            let mut json: Value = serde_json::from_str(json_text(&clean)).unwrap();
+            *json.pointer_mut(field).unwrap() = "FORM".into();
+            let json = json.to_string().replace("\"FORM\"", &form);
+            let bytes = with_json(&clean, json.as_bytes());
+            scratch.write(&bytes);
+            let storage = MemoryStorage::new(bytes);
+            let header = Luks2Header::read(&storage);
+            let opens = header.is_ok_and(|header| unlock(&header, &storage).is_ok());
+            assert_eq!(opens, scratch.opens(), "{field}: {form}");
+            opened += usize::from(opens);
+        }
+    }
+    assert!(opened > 10, "{opened}");
 }
