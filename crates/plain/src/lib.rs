@@ -368,7 +368,7 @@ pub enum PlainError {
         needed: usize,
     },
     /// The key is refused.
-    #[error("the key file: {source}")]
+    #[error("the key is refused: {source}")]
     Key {
         /// The reason.
         source: KeyError,

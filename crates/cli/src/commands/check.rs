@@ -28,9 +28,9 @@ use crate::{
 ///
 /// Checks the header (of LUKS2 both copies and their checksums) against all rules for the
 /// metadata, and the length of the data. With --key-file, --passphrase, --passphrase-fd or
-/// --volume-key-file it also compares the key with its digest. The exit code is 1 if something is
-/// damaged, even if the volume still opens from its other copy. Data that this version cannot read are
-/// reported and do not count as damage. Nothing is changed.
+/// --volume-key-file it also compares the key with its digest; a plain volume has none. The exit code
+/// is 1 if something is damaged, even if the volume still opens from its other copy. Data that this
+/// version cannot read are reported and do not count as damage. Nothing is changed.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
