@@ -40,7 +40,7 @@ use std::{
 use clap::error::ErrorKind;
 use luxor::{
     files::{bounded, standard_streams},
-    secret::SecretBytes,
+    secret::{SecretBytes, set_default_stack},
 };
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -67,6 +67,8 @@ fn main() -> ExitCode {
     if !is_short {
         return work();
     }
+    // A driver's threads have their stacks from the limit too. Without this they work as far as they did.
+    let _ = set_default_stack(STACK);
     let thread = thread::Builder::new().name("main".into());
     match thread.stack_size(STACK).spawn(work) {
         Ok(thread) => thread

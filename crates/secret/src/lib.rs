@@ -7,6 +7,7 @@
 //! | leave no part of a key on the stack or in vector registers | [`with_key_stack`] |
 //! | overwrite the stack of a function that has returned | [`wipe_stack`] |
 //! | keep keys out of core dumps and from other processes | [`harden_process`] |
+//! | give the threads of drivers enough stack, whatever `ulimit -s` says | [`set_default_stack`] |
 //!
 //! ```
 //! use luxor_secret::{SecretBytes, with_key_stack};
@@ -31,6 +32,9 @@ mod process;
 mod secret_bytes;
 mod stack;
 
+#[cfg(feature = "std")]
+#[cfg(all(feature = "std", target_os = "linux"))]
+pub use process::set_default_stack;
 #[cfg(feature = "std")]
 pub use process::{NotHardened, harden_process};
 pub use secret_bytes::SecretBytes;
