@@ -56,7 +56,7 @@ pub(crate) fn open(args: &ExportArgs, context: &Context) -> Result<Opened> {
         .context(&context.library);
     let volume = open.open_data(data, volume::header(context)?)?;
     let (path, luks) = (volume.metadata().path(), volume.luks());
-    let secrets = Asking::for_volume(&secrets, &args.unlock, path, luks);
+    let secrets = Asking::new(&secrets, &args.unlock, path, luks);
     Ok((volume.unlock(&secrets)?.disk()?, None))
 }
 
@@ -72,7 +72,7 @@ fn open_to_reencrypt(
     if header.is_some_and(|header| !is_same_file(header, &args.volume)) {
         volume = volume.with_data(data.input()?);
     }
-    let secrets = Asking::new(secrets, &args.unlock.limits);
+    let secrets = Asking::new(secrets, &args.unlock, volume.path(), Some(&volume.header));
     log::begin(&context.options);
     let new = ReencryptOptions {
         zone: args.hotzone_size,

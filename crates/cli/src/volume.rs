@@ -4,8 +4,9 @@
 use std::{cell::Cell, error::Error as _, path::Path};
 
 use luxor::{
-    Engine, LuksMetadata, LuksVolume, SecretBytes, Secrets, VolumeMetadata,
+    AUTO, Engine, LuksMetadata, LuksVolume, SecretBytes, Secrets, VolumeMetadata,
     files::{Escaped, Input, Role, VolumePlace, path_name, shell_word},
+    format_by_name,
     luks::VolumeHeader,
     volume::{Format, UnlockOptions, Unlocked},
 };
@@ -35,6 +36,17 @@ pub(crate) fn metadata_place<'a>(volume: &'a Path, context: &'a Context) -> Volu
 /// Those of [`LuksMetadata::open_path`].
 pub(crate) fn open_metadata(volume: &Path, context: &Context) -> Result<LuksMetadata> {
     LuksMetadata::open_path(metadata_place(volume, context), &context.library)
+}
+
+/// Reads the metadata of a volume without warnings and errors, for a message: in the detached header,
+/// or in `volume` while that is still to be made.
+pub(crate) fn peek_metadata(volume: &Path, context: &Context) -> Option<VolumeMetadata> {
+    let format = format_by_name(AUTO)?;
+    let places = [metadata_place(volume, context), context.place(volume)];
+    places.into_iter().find_map(|place| {
+        let input = Input::open(place, Role::Metadata).ok()?;
+        VolumeMetadata::read(input, None, format.clone(), &context.library).ok()
+    })
 }
 
 /// Opens the LUKS volume or detached header at [`metadata_place`] for changes.
@@ -127,7 +139,7 @@ pub(crate) fn test_keys(
 ) -> Result<Unlocked> {
     let engine = Engine::select(&context.library, volume.describe().mode)?;
     let options = unlock_options(args);
-    let secrets = Asking::for_volume(secrets, args, volume.path(), volume.luks());
+    let secrets = Asking::new(secrets, args, volume.path(), volume.luks());
     volume.test_keys(&secrets, &*engine.backend, &options, &context.library)
 }
 
@@ -163,36 +175,38 @@ pub(crate) struct Asking<'a> {
 }
 
 impl<'a> Asking<'a> {
-    /// Takes secrets from `source`.
+    /// Takes secrets from `source`, for the volume at `path`. If it is LUKS and no keyslot has a secret that
+    /// a user would know, its tokens are named before a secret is asked for. Only the keyslot of `args`
+    /// counts if one is given.
     #[must_use]
-    pub(crate) fn new(source: &'a SecretSource, limits: &LimitArgs) -> Self {
-        Self {
-            source,
-            tries: limits.tries,
-            attempts: Cell::new(source.attempts(limits.tries)),
-            keyslot: Cell::default(),
-            tokens: Cell::default(),
-            doubt: Cell::default(),
-        }
-    }
-
-    /// As [`Asking::new`], for the volume at `path`. If it is LUKS and no keyslot has a secret that a user
-    /// would know, its tokens are named before a secret is asked for. Only the keyslot of `args` counts if
-    /// one is given.
-    #[must_use]
-    pub(crate) fn for_volume(
+    pub(crate) fn new(
         source: &'a SecretSource,
         args: &UnlockArgs,
         path: &Path,
         luks: Option<&VolumeHeader>,
     ) -> Self {
-        let asking = Self::new(source, &args.limits);
-        if let (true, Some(header)) = (source.is_prompt(), luks) {
-            asking
-                .tokens
-                .set(token_commands(path, header, args.key_slot));
+        let keyslots = args.key_slot.as_slice();
+        Self::for_keyslots(source, &args.limits, keyslots, path, luks)
+    }
+
+    /// As [`Asking::new`], for the secrets of these keyslots, or of any keyslot if there are none.
+    #[must_use]
+    pub(crate) fn for_keyslots(
+        source: &'a SecretSource,
+        limits: &LimitArgs,
+        keyslots: &[u32],
+        path: &Path,
+        luks: Option<&VolumeHeader>,
+    ) -> Self {
+        let luks = luks.filter(|_| source.is_prompt());
+        Self {
+            source,
+            tries: limits.tries,
+            attempts: Cell::new(source.attempts(limits.tries)),
+            keyslot: Cell::default(),
+            tokens: Cell::new(luks.and_then(|header| token_commands(path, header, keyslots))),
+            doubt: Cell::default(),
         }
-        asking
     }
 }
 
@@ -241,18 +255,21 @@ impl Secrets for Asking<'_> {
     }
 }
 
-/// Returns how to get the secret of each keyslot, a line each, if a token has the secrets of all.
-fn token_commands(path: &Path, header: &VolumeHeader, key_slot: Option<u32>) -> Option<String> {
-    let numbers: Vec<u32> = key_slot.into_iter().collect();
-    // Other programs know no parts of a file.
-    let (device, part) = match subject::part() {
-        Some(_) => (
-            "DEVICE".to_owned(),
-            Some("DEVICE is a device for this part of the file, which losetup makes."),
-        ),
-        None => (shell_word(path), None),
+/// Returns how to get the secret of each of `keyslots`, or of each keyslot if there are none, a line each,
+/// if tokens have the secrets of all.
+fn token_commands(path: &Path, header: &VolumeHeader, keyslots: &[u32]) -> Option<String> {
+    // Other programs know no parts of a file, and read no volume from a pipe.
+    let (device, note) = if subject::is_stream() {
+        let note =
+            "DEVICE is a file or device with this volume: these commands cannot read a pipe.";
+        ("DEVICE".to_owned(), Some(note))
+    } else if subject::part().is_some() {
+        let note = "DEVICE is a device for this part of the file, which losetup makes.";
+        ("DEVICE".to_owned(), Some(note))
+    } else {
+        (shell_word(path), None)
     };
-    let lines = header.token_keyslots(&numbers).into_iter();
+    let lines = header.token_keyslots(keyslots).into_iter();
     let lines = lines.map(|found| {
         let (keyslot, token) = (found.keyslot, found.token);
         let how = match found.kind {
@@ -272,7 +289,7 @@ fn token_commands(path: &Path, header: &VolumeHeader, key_slot: Option<u32>) -> 
     if lines.is_empty() {
         return None;
     }
-    let part = part.map(str::to_owned);
-    let lines: Vec<_> = lines.into_iter().chain(part).collect();
+    let note = note.map(str::to_owned);
+    let lines: Vec<_> = lines.into_iter().chain(note).collect();
     Some(lines.join("\n  "))
 }

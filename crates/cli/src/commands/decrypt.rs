@@ -119,7 +119,7 @@ impl Subcommand for DecryptArgs {
             volume.accept_cut_off();
         }
         let (name, output_name) = (volume.name(), output.name());
-        let secrets = Asking::for_volume(&secrets, &self.unlock, volume.path(), volume.luks());
+        let secrets = Asking::new(&secrets, &self.unlock, volume.path(), volume.luks());
         let options = unlock_options(&self.unlock);
         let decrypted = luxor::decrypt_to(volume, &secrets, &options, output, &context.library)?;
         let missing = match decrypted.missing {

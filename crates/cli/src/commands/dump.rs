@@ -212,7 +212,7 @@ fn volume_key(args: &DumpArgs, volume: &LuksMetadata, context: &Context) -> Resu
         confirm(&warning, "--batch-mode")?;
     }
     let header = Some(&*volume.header);
-    let secrets = Asking::for_volume(&secrets, &args.unlock, volume.path(), header);
+    let secrets = Asking::new(&secrets, &args.unlock, volume.path(), header);
     let (options, library) = (unlock_options(&args.unlock), &context.library);
     let (unlocked, _) = volume.test(&secrets, &*engine.backend, &options, library)?;
     let key = unlocked.volume_key.expose();

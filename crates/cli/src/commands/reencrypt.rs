@@ -23,7 +23,7 @@ use crate::{
     new_volume::key_size,
     process::StopOnSignal,
     secrets::SecretSource,
-    volume::{Asking, limited},
+    volume::{Asking, limited, peek_metadata},
 };
 
 /// Change the volume key of a volume in place
@@ -206,7 +206,13 @@ impl Subcommand for ReencryptArgs {
             encrypt(self, &options, context).map(|()| ReencryptMode::Encrypt)
         } else {
             let secrets = SecretSource::new(context, &inputs("VOLUME", &self.volume, context))?;
-            let secrets = Asking::new(&secrets, &self.limits);
+            // Only for its tokens: the re-encryption reads it again, and reports what is wrong with it.
+            let found = peek_metadata(&self.volume, context);
+            let (path, found) = match &found {
+                Some(found) => (found.path(), found.luks()),
+                None => (&*self.volume, None),
+            };
+            let secrets = Asking::for_keyslots(&secrets, &self.limits, &self.key_slot, path, found);
             let header = context.options.header.as_deref();
             luxor::reencrypt(
                 context.place(&self.volume),

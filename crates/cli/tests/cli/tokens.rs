@@ -55,7 +55,16 @@ fn a_volume_with_tokens_only_names_the_command_for_its_secret() {
         "serve --socket socket volume",
         "mount volume .empty",
         "check --passphrase volume",
+        "serve --reencrypt --socket socket volume",
+        "dump --volume-key --batch-mode volume",
+        "key test volume",
         "key add --new-key-file other volume",
+        "key change --new-key-file other volume",
+        "key convert volume",
+        "key remove --last volume",
+        "reencrypt volume",
+        "reencrypt --key-slot 0 volume",
+        "reencrypt --decrypt --header header volume",
     ];
     fs::create_dir(folder.join(".empty")).unwrap();
     for is_bound in [false, true] {
@@ -70,6 +79,12 @@ fn a_volume_with_tokens_only_names_the_command_for_its_secret() {
             let said = outcome.stderr.contains("there is no terminal");
             assert_eq!(said, !is_bound, "{outcome:?}");
         }
+    }
+    // Other programs cannot read what came through a pipe.
+    let outcome = shell_without_terminal("cat volume | \"$luxor\" decrypt - out", folder.path());
+    outcome.assert_code(1);
+    for words in ["clevis luks pass -d DEVICE -s 0 |", "cannot read a pipe"] {
+        assert!(outcome.stderr.contains(words), "{outcome:?}");
     }
     // The terminal shows it before the prompt, which still takes the secret.
     let (code, screen) = terminal("decrypt volume out", &["one\n"], folder.path());

@@ -89,8 +89,7 @@ impl Subcommand for KeyAddArgs {
             options.unlock.keyslots.clone_from(&secrets.keyslots);
             volume.add_key(wanted, &secrets, new, &options, &context.library)?
         } else {
-            let secrets =
-                Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
+            let secrets = Asking::new(&existing, &self.unlock, volume.path(), Some(&volume.header));
             volume.add_key(wanted, &secrets, new, &options, &context.library)?
         };
         context.console.tell(format!("keyslot {number} added"));

@@ -55,8 +55,7 @@ impl Subcommand for KeyChangeArgs {
         let mut options = options(&volume, &self.unlock, &self.pbkdf)?;
         options.in_place = self.place.choice();
         let (existing, new) = both(&self.volume, &self.new, context)?;
-        let secrets =
-            Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
+        let secrets = Asking::new(&existing, &self.unlock, volume.path(), Some(&volume.header));
         let new = |old| {
             drop(old);
             new.new_one(&self.volume)

@@ -47,8 +47,7 @@ impl Subcommand for KeyConvertArgs {
         let mut options = options(&volume, &self.unlock, &self.pbkdf)?;
         options.in_place = self.place.choice();
         let existing = existing(&self.volume, context)?;
-        let secrets =
-            Asking::for_volume(&existing, &self.unlock, volume.path(), Some(&volume.header));
+        let secrets = Asking::new(&existing, &self.unlock, volume.path(), Some(&volume.header));
         let number = volume.change_key(&secrets, Ok, &options, &context.library)?;
         context.console.tell(format!("keyslot {number} changed"));
         Ok(())

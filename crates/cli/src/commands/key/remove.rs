@@ -68,8 +68,13 @@ impl Subcommand for KeyRemoveArgs {
             (false, true) => existing(&self.volume, context)?.if_given()?,
             (false, false) => Some(existing(&self.volume, context)?),
         };
-        let secrets = existing.as_ref();
-        let secrets = secrets.map(|secrets| Asking::new(secrets, &self.limits));
+        // The secret must open another keyslot than the one that is removed by its number.
+        let mut keyslots = volume.header.keyslot_numbers();
+        keyslots.retain(|number| Some(*number) != self.key_slot);
+        let (path, header) = (volume.path().to_owned(), volume.header.clone());
+        let secrets = existing.as_ref().map(|secrets| {
+            Asking::for_keyslots(secrets, &self.limits, &keyslots, &path, Some(&header))
+        });
         let secrets = secrets.as_ref().map(|secrets| secrets as &dyn Secrets);
         let options = limited(Vec::new(), &self.limits);
         let library = &context.library;
