@@ -2,13 +2,43 @@
 //! Commands in messages, between backticks: `` `luxor reencrypt VOLUME` ``. The program puts the names
 //! of the command line in the place of VOLUME, so that a shell can run the command as it is printed.
 
-use std::{borrow::Cow, fs, os::unix::fs::FileTypeExt, path::PathBuf, sync::OnceLock};
+use std::{
+    borrow::Cow,
+    ffi::OsString,
+    fs,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
 
-use clap::{ArgMatches, parser::ValueSource};
-use luxor::files::{Input, Role, path_name, shell_word};
+use clap::{Arg, ArgMatches, parser::ValueSource};
+use luxor::{
+    PlainVolume,
+    files::{Input, Role, path_name, shell_word},
+    volume::Format,
+};
 
-/// Stands for the volume, and for its header if that is detached.
+/// Stands for the volume, with the options that name it.
 const VOLUME: &str = "VOLUME";
+
+/// The options that name a part of a file.
+const PART: [&str; 2] = ["volume_offset", "volume_partition"];
+/// The format, and what the header of a volume without one would say. Other commands have other options of
+/// some of these names.
+const FORMAT: [&str; 8] = [
+    "kind",
+    "cipher",
+    "key_size",
+    "offset",
+    "skip",
+    "size",
+    "sector_size",
+    "iv_large_sectors",
+];
+/// The one of [`FORMAT`] that no other command has.
+const OF_FORMAT: &str = "iv_large_sectors";
+/// The key of a volume without a header. There is no prompt for it.
+const KEY: [&str; 2] = ["key_file", "keyfile_offset"];
 
 /// What the command line is about.
 static SUBJECT: OnceLock<Subject> = OnceLock::new();
@@ -16,12 +46,23 @@ static SUBJECT: OnceLock<Subject> = OnceLock::new();
 struct Subject {
     volume: PathBuf,
     header: Option<PathBuf>,
-    /// The options for the part of a file that is the volume.
-    part: String,
+    /// The options that name the volume, in the order in which commands show them.
+    naming: Vec<Naming>,
+    /// All commands.
+    definition: clap::Command,
     /// Whether the command can be repeated with `--read-only`.
     can_only_read: bool,
     /// Whether `--key-slot` chooses the keyslot that the secret opens.
     can_choose_keyslot: bool,
+}
+
+/// An option that names the volume, such as `--volume-offset`.
+#[derive(Clone)]
+struct Naming {
+    /// Its name in the parser.
+    id: &'static str,
+    /// Its words on the command line.
+    words: String,
 }
 
 impl Subject {
@@ -42,19 +83,36 @@ impl Subject {
         })
     }
 
-    /// Returns the words for VOLUME in a command of Luxor or cryptsetup.
-    fn words(&self) -> String {
-        let volume = shell_word(&self.volume);
+    /// The options for the part of a file that is the volume.
+    fn part(&self) -> Option<&str> {
+        let mut naming = self.naming.iter();
+        let part = naming.find(|option| PART.contains(&option.id))?;
+        Some(&part.words)
+    }
+
+    /// Returns the words for VOLUME in a command. The name itself stays with a pipe, as it stands for what was
+    /// put into that, and in commands of cryptsetup, which knows no parts of a file.
+    fn words(&self, command: &str) -> String {
+        let is_part = command.starts_with("cryptsetup ") && self.part().is_some();
+        let volume = if is_part || self.is_stream() {
+            VOLUME.into()
+        } else {
+            shell_word(&self.volume)
+        };
+        let free = free_options(command, &self.definition);
         // A header that is still to be made cannot be used yet.
-        match self.header.as_deref().filter(|header| header.exists()) {
-            Some(header) => format!("{}--header {} {volume}", self.part, shell_word(header)),
-            None => format!("{}{volume}", self.part),
-        }
+        let is_missing = self.header.as_ref().is_some_and(|header| !header.exists());
+        let options = self
+            .naming
+            .iter()
+            .filter(|option| free.contains(&option.id) && !(option.id == "header" && is_missing));
+        let words = options.map(|option| option.words.as_str());
+        words.chain([&*volume]).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// Takes the volume from the command line.
-pub(crate) fn is_about(matches: &ArgMatches) {
+/// Takes the volume from the command line, which `definition` defines.
+pub(crate) fn is_about(matches: &ArgMatches, definition: clap::Command) {
     let mut leaf = matches;
     let mut command = "";
     while let Some((name, inner)) = leaf.subcommand() {
@@ -67,11 +125,6 @@ pub(crate) fn is_about(matches: &ArgMatches) {
     };
     if let Some(volume) = volume {
         let header = path("header");
-        let offset = leaf.try_get_one::<u64>("volume_offset").ok().flatten();
-        let offset = offset.map(|offset| format!("--volume-offset {offset} "));
-        let number = leaf.try_get_one::<u32>("volume_partition").ok().flatten();
-        let number = number.map(|number| format!("--volume-partition {number} "));
-        let part = offset.or(number).unwrap_or_default();
         let has = |id: &str| {
             leaf.try_get_one::<bool>(id)
                 .is_ok_and(|value| value.is_some())
@@ -83,6 +136,29 @@ pub(crate) fn is_about(matches: &ArgMatches) {
                 .and_then(|_| leaf.value_source(id));
             source == Some(ValueSource::CommandLine)
         };
+        let format = if has(OF_FORMAT) { &FORMAT[..] } else { &[] };
+        let kind = leaf.try_get_one::<&str>("kind").ok().flatten();
+        let is_plain = !format.is_empty() && kind == Some(&PlainVolume::DEFAULT.name());
+        let key = if is_plain { &KEY[..] } else { &[] };
+        let ids = PART.iter().chain(format).chain(key).chain(&["header"]);
+        let naming = ids.filter(|id| is_given(id)).filter_map(|&id| {
+            let long = if id == "kind" {
+                "type".into()
+            } else {
+                id.replace('_', "-")
+            };
+            let values: Vec<OsString> = match (id, leaf.try_get_one::<u64>(id)) {
+                (OF_FORMAT, _) => Vec::new(),
+                // Without a unit.
+                ("volume_offset", Ok(Some(bytes))) => vec![bytes.to_string().into()],
+                _ => leaf.get_raw(id)?.map(OsString::from).collect(),
+            };
+            let values = values.iter().map(|value| shell_word(Path::new(value)));
+            let words = [format!("--{long}")].into_iter().chain(values);
+            let words = words.collect::<Vec<_>>().join(" ");
+            Some(Naming { id, words })
+        });
+        let naming = naming.collect();
         let can_only_read = has("read_only") && !is_given("reencrypt");
         // In the other commands it is the keyslot that is removed or kept, or that gets a priority.
         let can_choose_keyslot = leaf.try_contains_id("key_slot").is_ok()
@@ -91,7 +167,8 @@ pub(crate) fn is_about(matches: &ArgMatches) {
         let _ = SUBJECT.set(Subject {
             volume,
             header,
-            part,
+            naming,
+            definition,
             can_only_read,
             can_choose_keyslot,
         });
@@ -100,7 +177,7 @@ pub(crate) fn is_about(matches: &ArgMatches) {
 
 /// Whether the volume is one file, without a header in another one, and not a part of a file.
 pub(crate) fn is_a_whole_file() -> bool {
-    let is_whole = |subject: &Subject| subject.part.is_empty() && subject.header.is_none();
+    let is_whole = |subject: &Subject| subject.part().is_none() && subject.header.is_none();
     SUBJECT.get().is_none_or(is_whole)
 }
 
@@ -113,7 +190,7 @@ pub(crate) fn is_volume(name: &str) -> bool {
             _ => path_name(&subject.volume),
         };
         let rest = name.strip_prefix(&*volume);
-        rest.is_some_and(|rest| rest.is_empty() || !subject.part.is_empty())
+        rest.is_some_and(|rest| rest.is_empty() || subject.part().is_some())
     })
 }
 
@@ -125,14 +202,27 @@ pub(crate) fn is_header(name: &str) -> bool {
 
 /// The options for the part of a file that is the volume, if there are any.
 pub(crate) fn part() -> Option<&'static str> {
-    let part = SUBJECT.get()?.part.trim_end();
-    (!part.is_empty()).then_some(part)
+    SUBJECT.get()?.part()
 }
 
 /// Whether the metadata come from standard input or another pipe, so that no command can change
 /// them.
 pub(crate) fn is_stream() -> bool {
     SUBJECT.get().is_some_and(Subject::is_stream)
+}
+
+/// Whether the metadata come from a file or device that may have had a header: it has room for one, and its
+/// bytes are stored somewhere, which those of the kernel's files in `/sys` are not. Zeros may be a hole.
+pub(crate) fn may_have_lost_header(is_zeros: bool) -> bool {
+    const SHORTEST_HEADER: u64 = 32 << 10;
+    SUBJECT.get().is_none_or(|subject| {
+        let path = subject.header.as_ref().unwrap_or(&subject.volume);
+        let is_other = |found: fs::Metadata| {
+            let is_unstored = found.blocks() == 0 && !is_zeros;
+            found.is_file() && (found.len() < SHORTEST_HEADER || is_unstored)
+        };
+        !subject.is_stream() && !fs::metadata(path).is_ok_and(is_other)
+    })
 }
 
 /// Whether the command of the command line can be repeated with `--read-only`.
@@ -150,31 +240,66 @@ pub(crate) fn can_choose_keyslot() -> bool {
 /// Returns a message in which the commands name the volume.
 pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match SUBJECT.get() {
-        // With a pipe, VOLUME stands for whatever was put into it.
-        Some(subject) if text.contains(VOLUME) && !subject.is_stream() => {
-            completed(text, &subject.words(), &shell_word(&subject.volume)).into()
+        Some(subject) if text.contains(VOLUME) => {
+            completed(text, |command| subject.words(command)).into()
         }
         _ => text.into(),
     }
 }
 
-/// Puts `volume` into the commands, and `file` into those of `truncate`, which does not have the options of a
-/// volume. Names in messages have no backticks ([`luxor::files::path_name`]).
-fn completed(text: &str, volume: &str, file: &str) -> String {
+/// Puts the words for the volume into the commands. Names in messages have no backticks
+/// ([`luxor::files::path_name`]).
+fn completed(text: &str, words: impl Fn(&str) -> String) -> String {
     let spans = text.split('`').enumerate().map(|(index, span)| {
         let is_command = index % 2 == 1;
-        let volume = if span.starts_with("truncate ") {
-            file
-        } else {
-            volume
-        };
-        if is_command {
-            Cow::Owned(with_volume(span, volume))
+        if is_command && span.contains(VOLUME) {
+            Cow::Owned(with_volume(span, &words(span)))
         } else {
             Cow::Borrowed(span)
         }
     });
     spans.collect::<Vec<_>>().join("`")
+}
+
+/// Returns the parser's names of the options that can be added to `command`, in front of the volume: those
+/// that it takes and does not have yet.
+fn free_options<'a>(command: &str, definition: &'a clap::Command) -> Vec<&'a str> {
+    let mut words = command.split(' ').peekable();
+    match words.next() {
+        Some("luxor") => {}
+        Some("cryptsetup") => return vec!["header"],
+        _ => return Vec::new(),
+    }
+    let mut definition = definition;
+    let inner = |definition: &'a clap::Command, name: &str| definition.find_subcommand(name);
+    while let Some(found) = words.peek().and_then(|name| inner(definition, name)) {
+        definition = found;
+        words.next();
+    }
+    let words: Vec<_> = words.collect();
+    let is_given = |option: &&Arg| {
+        let long = option.get_long();
+        long.is_some_and(|long| {
+            words
+                .iter()
+                .any(|word| word.strip_prefix("--") == Some(long))
+        })
+    };
+    let taken = definition
+        .get_arguments()
+        .filter(|option| !option.is_hide_set());
+    let (given, free): (Vec<_>, Vec<_>) = taken.partition(is_given);
+    let ids = |options: Vec<&'a Arg>| -> Vec<&'a str> {
+        options
+            .into_iter()
+            .map(|option| option.get_id().as_str())
+            .collect()
+    };
+    let (given, mut free) = (ids(given), ids(free));
+    if !free.contains(&OF_FORMAT) || given.contains(&"kind") {
+        free.retain(|id| !FORMAT.contains(id));
+    }
+    free
 }
 
 /// Puts `volume` in the place of the word VOLUME, but not of a part of a quoted name.
@@ -204,10 +329,9 @@ mod tests {
         assert_eq!(
             completed(
                 "VOLUME: run `luxor dump VOLUME`, `truncate -s 1 VOLUME` or VOLUME.",
-                "--header h 'my disk'",
-                "'my disk'"
+                |command| format!("{} 'my disk'", command.len()),
             ),
-            "VOLUME: run `luxor dump --header h 'my disk'`, `truncate -s 1 'my disk'` or VOLUME."
+            "VOLUME: run `luxor dump 17 'my disk'`, `truncate -s 1 20 'my disk'` or VOLUME."
         );
         for name in [
             "VOLUME",
@@ -217,7 +341,9 @@ mod tests {
             "a` VOLUME `b",
         ] {
             let word = shell_word(name.as_ref());
-            let found = completed(&format!("`luxor convert VOLUME {word} VOLUME`"), "v", "v");
+            let found = completed(&format!("`luxor convert VOLUME {word} VOLUME`"), |_| {
+                "v".into()
+            });
             assert_eq!(found, format!("`luxor convert v {word} v`"));
         }
     }

@@ -36,9 +36,8 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
     let other_header = "If its LUKS header is in another file, name that as well: --header FILE.";
     Some(match contents {
         Contents::Empty => INCOMPLETE.to_owned(),
-        Contents::Zeros { .. } | Contents::Unknown if subject::is_stream() => {
-            other_header.to_owned()
-        }
+        Contents::Zeros { .. } if !subject::may_have_lost_header(true) => other_header.to_owned(),
+        Contents::Unknown if !subject::may_have_lost_header(false) => other_header.to_owned(),
         Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {BACKUP_HELPS}"),
         Contents::Random => format!(
             "{other_header} For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY \

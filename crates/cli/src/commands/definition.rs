@@ -143,7 +143,9 @@ fn hide(command: &mut clap::Command, taken: Taken, general: &[Arg]) {
 /// # Errors
 /// Returns clap's errors, which include help and version texts, and an error for a general option
 /// that the command does not take.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+pub(crate) fn parse(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Cli, clap::Error> {
     let mut definition = definition();
     let matches = definition.try_get_matches_from_mut(args);
     let matches = matches.map_err(|error| with_suggestion(error, &definition))?;
@@ -169,8 +171,9 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, cla
         let message = format!("{name} has no option --{option}\n  See `luxor {name} --help`.\n");
         return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
     }
-    crate::subject::is_about(&matches);
-    Cli::from_arg_matches(&matches)
+    let cli = Cli::from_arg_matches(&matches);
+    crate::subject::is_about(&matches, definition);
+    cli
 }
 
 /// Joins texts for clap's attributes.

@@ -354,3 +354,32 @@ fn files_that_are_none_have_no_advice_for_files() {
         assert!(!failed.stderr.contains(&format!(" {name}`")), "{failed:?}");
     }
 }
+
+/// A header is restored to a file that can have had one.
+#[test]
+fn no_header_is_restored_to_a_file_without_room_for_one() {
+    let (folder, _) = volume();
+    shell(
+        &folder,
+        "head -c 9000 plain > short; (printf x; head -c 39999 /dev/zero) > long; truncate -s 40K hole",
+    )
+    .assert_code(0);
+    // The kernel makes the files in /sys when they are read.
+    for (name, restores) in [
+        ("short", false),
+        ("/sys/kernel/notes", false),
+        ("/sys/kernel/btf/vmlinux", false),
+        ("long", true),
+        ("hole", true),
+    ] {
+        if name.starts_with('/') && !Path::new(name).exists() {
+            continue;
+        }
+        for command in ["check", "dump"] {
+            let failed = at(&folder, &format!("{command} {name}")).run();
+            failed.assert_code(1);
+            let advice = failed.stderr.contains("luxor header restore");
+            assert_eq!(advice, restores, "{failed:?}");
+        }
+    }
+}
