@@ -8,6 +8,7 @@
 //! if Luxor always does what it asks for. A name that both programs have (`config`, `token`, …) is
 //! taken as cryptsetup's if the whole line is valid there, and as Luxor's otherwise.
 
+mod form;
 mod others;
 
 use std::{
@@ -20,6 +21,7 @@ use std::{
 use clap::{Arg, ArgAction, ValueHint};
 use luxor::{files::quoted, luks::Encryption};
 
+pub(crate) use self::form::Form;
 use self::others::{OTHERS, Other};
 use crate::{
     args,

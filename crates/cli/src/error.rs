@@ -43,6 +43,12 @@ pub(crate) fn silent() -> Error {
     Error::failure("")
 }
 
+/// Returns what the user can do about the error.
+pub(crate) fn hint(error: &Error) -> Option<String> {
+    let hint = error.hint_text().map(str::to_owned);
+    hint.or_else(|| advice::of(error))
+}
+
 /// Returns the lines that the user sees after the name of the program, or `None` for [`silent`].
 #[must_use]
 pub(crate) fn lines(error: &Error) -> Option<String> {
@@ -50,8 +56,7 @@ pub(crate) fn lines(error: &Error) -> Option<String> {
         return None;
     }
     let message = advice::message(error).unwrap_or_else(|| error.message().to_owned());
-    let hint = error.hint_text().map(str::to_owned);
-    let hint = hint.or_else(|| advice::of(error));
+    let hint = hint(error);
     let hint = hint.map_or_else(String::new, |hint| format!("\n  {hint}"));
     Some(format!("{message}{hint}"))
 }

@@ -48,6 +48,7 @@ use crate::{
     commands::Cli,
     console::{complain, say},
     context::Context,
+    cryptsetup::Form,
     error::{Error, Result},
 };
 
@@ -80,11 +81,17 @@ fn main() -> ExitCode {
 
 fn work() -> ExitCode {
     let line: Vec<_> = env::args_os().collect();
-    let line = match cryptsetup::translate(&line, io::stdin().is_terminal()) {
-        Ok(translated) => translated.unwrap_or(line),
+    let has_terminal = io::stdin().is_terminal();
+    let translated = match cryptsetup::translate(&line, has_terminal) {
+        Ok(translated) => translated,
         Err(error) => return failed(&error),
     };
-    let cli = match commands::parse(line) {
+    let form = translated.as_ref().map(|translated| Form {
+        line: &line,
+        translated,
+        has_terminal,
+    });
+    let cli = match commands::parse(translated.as_ref().unwrap_or(&line)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -94,13 +101,22 @@ fn work() -> ExitCode {
         Err(error) if output_is_stdout && error::is_broken_pipe(&error) => {
             process::end_by_sigpipe()
         }
-        Err(error) => failed(&error),
+        Err(error) => {
+            let form = form.and_then(|form| form.own_for(&error::hint(&error)?));
+            failed_with(&error, form)
+        }
     }
 }
 
 fn failed(error: &Error) -> ExitCode {
+    failed_with(error, None)
+}
+
+/// As [`failed`], with another line.
+fn failed_with(error: &Error, more: Option<String>) -> ExitCode {
     if let Some(lines) = error::lines(error) {
-        complain(&lines);
+        let more = more.map_or_else(String::new, |more| format!("\n  {more}"));
+        complain(&(lines + &more));
     }
     error::exit_code(error).into()
 }

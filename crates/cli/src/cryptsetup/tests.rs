@@ -328,3 +328,65 @@ fn passphrases_may_be_lines_of_standard_input() {
         assert!(crate::commands::parse(translated).is_ok(), "{line}");
     }
 }
+
+#[test]
+fn advice_fits_the_form_of_the_command() {
+    for (line, advice, own) in [
+        (
+            "luxor luksFormat -q v k",
+            "To create a new file, add --size SIZE.",
+            Some("luxor format --key-file=k --force v"),
+        ),
+        ("luxor luksFormat -q v k", "Use --type luks2.", None),
+        ("luxor luksFormat v k", "(--force replaces it)", None),
+        (
+            "luxor luksAddKey v k",
+            "To try it too, add --key-slot 0.",
+            Some("luxor key add --new-key-file=k v"),
+        ),
+        ("luxor luksAddKey v k", "add --key-file FILE.", None),
+        (
+            "luxor luksAddKey v k",
+            "give --passphrase-fd 0 in place of --key-file -",
+            None,
+        ),
+        (
+            "luxor luksOpen --test-passphrase -d k v",
+            "use --allow-weak-key.",
+            Some("luxor key test --key-file=k v"),
+        ),
+        (
+            "luxor luksAddKey -S 1 --new-key-slot 2 v",
+            "add --key-slot 0.",
+            None,
+        ),
+        (
+            "luxor luksOpen --test-passphrase v",
+            "add --key-slot 0.",
+            None,
+        ),
+        ("luxor config --label x v", "add --force.", None),
+        ("luxor luksDump v", "See `luxor dump --json v`.", None),
+        (
+            "luxor luksUUID -- -v",
+            "Or: --json.",
+            Some("luxor uuid ./-v"),
+        ),
+        (
+            "luxor luksHeaderBackup --header-backup-file a'b v",
+            "--size",
+            Some("luxor header backup v 'a'\\''b'"),
+        ),
+    ] {
+        let line = words(line);
+        let translated = translate(&line, true).unwrap().unwrap();
+        let form = Form {
+            line: &line,
+            translated: &translated,
+            has_terminal: true,
+        };
+        let sentence = form.own_for(advice);
+        let shown = sentence.as_deref().and_then(|text| text.split('`').nth(1));
+        assert_eq!(shown, own, "{line:?}: {sentence:?}");
+    }
+}

@@ -5,12 +5,14 @@
 //! The messages are found in the sources: every text with an option, or with a command, which stands
 //! between backticks. A text that is not in [`table`] fails the test, and so does an entry without a text.
 
+mod forms;
 mod sources;
 mod table;
 
 use std::{fmt::Write, sync::Mutex, thread};
 
 use self::{
+    forms::other_forms,
     sources::{Text, are_commands_marked, texts},
     table::{Advice, Proof, table},
 };
@@ -31,7 +33,7 @@ length() { stat -c %s "$1"; }
 /// Adds cheap key derivation where a keyslot is made, and a PID file to a server.
 const WRAPPER: &str = r#"#!/bin/sh
 case "$1 $2" in
-    encrypt*|format*|reencrypt*|"key add"|"key change"|luksAddKey*)
+    encrypt*|format*|reencrypt*|"key add"|"key change"|luks[AC]*Key*|luksFormat*)
         case "$*" in *--pbkdf*) ;; *) set -- "$@" --pbkdf pbkdf2 --pbkdf-force-iterations 1000 ;; esac ;;
     serve*)
         set -- "$@" --pid-file running.pid ;;
@@ -149,7 +151,7 @@ fn tests_that_execute_advice_elsewhere_exist() {
 fn advice_leads_to_what_it_promises() {
     let only = std::env::var("LUXOR_TEST_ADVICE").unwrap_or_default();
     let template = template();
-    let table = table();
+    let table: Vec<_> = table().into_iter().chain(other_forms()).collect();
     let scenarios = table.iter().filter(|advice| {
         matches!(
             advice.proof,
@@ -255,8 +257,12 @@ fn follow(advice: &Advice, template: &Folder) -> Result<(), String> {
                 let value = with.iter().find(|(name, _)| *name == word);
                 words.push(value.map_or(word, |(_, value)| value).to_owned());
             }
+            // In cryptsetup's form the option may not exist.
+            let own = screen.split("Luxor's form of this command has ").nth(1);
+            let own = own.and_then(|sentence| sentence.split('`').nth(1));
+            let line = own.unwrap_or(advice.provokes);
             // An option that is there gets another value.
-            let given: Vec<_> = advice.provokes.split(' ').collect();
+            let given: Vec<_> = line.split(' ').collect();
             match given.iter().position(|word| option.starts_with(word)) {
                 Some(at) => {
                     let after = at + words.join(" ").split(' ').count();
@@ -264,7 +270,7 @@ fn follow(advice: &Advice, template: &Folder) -> Result<(), String> {
                         .concat()
                         .join(" ")
                 }
-                None => format!("{} {}", advice.provokes, words.join(" ")),
+                None => format!("{line} {}", words.join(" ")),
             }
         }
         Proof::Without { option } => advice.provokes.replacen(option, "", 1),

@@ -42,9 +42,9 @@ pub(super) enum Proof {
     Without { option: &'static str },
 }
 
-const RUN: Proof = Proof::Run { nth: 0, with: &[] };
+pub(super) const RUN: Proof = Proof::Run { nth: 0, with: &[] };
 
-const fn add(option: &'static str) -> Proof {
+pub(super) const fn add(option: &'static str) -> Proof {
     Proof::Add {
         option,
         values: 0,
@@ -78,7 +78,7 @@ const fn not_here(text: &'static str, why: &'static str) -> Advice {
 
 /// A scenario: the text, what is there before, the command that fails, what the message says, and what
 /// it promises.
-const fn case(
+pub(super) const fn case(
     text: &'static str,
     before: &'static str,
     provokes: &'static str,
@@ -256,6 +256,7 @@ pub(super) fn table() -> Vec<Advice> {
             "the_sector_size_is_that_of_cryptsetup",
         ),
         // cli/src/cryptsetup.rs
+        by("Luxor's form of this command has", "advice_leads_to_what_it_promises"),
         case(
             "`luxor mount --type plain --key-file KEY VOLUME DIR` shows",
             "cp plain data",
