@@ -34,6 +34,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) settings: Settings,
 
+    /// Print all tables and the method, not only the results and short tables
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+
     /// Also write all results to FILE, as JSON
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) json: Option<PathBuf>,

@@ -39,6 +39,7 @@ mod server;
 mod settings;
 mod size;
 mod stats;
+mod summary;
 mod terminal;
 mod unlock;
 
@@ -96,7 +97,7 @@ fn run(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     if let Some(path) = &args.from {
         let report = Report::read(path)?;
         if args.report.is_none() && args.plots.is_none() {
-            print!("{}", report.text());
+            print!("{}{}", report.text(args.verbose), report.summary());
         }
         return show(&report, args);
     }
@@ -128,9 +129,9 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     for bench in benches {
         match bench.measure(&context, matches) {
             Ok(outcome) => {
-                let said = format!("\n{}", terminal::text(&outcome.section));
-                print!("{said}");
-                text += &said;
+                let said = |verbose| format!("\n{}", terminal::text(&outcome.section, verbose));
+                print!("{}", said(args.verbose));
+                text += &said(true);
                 report.add(bench, outcome);
             }
             // The page shows the other benches, and the error of this one.
@@ -156,6 +157,7 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
         eprintln!("recorded: {}", written.display());
     }
     show(&report, args)?;
+    print!("{}", report.summary());
     match stopped.as_slice() {
         [] => Ok(()),
         names => Err(format!("stopped with an error: {}", names.join(", "))),

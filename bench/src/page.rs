@@ -3,7 +3,11 @@
 
 use askama::Template;
 
-use crate::{plot::Plot, section::Section};
+use crate::{
+    plot::Plot,
+    section::{Section, Table},
+    summary::PaperVerdict,
+};
 
 /// The whole page.
 #[derive(Template)]
@@ -16,6 +20,11 @@ pub(crate) struct Page {
     pub(crate) machine: String,
     /// The machine, and what the program was built with.
     pub(crate) facts: Vec<Fact>,
+    /// Luxor's own speed and the verdict on the papers, in a few lines.
+    pub(crate) summary: Vec<(&'static str, String)>,
+    pub(crate) of_papers: Vec<PaperVerdict>,
+    /// The figures of the papers and the best of Luxor.
+    pub(crate) verdicts: Table,
     pub(crate) parts: Vec<Part>,
     /// Whether this was only a quick look.
     pub(crate) quick: bool,
@@ -33,6 +42,30 @@ pub(crate) struct Part {
     section: Section,
     headline: Option<Figure>,
     figures: Vec<Figure>,
+}
+
+/// The most rows of a table that is not folded.
+const UNFOLDED: usize = 8;
+
+#[derive(Template)]
+#[template(path = "table.html")]
+struct TableOnPage<'a> {
+    table: &'a Table,
+    /// Whether its cells are sentences, which may be broken.
+    has_words: bool,
+}
+
+impl Table {
+    fn is_folded(&self) -> bool {
+        self.rows.len() > UNFOLDED
+    }
+
+    fn on_page(&self, has_words: bool) -> TableOnPage<'_> {
+        TableOnPage {
+            table: self,
+            has_words,
+        }
+    }
 }
 
 #[derive(Template)]

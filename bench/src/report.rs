@@ -18,8 +18,8 @@ use crate::{
     machine::Machine,
     page::{Fact, Page, Part},
     rivals::{self, About, Rival},
-    section::Section,
-    terminal,
+    section::{Section, Table, Verdict},
+    summary, terminal,
 };
 
 /// The version of the JSON. It changes when a member disappears or changes its meaning.
@@ -157,10 +157,24 @@ impl Report {
     }
 
     /// Returns the whole report as text for a terminal.
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn text(&self, verbose: bool) -> String {
         let sections = self.sections();
-        let sections = sections.map(|(_, section)| format!("\n{}", terminal::text(&section)));
+        let sections =
+            sections.map(|(_, section)| format!("\n{}", terminal::text(&section, verbose)));
         self.head() + &sections.collect::<String>()
+    }
+
+    /// Returns the summary as text for a terminal.
+    pub(crate) fn summary(&self) -> String {
+        let lines = summary::lines(&self.sections().collect::<Vec<_>>());
+        let lines = lines.into_iter();
+        let lines = lines.map(|(name, line)| format!("{name:<8} {line}\n"));
+        let lines = lines.collect::<String>();
+        if lines.is_empty() {
+            lines
+        } else {
+            format!("\n{lines}")
+        }
     }
 
     /// Checks that the report may be recorded: a record must be repeatable.
@@ -202,6 +216,9 @@ impl Report {
             version: self.luxor.version.to_owned(),
             machine: self.machine.text(),
             facts: self.facts(),
+            summary: summary::lines(&self.sections().collect::<Vec<_>>()),
+            of_papers: summary::of_papers(&self.sections().collect::<Vec<_>>()),
+            verdicts: self.verdicts(),
             parts: self
                 .sections()
                 .map(|(name, section)| Part::new(name, section))
@@ -209,6 +226,15 @@ impl Report {
             quick: self.command.iter().any(|word| word == "--quick"),
         };
         page.render().map_err(|e| e.to_string())
+    }
+
+    /// Returns the table of the papers' figures; without rows if there are none.
+    fn verdicts(&self) -> Table {
+        let sections: Vec<_> = self.sections().map(|(_, section)| section).collect();
+        Verdict::table(sections.iter().flat_map(|section| {
+            let paper = section.paper.iter();
+            paper.flat_map(|paper| section.verdicts.iter().map(|verdict| (paper.name, verdict)))
+        }))
     }
 
     /// Renders the plots of the page as separate pictures, with their file names.

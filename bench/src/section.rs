@@ -13,6 +13,8 @@ pub(crate) struct Section {
     pub(crate) about: String,
     /// The main numbers, in short sentences; `None` if nothing could be measured.
     pub(crate) conclusion: Option<String>,
+    /// Luxor's own speed in a few words, for the summary.
+    pub(crate) brief: Option<String>,
     /// The main numbers of a GPU, for a bench that also runs without one.
     pub(crate) on_gpu: Option<String>,
     /// The figures of the paper, each beside the best of Luxor.
@@ -187,6 +189,7 @@ impl Section {
     /// Adds the committed result of a GPU, for a machine that has none.
     pub(crate) fn beside_record(mut self, record: Self, name: &str) -> Self {
         let prefixed = |caption: &mut String| *caption = format!("{name}. {caption}");
+        self.brief = record.brief.map(|brief| format!("{brief} ({name})"));
         let absence = format!("No GPU was measured here: this is from the {name}.");
         let answer = record.on_gpu.or(record.conclusion);
         self.on_gpu = answer.map(|answer| format!("{absence} {answer}"));

@@ -9,7 +9,46 @@ const WIDTH: usize = 100;
 /// A column head is wrapped if it is longer than this and than the column's cells.
 const HEAD: usize = 14;
 
-pub(crate) fn text(section: &Section) -> String {
+/// The most rows of all tables of a section that are shown unless everything is.
+const SHORT: usize = 30;
+
+/// Returns the result of a section. Only if `verbose`, the method and long tables are included.
+pub(crate) fn text(section: &Section, verbose: bool) -> String {
+    if verbose {
+        whole(section)
+    } else {
+        result(section)
+    }
+}
+
+fn result(section: &Section) -> String {
+    let mut text = section.title.clone() + "\n";
+    text += &section
+        .answer()
+        .map_or_else(String::new, |answer| paragraph(&answer));
+    let all = || section.tables.iter().chain(&section.details);
+    let rows: usize = all().map(|table| table.rows.len()).sum();
+    if rows <= SHORT {
+        text += &tables(all());
+    } else {
+        let tables = all().count();
+        text += &format!("-v prints {tables} tables with {rows} rows, and the method.\n");
+    }
+    text + &absent(section)
+}
+
+fn tables<'a>(tables: impl Iterator<Item = &'a Table>) -> String {
+    let tables = tables.map(|table| format!("\n{}{}", paragraph(&table.caption), lines(table)));
+    tables.collect()
+}
+
+fn absent(section: &Section) -> String {
+    let absent = section.absent.iter();
+    let absent = absent.map(|what| format!("\n{}", paragraph(&format!("no rows of {what}"))));
+    absent.collect()
+}
+
+fn whole(section: &Section) -> String {
     let mut text = section.title.clone() + "\n";
     let paper = section.paper.as_ref().map(|paper| paper.reference);
     let words = paper.into_iter().chain([section.about.as_str()]);
@@ -19,16 +58,11 @@ pub(crate) fn text(section: &Section) -> String {
     if let Some(consequence) = &section.consequence {
         text += &format!("\n{}", paragraph(consequence));
     }
-    for table in section.tables.iter().chain(&section.details) {
-        text += &format!("\n{}{}", paragraph(&table.caption), lines(table));
-    }
+    text += &tables(section.tables.iter().chain(&section.details));
     for note in &section.notes {
         text += &format!("\n{}", paragraph(note));
     }
-    for absent in &section.absent {
-        text += &format!("\n{}", paragraph(&format!("no rows of {absent}")));
-    }
-    text
+    text + &absent(section)
 }
 
 fn paragraph(words: &str) -> String {
@@ -122,6 +156,19 @@ mod tests {
             line.trim_end(),
             rest.trim_end()
         );
-        assert_eq!(text(&section), expected);
+        assert_eq!(text(&section, true), expected);
+        // The method is left out, and a long table.
+        let short = text(&section, false);
+        assert!(
+            !short.contains("word") && short.contains("two    1000"),
+            "{short}"
+        );
+        let mut long = section;
+        long.tables[0].rows = vec![row("one", ["1", "2"]); SHORT + 1];
+        let short = text(&long, false);
+        assert!(
+            !short.contains("Who") && short.contains("-v prints 1 tables with 31 rows"),
+            "{short}"
+        );
     }
 }

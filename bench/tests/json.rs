@@ -237,7 +237,9 @@ fn without_a_device_the_gpu_papers_run_on_the_cpu_and_say_why() {
         ("gpu", ""),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_luxor-bench"))
-            .args([name, "--quick", "--engine", "portable", "--size", "128K"])
+            .args([
+                name, "-v", "--quick", "--engine", "portable", "--size", "128K",
+            ])
             // The OpenCL loader finds no implementation.
             .env("OCL_ICD_VENDORS", "/nonexistent")
             .output()

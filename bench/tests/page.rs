@@ -130,6 +130,19 @@ fn assert_complete(document: &Document<'_>, file: &Path) {
             text(table)
         );
     }
+    // A CPU behind OpenCL is not called a GPU, in a table or in a plot.
+    let names = document
+        .descendants()
+        .filter(|node| matches!(node.tag_name().name(), "th" | "td" | "text"));
+    for name in names.map(text).filter(|name| name.contains("(CPU)")) {
+        assert!(!name.contains("GPU"), "{}: {name}", file.display());
+    }
+    // It begins with Luxor's speed and the verdicts, and folds the method.
+    let of_papers = tags("h2").any(|head| head.attribute("id") == Some("papers"));
+    let speed = tags("h2").any(|head| head.attribute("id") == Some("summary"));
+    assert!(speed || !of_papers, "{}", file.display());
+    let methods = tags("summary").filter(|node| text(*node).starts_with("Method"));
+    assert!(methods.count() > 0, "{}", file.display());
     for svg in document
         .descendants()
         .filter(|n| n.tag_name().name() == "svg")

@@ -33,6 +33,7 @@ impl Report {
                 self.rounds,
             ),
             conclusion: self.conclusion(),
+            brief: self.brief(),
             plots: plotted.map(Case::plot).collect(),
             tables: throughput.chain([self.latency(&luxors)]).collect(),
             digest: vec![self.digest(), self.latency_digest()],
@@ -40,6 +41,16 @@ impl Report {
             absent: self.absent.clone(),
             ..Section::default()
         }
+    }
+
+    fn brief(&self) -> Option<String> {
+        let mut cases = self.throughput.iter().filter(|case| case.is_plotted());
+        let case = cases.next()?;
+        let mut rows = case.rows.iter();
+        let own = rows.find(|row| row.contestant == Contestant::Luxor)?;
+        let rate = plot::value(own.mib_per_s.median);
+        let load = case.load.text();
+        Some(format!("serve {rate} MiB/s ({load})"))
     }
 
     fn conclusion(&self) -> Option<String> {

@@ -63,6 +63,7 @@ impl Report {
             title: "XTS-AES on the CPU".to_owned(),
             about: self.about(&shown),
             conclusion: conclusion(&shown),
+            brief: brief(&shown),
             plots: units(&shown).into_iter().map(plot).collect(),
             tables,
             details: self.all_rows(),
@@ -292,6 +293,19 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
     Some(format!(
         "On one thread, in calls of {call}, {}.",
         said.join("; ")
+    ))
+}
+
+fn brief(shown: &[&KernelRate]) -> Option<String> {
+    let unit = *units(shown).first()?;
+    let best = best(&of_unit(shown, unit))?;
+    let rate = plot::value(best.gb_per_s.median);
+    let rivals = best.of_rival.iter();
+    let rivals = rivals.map(|(rival, ratio)| format!(", {:.2} times {rival}", ratio.median));
+    Some(format!(
+        "{rate} GB/s by {} on one thread, units of {unit} B{}",
+        best.contestant,
+        rivals.collect::<String>()
     ))
 }
 

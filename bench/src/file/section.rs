@@ -28,6 +28,7 @@ impl Report {
                 qemu.map_or(String::new(), |version| format!(" and {version}")),
             ),
             conclusion: self.conclusion(),
+            brief: self.brief(),
             plots: vec![Plot::bars(&caption, "seconds", bars)],
             tables: vec![Table::new(
                 caption,
@@ -41,6 +42,17 @@ impl Report {
                 .collect(),
             ..Section::default()
         }
+    }
+
+    fn brief(&self) -> Option<String> {
+        let of = |what: &str| {
+            let row = self.rows.iter().find(|row| row.what == what)?;
+            Some(format!("{:.2}", row.times_cp?.median))
+        };
+        let (to, from) = (of("luxor encrypt")?, of("luxor decrypt")?);
+        Some(format!(
+            "encrypt {to} and decrypt {from} times as long as cp"
+        ))
     }
 
     fn conclusion(&self) -> Option<String> {

@@ -36,6 +36,7 @@ impl Report {
         let section = Section {
             title: "XTS-AES on devices".to_owned(),
             about,
+            brief: self.brief(),
             conclusion: (!said.is_empty()).then(|| format!("{}.", said.join(". "))),
             plots: self.devices.iter().flat_map(OnDevice::plots).collect(),
             tables: self.devices.iter().flat_map(OnDevice::tables).collect(),
@@ -43,6 +44,24 @@ impl Report {
             ..Section::default()
         };
         section.without_empty_tables()
+    }
+}
+
+impl Report {
+    /// Returns the speed of the fastest GPU.
+    fn brief(&self) -> Option<String> {
+        let gpus = self.devices.iter().filter(|device| !device.about.is_cpu);
+        let rows = gpus
+            .filter_map(|device| Some((device, device.resident.first()?, device.host.first()?)));
+        let rate = |row: &DeviceRate| row.gb_per_s.median;
+        let (device, resident, host) = rows.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)))?;
+        let about = std::slice::from_ref(&device.about);
+        Some(format!(
+            "{} GB/s with data on {}, {} from host to host",
+            plot::value(rate(resident)),
+            devices::name(about, &device.about.name),
+            plot::value(rate(host)),
+        ))
     }
 }
 

@@ -211,7 +211,7 @@ mod tests {
             let rounds = point.build.contains("a round");
             assert_eq!(rounds, !point.name.contains(REBUILT), "{point:?}");
         }
-        let text = crate::terminal::text(&report.section());
+        let text = crate::terminal::text(&report.section(), true);
         let build =
             "AES-128, encryption only, without buses, S-boxes of gates, 4 registers a round";
         let row = text

@@ -48,6 +48,7 @@ impl Report {
                 self.rounds,
             ),
             conclusion: self.conclusion(),
+            brief: self.brief(),
             plots: vec![Plot::bars(&caption, "seconds", bars)],
             tables: vec![Table::new(
                 caption,
@@ -70,6 +71,15 @@ impl Report {
                 .collect(),
             ..Section::default()
         }
+    }
+
+    fn brief(&self) -> Option<String> {
+        let mut ours = self.rows.iter();
+        let row = ours.find(|row| row.contestant == Contestant::Luxor && row.times.is_some())?;
+        let (times, resilience) = (row.times?.median, row.resilience?.name());
+        Some(format!(
+            "reencrypt {times:.2} times as fast as cryptsetup ({resilience})"
+        ))
     }
 
     fn conclusion(&self) -> Option<String> {

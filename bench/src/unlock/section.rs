@@ -37,6 +37,7 @@ impl Report {
             title: "Opening a keyslot".to_owned(),
             about,
             conclusion,
+            brief: self.brief(),
             plots: vec![Plot::bars("Seconds to open a keyslot", "seconds", bars)],
             tables: vec![Table::new(
                 "Seconds and their ratio with quartiles, and peak memory",
@@ -52,6 +53,16 @@ impl Report {
             )],
             ..Section::default()
         }
+    }
+}
+
+impl Report {
+    fn brief(&self) -> Option<String> {
+        let ratios = self.rows.iter().map(|row| row.times_cryptsetup.median);
+        let most = ratios.max_by(f64::total_cmp)?;
+        Some(format!(
+            "a keyslot at most {most:.2} times as long as cryptsetup"
+        ))
     }
 }
 

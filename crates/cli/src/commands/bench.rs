@@ -51,7 +51,7 @@ pub(crate) struct BenchArgs {
 
 impl Subcommand for BenchArgs {
     const NAME: &str = "bench";
-    const TAKES: Taken = Taken::Options(&[General::Engine, General::Threads]);
+    const TAKES: Taken = Taken::Options(&[General::Engine, General::Threads, General::Talk]);
 
     /// Replaces this process by `luxor-bench`, which then sets the exit code and receives signals
     /// itself.
@@ -148,6 +148,9 @@ pub(super) fn become_program(
     }
     if let Some(threads) = context.options.threads {
         command.args(["--threads", &threads.to_string()]);
+    }
+    if context.options.verbose > 0 {
+        command.arg("--verbose");
     }
     arguments(&mut command);
     // `exec` returns only if it fails.

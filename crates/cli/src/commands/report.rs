@@ -41,7 +41,7 @@ pub(crate) struct ReportArgs {
 
 impl Subcommand for ReportArgs {
     const NAME: &str = "report";
-    const TAKES: Taken = Taken::Options(&[General::Engine, General::Threads]);
+    const TAKES: Taken = Taken::Options(&[General::Engine, General::Threads, General::Talk]);
 
     fn run(&self, context: &Context) -> Result<()> {
         become_program(context, |command| {

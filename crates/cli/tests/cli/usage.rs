@@ -482,6 +482,7 @@ exit 42
         ("bench --quick cpu --mode xts", "--quick cpu --mode xts"),
         ("bench cpu --quick --mode xts", "cpu --quick --mode xts"),
         ("bench cpu -- --unit 512", "cpu --unit 512"),
+        ("bench -v cpu", "--verbose cpu"),
         (
             "report --quick a.html --threads 3 --dir b",
             "--threads 3 --report a.html --quick --dir b",
