@@ -135,7 +135,10 @@ impl HeaderBackup {
             .map(|(kind, error)| Misfit::DamagedCopy { kind, error })
             .collect();
         let differs = |warning: &Warning| {
-            matches!(warning, Warning::Seqids { .. } | Warning::Contents { .. })
+            matches!(
+                warning,
+                Warning::Seqids { .. } | Warning::Announced { .. } | Warning::Contents { .. }
+            )
         };
         if self.header.warnings().iter().any(differs) {
             misfits.push(Misfit::CopiesDiffer);

@@ -29,6 +29,7 @@ mod raw;
 mod reencrypt;
 mod reencrypt_ended;
 mod reencrypt_in_place;
+mod reencrypt_killed;
 mod reencrypt_limits;
 mod reencrypt_many;
 mod reencrypt_part;

@@ -61,6 +61,18 @@ impl HeaderCopy {
         }
     }
 
+    /// Whether `announced` has the same seqid and says nothing else than that a zone of a re-encryption will
+    /// change, which nothing protects.
+    pub(super) fn is_before_unprotected_zone(&self, announced: &Self) -> bool {
+        let (before, after) = (&self.metadata, &announced.metadata);
+        self.binary.seqid == announced.binary.seqid
+            && self.binary.uuid == announced.binary.uuid
+            && after.has_unprotected_zone()
+            && before.check_readable().is_ok()
+            && before.reencrypt == after.reencrypt
+            && before.keyslots == after.keyslots
+    }
+
     /// Returns the names of the parts in which the copies differ, besides salt and offset.
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let (ours, theirs) = (&self.binary, &other.binary);

@@ -393,8 +393,10 @@ fn warnings(
             });
         } else {
             let differences = primary.differences(secondary);
-            if !differences.is_empty() {
-                let seqid = seqids.0;
+            let seqid = seqids.0;
+            if primary.is_before_unprotected_zone(secondary) {
+                warnings.push(Warning::Announced { seqid });
+            } else if !differences.is_empty() {
                 warnings.push(Warning::Contents { seqid, differences });
             }
         }
@@ -464,6 +466,16 @@ pub enum Warning {
         /// The secondary copy's seqid.
         secondary: u64,
     },
+    /// The secondary copy announces a zone of a re-encryption that nothing protects. Such a zone is not changed
+    /// before the primary copy names it, with a higher seqid.
+    #[error(
+        "the secondary copy of the LUKS2 header, which has seqid {seqid} like the primary one, belongs to a \
+         change that was interrupted before it took effect. The primary copy is used"
+    )]
+    Announced {
+        /// The seqid of both copies.
+        seqid: u64,
+    },
     /// The copies have equal seqids and different contents, so one of them was replaced.
     #[error(
         "both copies of the LUKS2 header are valid and have seqid {seqid}, but they differ in their {}, \
@@ -498,7 +510,8 @@ impl Warning {
                 error: CopyError::Io { .. },
                 ..
             }
-            | Self::Seqids { .. } => None,
+            | Self::Seqids { .. }
+            | Self::Announced { .. } => None,
             Self::Damaged { .. } => Some(Remedy::Repair),
             Self::Contents { differences, .. } if are_vital(differences) => {
                 Some(Remedy::RepairByForce)

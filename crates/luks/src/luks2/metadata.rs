@@ -16,7 +16,7 @@ use super::{
     json_c::{self, JsonError},
     keyslot::Keyslot,
     metadata_error::MetadataError,
-    reencrypt_keyslot::ReencryptKeyslot,
+    reencrypt_keyslot::{ReencryptKeyslot, Resilience},
     segment::{SegmentEntry, SegmentError, SegmentRole, SegmentSize},
     segments::Segments,
     token::{FileEnd, Token, mark_several_ends},
@@ -123,6 +123,12 @@ impl Metadata {
         }
     }
 
+    /// Whether the metadata name a zone of a re-encryption that nothing protects.
+    pub(crate) fn has_unprotected_zone(&self) -> bool {
+        let zone = self.check_readable();
+        matches!(zone, Err(SegmentError::UnprotectedZone { .. }))
+    }
+
     /// Checks that all of the data can be read, given the keys.
     pub(crate) fn check_readable(&self) -> Result<(), SegmentError> {
         self.segments.check_known()?;
@@ -130,8 +136,12 @@ impl Metadata {
             return Ok(());
         };
         // cryptsetup stores no checksum of an end that is shorter than what the others cover.
-        let state = self.reencrypt.as_ref();
-        let checksum = state.and_then(|(_, keyslot)| keyslot.resilience.checksum());
+        let resilience = self.reencrypt.as_ref();
+        let resilience = resilience.map(|(_, keyslot)| &keyslot.resilience);
+        if resilience == Some(&Resilience::None) {
+            return Err(SegmentError::UnprotectedZone { segment });
+        }
+        let checksum = resilience.and_then(Resilience::checksum);
         Err(match (zone.size(), checksum) {
             (SegmentSize::Fixed(len), Some((_, block))) if len % u64::from(block) > 0 => {
                 let rest = len % u64::from(block);

@@ -433,6 +433,16 @@ pub enum SegmentError {
         /// The segment.
         segment: u32,
     },
+    /// A re-encryption was interrupted in this segment, and nothing shows what was changed.
+    #[error(
+        "segment {segment}: this part may be partly old and partly new. Nothing protects it (resilience none), \
+         so no program can finish it after a crash: restore the volume from a backup, unless another program \
+         is re-encrypting it now"
+    )]
+    UnprotectedZone {
+        /// The segment.
+        segment: u32,
+    },
     /// A re-encryption was interrupted in this segment, and nothing shows whether its end was changed.
     #[error(
         "segment {segment}: this part may be partly old and partly new. cryptsetup stored no checksum of \
@@ -476,6 +486,13 @@ impl SegmentError {
             self,
             Self::NoData { .. } | Self::CutOff { .. } | Self::PartSector { .. }
         )
+    }
+
+    /// Whether the re-encryption that was interrupted in this segment, if that is the error, can be finished
+    /// after a crash.
+    #[must_use]
+    pub fn can_be_finished(&self) -> bool {
+        !matches!(self, Self::UnprotectedZone { .. } | Self::HotZoneEnd { .. })
     }
 }
 

@@ -37,6 +37,7 @@ pub(super) fn check(header: &VolumeHeader, storage_len: Option<u64>) -> Findings
             let is_damage = match &error {
                 UnlockError::Reencryption(error) => !error.is_unsupported(),
                 UnlockError::KeyLenOfCipher { .. } => true,
+                UnlockError::Segment(error) => !error.can_be_finished(),
                 _ => false,
             };
             if is_damage {

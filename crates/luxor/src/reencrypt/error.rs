@@ -312,7 +312,8 @@ pub enum ReencryptError {
     /// A crash within a zone has mixed old and new data.
     #[error(
         "the re-encryption was interrupted within a zone of {len} bytes from byte {from} of the plaintext \
-         on, which nothing protects (resilience {resilience})"
+         on, which nothing protects (resilience {resilience}), so no program can finish it: restore the \
+         volume from a backup"
     )]
     InterruptedUnprotected {
         /// The length of the zone in bytes.

@@ -62,7 +62,9 @@ impl Luks2Header {
     ) -> Result<MetadataDraft, ChangeError> {
         self.read_same(storage, overwrite)?;
         match self.check_changeable() {
-            Ok(()) | Err(ChangeError::Reencrypting) => Ok(self.draft()),
+            Ok(()) | Err(ChangeError::Reencrypting | ChangeError::CannotFinish(_)) => {
+                Ok(self.draft())
+            }
             Err(error) => Err(error),
         }
     }
@@ -89,17 +91,20 @@ impl Luks2Header {
     /// Checks that the metadata require nothing that forbids changes.
     ///
     /// # Errors
-    /// [`ChangeError::Requirements`] and [`ChangeError::Reencrypting`].
+    /// [`ChangeError::Requirements`], [`ChangeError::Reencrypting`] and [`ChangeError::CannotFinish`].
     pub fn check_changeable(&self) -> Result<(), ChangeError> {
         let config = &self.metadata().config;
         let names: Vec<String> = config.unknown_requirements().map(str::to_owned).collect();
         if !names.is_empty() {
             return Err(ChangeError::Requirements { names });
         }
-        match config.reencrypt_version() {
-            Some(_) => Err(ChangeError::Reencrypting),
-            None => Ok(()),
+        if config.reencrypt_version().is_none() {
+            return Ok(());
         }
+        Err(match self.metadata().check_readable() {
+            Err(error) if !error.can_be_finished() => ChangeError::CannotFinish(error),
+            _ => ChangeError::Reencrypting,
+        })
     }
 
     /// As [`Luks2Header::read_again`], whatever the metadata require.
@@ -143,7 +148,12 @@ impl Luks2Header {
             .seqid
             .checked_add(1)
             .ok_or(ChangeError::SeqidExhausted)?;
-        let [first, second] = write_order(self.copies());
+        let [first, second] = if metadata.has_unprotected_zone() {
+            self.announce(storage, &text)?;
+            [CopyKind::Primary, CopyKind::Secondary]
+        } else {
+            write_order(self.copies())
+        };
         let [first_copy, second_copy] = [first, second].map(|kind| new_copy(&binary, kind, &text));
         // Both are made before one is written, so that no error but the storage's comes in between.
         let (first_copy, second_copy) = (first_copy?, second_copy?);
@@ -176,6 +186,18 @@ impl Luks2Header {
         }
         *self = now;
         Ok(())
+    }
+
+    /// Writes the secondary copy of a change that names a zone without protection, with the seqid of the
+    /// primary one, which stays in use. From the primary copy on, nothing can finish the zone after a crash. If
+    /// the secondary one was newer at any time, `cryptsetup` would replace the primary one by it, and the
+    /// data of the zone would be lost, although they have not changed.
+    fn announce(&mut self, storage: &dyn Storage, text: &str) -> Result<(), ChangeError> {
+        // Both copies must have one seqid before.
+        self.repair(storage, Overwrite::Damaged)?;
+        let kind = CopyKind::Secondary;
+        let bytes = new_copy(self.binary(), kind, text)?;
+        write_copy(storage, kind, self.binary(), &bytes)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     luks1_error::Luks1Error,
     luks2::{
         binary_header::CopyKind, copy::CopyError, header::ReadError, metadata_error::MetadataError,
-        reencrypt::ReencryptionError,
+        reencrypt::ReencryptionError, segment::SegmentError,
     },
 };
 
@@ -50,6 +50,9 @@ pub enum ChangeError {
         "a re-encryption is under way, and until it ends the volume's header cannot be changed"
     )]
     Reencrypting,
+    /// A re-encryption was interrupted, and cannot be finished.
+    #[error("the volume's header cannot be changed: {0}")]
+    CannotFinish(SegmentError),
     /// The state of a re-encryption is not one that this version continues.
     #[error("the volume is being re-encrypted: {0}")]
     Reencryption(#[from] ReencryptionError),

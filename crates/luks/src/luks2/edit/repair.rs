@@ -37,7 +37,9 @@ impl Luks2Header {
             Warning::Seqids { primary, secondary } if primary < secondary => {
                 Some(CopyKind::Primary)
             }
-            Warning::Seqids { .. } | Warning::Contents { .. } => Some(CopyKind::Secondary),
+            Warning::Seqids { .. } | Warning::Announced { .. } | Warning::Contents { .. } => {
+                Some(CopyKind::Secondary)
+            }
             // Only LUKS1 has these.
             Warning::Keyslot { .. } | Warning::Field(_) => None,
         });
