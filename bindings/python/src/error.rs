@@ -75,7 +75,9 @@ fn exception_of(error: &luxor::Error, number: Option<i32>) -> PyErr {
         {
             NotAVolume::new_err(args)
         }
-        (_, Some(OpenError::NotAVolume { .. })) => NotAVolume::new_err(args),
+        (_, Some(OpenError::NotAVolume { .. } | OpenError::EncryptionPrepared { .. })) => {
+            NotAVolume::new_err(args)
+        }
         (_, Some(OpenError::EncryptionInterrupted { .. })) => DamagedError::new_err(args),
         (_, Some(OpenError::Unreadable { source, .. }))
             if source.kind == HeaderErrorKind::Damaged =>

@@ -127,10 +127,16 @@ fn open(error: &OpenError) -> Option<String> {
              --reencrypt=begun continues it meanwhile."
                 .to_owned()
         }
+        OpenError::EncryptionPrepared { reduce_by, .. } => format!(
+            "This begins it again: `luxor reencrypt --encrypt --reduce-device-size {reduce_by} VOLUME`."
+        ),
         OpenError::EncryptionInterrupted {
-            has_metadata: true, ..
+            reduce_by: None, ..
         } => "This continues it: `luxor reencrypt VOLUME`.".to_owned(),
-        OpenError::EncryptionInterrupted { reduce_by, .. } => format!(
+        OpenError::EncryptionInterrupted {
+            reduce_by: Some(reduce_by),
+            ..
+        } => format!(
             "Only this continues it: `luxor reencrypt --encrypt --reduce-device-size {reduce_by} VOLUME`."
         ),
         OpenError::Disk { direct: true, .. } => "It may work without --direct.".to_owned(),

@@ -12,7 +12,13 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
     pub fn check(&self) -> Findings {
         let storage_len = self.storage_len().filter(|_| !self.is_without_data());
         let mut found = self.header.check(storage_len);
-        if found.can_read_data {
+        let keyslots = self.check_keyslots();
+        // Of a volume that ends within its keyslots, the data in the same file are missing too.
+        let may_have_data = keyslots.is_ok() || self.has_detached_header();
+        if let Err(error) = keyslots {
+            found.damage.push(self.without_name(error.message()));
+        }
+        if found.can_read_data && may_have_data {
             self.check_data(&mut found);
         }
         found
@@ -57,14 +63,15 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
             // The length of a pipe is known only at its end.
             Ok(None) => {}
             Err(error) => {
-                // Findings are about this volume, so its own name is left out. The name of a
-                // separate data file stays.
-                let message = error.message();
-                let name = format!("{}: ", self.name());
-                let damage = message.strip_prefix(&name).unwrap_or(message);
-                found.damage.push(damage.to_owned());
+                found.damage.push(self.without_name(error.message()));
             }
         }
+    }
+
+    /// Findings are about this volume, so its own name is left out. The name of a separate data file stays.
+    fn without_name(&self, message: &str) -> String {
+        let name = format!("{}: ", self.name());
+        message.strip_prefix(&name).unwrap_or(message).to_owned()
     }
 
     fn check_key_scopes(&self, found: &mut Findings) {

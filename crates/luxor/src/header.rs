@@ -18,9 +18,9 @@ use luxor_sector::Storage;
 use luxor_volume::Header;
 
 use crate::{
-    Context, EditError, Error, Result, create_output,
+    Context, EditError, Error, OpenError, Result, create_output,
     error::Cause,
-    header_room::interrupted_encryption,
+    header_room::{interrupted_encryption, lacks_keyslots},
     luks_volume::{begin_change, exclusive},
     metadata::unreadable,
     output::no_storage,
@@ -61,6 +61,10 @@ pub(crate) fn back_up(
 ) -> Result<u64> {
     let mut output = create_output(file, options, context)?;
     let backup = read(volume, HeaderBackup::take, context)?;
+    if volume.as_storage().is_some_and(lacks_keyslots) {
+        let (name, reduce_by) = (volume.name(), None);
+        return Err(OpenError::EncryptionInterrupted { name, reduce_by }.into());
+    }
     context.policy.check(backup.header(), &volume.name())?;
     for warning in Header::warnings(backup.header()) {
         let text = format!("{}: {}", volume.name(), warning.text);

@@ -32,7 +32,7 @@ use luxor_volume::{
 use crate::{
     Contents, Context, Error, ErrorClass, OpenError, Result, Secrets,
     error::Cause,
-    header_room::interrupted_encryption,
+    header_room::{interrupted_encryption, lacks_keyslots, prepared_encryption},
     secrets::{Attempt, try_secrets},
 };
 
@@ -241,18 +241,11 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
 
     fn not_unlocked(&self, error: NotUnlocked) -> Attempt {
         if error.kind == NotUnlockedKind::WrongSecret
-            && self.describe().reencryption == Reencryption::UnderWay
-            && let Some(reduce_by) = interrupted_encryption(self.source.storage())
+            && let Err(error) = self.check_keyslots()
         {
-            let name = self.name();
             return Attempt {
                 is_wrong_secret: false,
-                error: OpenError::EncryptionInterrupted {
-                    name,
-                    reduce_by,
-                    has_metadata: true,
-                }
-                .into(),
+                error,
             };
         }
         let class = match error.kind {
@@ -264,6 +257,27 @@ impl<H: Header + ?Sized> VolumeMetadata<H> {
             is_wrong_secret: error.kind == NotUnlockedKind::WrongSecret,
             error: Error::new(class, format!("{}: {error}", self.name())).caused_by(error),
         }
+    }
+
+    /// Checks that the keyslots are there: the file is not cut off before their end, and no encryption was
+    /// interrupted before it wrote them.
+    ///
+    /// # Errors
+    /// [`OpenError::KeyslotsCutOff`] and [`OpenError::EncryptionInterrupted`].
+    pub fn check_keyslots(&self) -> Result<()> {
+        let Source::Seekable(input) = &self.source else {
+            return Ok(());
+        };
+        let (name, found) = (self.name(), self.describe());
+        let len = found.metadata_len;
+        if let Some(there) = Input::len(input).filter(|there| *there < len) {
+            return Err(OpenError::KeyslotsCutOff { name, len, there }.into());
+        }
+        if found.reencryption == Reencryption::UnderWay && lacks_keyslots(&**input) {
+            let reduce_by = None;
+            return Err(OpenError::EncryptionInterrupted { name, reduce_by }.into());
+        }
+        Ok(())
     }
 
     /// Keeps cryptsetup from continuing a re-encryption, if the volume has one, until the returned
@@ -660,12 +674,8 @@ pub(crate) fn unreadable(
     if error.kind == HeaderErrorKind::Damaged
         && let Some(reduce_by) = interrupted_encryption(storage)
     {
-        return OpenError::EncryptionInterrupted {
-            name,
-            reduce_by,
-            has_metadata: false,
-        }
-        .into();
+        let reduce_by = Some(reduce_by);
+        return OpenError::EncryptionInterrupted { name, reduce_by }.into();
     }
     let repair = match error.kind {
         HeaderErrorKind::Unread => RepairOutlook::Impossible,
@@ -681,7 +691,14 @@ pub(crate) fn unreadable(
             None => Contents::recognise(storage),
         }
     {
-        return OpenError::NotAVolume { name, contents }.into();
+        let offset = match contents {
+            Contents::VolumeAt { offset, .. } => offset.checked_sub(part.unwrap_or(0)),
+            _ => None,
+        };
+        return match offset.and_then(|offset| prepared_encryption(storage, offset)) {
+            Some(reduce_by) => OpenError::EncryptionPrepared { name, reduce_by }.into(),
+            None => OpenError::NotAVolume { name, contents }.into(),
+        };
     }
     OpenError::Unreadable {
         name,

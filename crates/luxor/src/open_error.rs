@@ -30,16 +30,37 @@ pub enum OpenError {
         /// What [`repair_header`](crate::repair_header) would achieve.
         repair: RepairOutlook,
     },
-    /// An encryption in place was interrupted while it wrote the header. The same call continues it, with the
-    /// same number of bytes for the header, or a re-encryption if both copies of the metadata are there.
-    #[error("{name}: its encryption was interrupted while the header was written")]
-    EncryptionInterrupted {
+    /// An encryption in place was interrupted before it changed the data: its header is after them. The same
+    /// call begins again.
+    #[error(
+        "{name}: its data are not encrypted: an encryption was interrupted before it changed them"
+    )]
+    EncryptionPrepared {
         /// The name of the file or device, for messages.
         name: String,
         /// The number of bytes by which the data were to be reduced.
         reduce_by: u64,
-        /// Whether the metadata are there, and only keyslots are missing.
-        has_metadata: bool,
+    },
+    /// An encryption in place was interrupted while it wrote the header. The same call continues it.
+    #[error("{name}: its encryption was interrupted while the header was written")]
+    EncryptionInterrupted {
+        /// The name of the file or device, for messages.
+        name: String,
+        /// The number of bytes by which the data were to be reduced. `None`: the metadata are there, and only
+        /// keyslots may be missing, so a re-encryption continues it.
+        reduce_by: Option<u64>,
+    },
+    /// The file of a detached header or of a volume ends within the keyslots.
+    #[error(
+        "{name} is cut off: its metadata and keyslots have {len} bytes, and only {there} are there"
+    )]
+    KeyslotsCutOff {
+        /// The name of the file, for messages.
+        name: String,
+        /// The length of the metadata and keyslots in bytes.
+        len: u64,
+        /// The length of the file in bytes.
+        there: u64,
     },
     /// The volume has another format than LUKS, and the caller needs LUKS.
     #[error("this is not a LUKS volume")]

@@ -110,6 +110,7 @@ impl Subcommand for CheckArgs {
         };
         // The findings already say why the data cannot be read.
         let scopes = volume.key_scopes().unwrap_or_default();
+        let of_keyslots = volume.check_keyslots().err();
         let luks = volume.into_luks();
         if self.json {
             let report = Report {
@@ -149,7 +150,10 @@ impl Subcommand for CheckArgs {
         if subject::is_stream() {
             return Err(error);
         }
-        let hint = luks.and_then(|volume| {
+        let hint = of_keyslots.as_ref().and_then(advice::of);
+        let hint = hint.or_else(|| {
+            let volume = luks?;
+
             let is_luks1 = volume.header.version() == LuksVersion::Luks1;
             advice::for_defect(volume.repair_outlook()?, is_luks1)
         });

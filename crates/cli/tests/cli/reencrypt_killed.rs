@@ -74,6 +74,64 @@ fn has_data(folder: &Folder, header: &str) -> bool {
     decrypted.code == Some(0) && fs::read(folder.join("out")).unwrap()[..LEN] == bytes(LEN, 3)
 }
 
+/// The header is after the data, which have not changed.
+#[test]
+fn an_encryption_that_has_changed_nothing_begins_again_as_advised() {
+    let folder = folder(None);
+    let plain = [bytes(LEN, 3), vec![0; 2 << 20]].concat();
+    let begin = "--encrypt --reduce-device-size 2M";
+    let mut prepared = 0;
+    for sync in 1..=4 {
+        folder.write("v", &plain);
+        assert!(killed(&folder, sync, begin), "{sync}");
+        let files = Files::of(&folder);
+        if !fs::read(folder.join("v")).unwrap()[LEN..].starts_with(b"LUKS") || sync > 3 {
+            continue;
+        }
+        prepared += 1;
+        for line in [
+            "dump v",
+            "check v",
+            "decrypt --key-file key v out",
+            "serve --key-file key --socket s v",
+            "key list v",
+            "key add --key-file key --new-key-file other v",
+            "header backup v b",
+            "header repair v",
+            "reencrypt --key-file key v",
+            "reencrypt --key-file key --resume-only v",
+        ] {
+            let outcome = say(&folder, &files, line);
+            outcome.assert_code(1);
+            assert!(
+                outcome.stderr.contains("its data are not encrypted"),
+                "{outcome:#?}"
+            );
+            let command = advised(&outcome).unwrap();
+            assert_eq!(
+                command,
+                "reencrypt --encrypt --reduce-device-size 2097152 v"
+            );
+        }
+        // With another key and sector size than before.
+        let line = format!("reencrypt {begin} --sector-size 512 --key-file other v");
+        at(&folder, &line).args(FAST).ok();
+        at(&folder, "decrypt --force --key-file other v out").ok();
+        assert!(fs::read(folder.join("out")).unwrap()[..LEN] == plain[..LEN]);
+    }
+    assert_eq!(prepared, 1);
+    // Other bytes after the data are not overwritten.
+    let mut other = plain.clone();
+    other[LEN + 100] = 1;
+    folder.write("v", other);
+    let outcome = say(
+        &folder,
+        &Files::of(&folder),
+        &format!("reencrypt {begin} --key-file key v"),
+    );
+    assert!(outcome.stderr.contains("are not empty"), "{outcome:#?}");
+}
+
 /// Between the copies of the metadata, one of which names a zone that nothing protects, the data are as they
 /// were. No advice deletes what says so. In the zone they are lost, and no advice promises to finish it.
 #[test]
@@ -167,4 +225,42 @@ fn a_zone_without_protection_is_lost_only_if_it_may_have_changed() {
         eprintln!("{begin}: {between} between the copies, {lost} lost");
         assert!(between >= 2 && lost >= 2, "{begin}: {between} {lost}");
     }
+}
+
+/// A backup of a header without keyslots opens nothing.
+#[test]
+fn a_header_without_keyslots_is_damaged_and_has_no_backup() {
+    let folder = folder(Some("encrypt --header h"));
+    for len in [40_000, 100_000, (16 << 20) - 4096] {
+        let line = format!("cp h cut; truncate --size {len} cut");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+        let words = "metadata and keyslots have 16777216 bytes";
+        for line in ["check cut", "check --header cut v", "header backup cut b"] {
+            at(&folder, line).run().assert_code(1);
+            let outcome = at(&folder, line).run();
+            assert!(outcome.stderr.contains(words), "{outcome:#?}");
+        }
+    }
+    // The encryption has written the metadata to the front, and not yet the keyslots.
+    let mut found = 0;
+    for sync in 4..=7 {
+        folder.write("v", [bytes(LEN, 3), vec![0; 2 << 20]].concat());
+        assert!(killed(&folder, sync, "--encrypt --reduce-device-size 2M"));
+        let files = Files::of(&folder);
+        let [check, backup] =
+            ["check v", "header backup --force v b"].map(|line| say(&folder, &files, line));
+        let opens = at(&folder, "key test --key-file key v").run().code == Some(0);
+        assert_eq!(check.code == Some(0), opens, "{sync}: {check:#?}");
+        assert_eq!(backup.code == Some(0), opens, "{sync}: {backup:#?}");
+        if !opens {
+            assert_eq!(advised(&check), advised(&backup), "{check:#?} {backup:#?}");
+            let command = advised(&check).unwrap();
+            at(&folder, &format!("{command} --key-file key"))
+                .args(FAST)
+                .ok();
+            assert!(has_data(&folder, ""));
+            found += usize::from(!command.contains("--encrypt"));
+        }
+    }
+    assert!(found > 0);
 }

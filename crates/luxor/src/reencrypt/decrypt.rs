@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, OpenError, Result, Secrets, error::Cause,
-    header::back_up,
+    header::back_up, header_room::is_same,
 };
 
 /// Checks that `header` is that of `volume`, if it exists. Otherwise makes it: a copy of the header of
@@ -285,19 +285,6 @@ fn is_over_header(
     storage: &dyn Storage,
     first: Range<u64>,
 ) -> io::Result<bool> {
-    const PIECE: usize = 1 << 20;
     let [head, front] = heads(volume, storage)?;
-    if head == front {
-        return Ok(true);
-    }
-    for at in first.clone().step_by(PIECE) {
-        let len = usize::try_from(first.end - at).unwrap_or(PIECE).min(PIECE);
-        let mut pieces = [vec![0; len], vec![0; len]];
-        storage.read_exact_at(&mut pieces[0], at)?;
-        storage.read_exact_at(&mut pieces[1], at - first.start)?;
-        if pieces[0] != pieces[1] {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+    Ok(head == front || is_same(storage, first, storage, 0)?)
 }

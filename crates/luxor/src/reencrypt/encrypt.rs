@@ -15,7 +15,7 @@ use luxor_engine::Mode;
 use luxor_files::{DataFile, Input, VolumePlace, locks::Access, path_name};
 use luxor_luks::{
     ConfirmedKey, InPlace, InPlacePlan, Luks2Header, Luks2HeaderSizes, NewVolumeOptions,
-    ReencryptMode, Resilience, SegmentSize, VolumeHeader,
+    Resilience, SegmentSize, VolumeHeader,
 };
 use luxor_secret::SecretBytes;
 use luxor_sector::{MemoryStorage, Storage};
@@ -29,7 +29,7 @@ use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, Result,
     create::{announce, choose_sector_size, make, new_detached_header},
     error::Cause,
-    header_room::{FRONT, HeaderRoom, MAX_HEADER, PAGE, SECTOR, interrupted_encryption},
+    header_room::{FRONT, HeaderRoom, PAGE, SECTOR, interrupted_encryption},
     key_scope::warn_of_key_scope,
 };
 
@@ -266,7 +266,11 @@ fn begin(
             (header, keys.into_keys())
         }
         Ok(_) => {
-            if !options.force && !place.is_free(&*storage).map_err(failed)? {
+            // What an attempt has left there that changed no data is not needed: it begins again.
+            let may_overwrite = options.force
+                || place.is_free(&*storage).map_err(failed)?
+                || place.is_prepared(&*storage).map_err(failed)?;
+            if !may_overwrite {
                 return Err(refused(ReencryptError::NotFree { reduced: reduce_by }));
             }
             let (header, keys) = place.header(&new, sizes, secret, engine, context)?;
@@ -282,20 +286,12 @@ fn begin(
 pub(super) fn finish_header(volume: &LuksVolume, data: &DataFile) -> Result<bool> {
     let name = volume.data_name();
     let failed = |error: io::Error| Error::io(format!("{name}: cannot finish its header"), &error);
-    let state = volume.header.luks2().map(|luks2| luks2.reencryption(0));
-    let Some(Ok(Some(state))) = state else {
+    let Some(place) = volume.header.luks2().and_then(HeaderRoom::of) else {
         return Ok(false);
     };
-    let place = HeaderRoom {
-        shift: state.resilience.shift().unwrap_or(0),
-        data_len: state.progress.len(),
-    };
     let end = place.moved().checked_add(place.shift);
-    let is_possible = state.mode == ReencryptMode::Encrypt
-        && !volume.has_detached_header()
-        && (FRONT..=MAX_HEADER.min(place.data_len)).contains(&place.shift);
     let len = data.len()?;
-    if !is_possible || end.is_none_or(|end| end > len) {
+    if volume.has_detached_header() || end.is_none_or(|end| end > len) {
         return Ok(false);
     }
     let storage = data.storage()?;

@@ -228,6 +228,10 @@ pub(super) fn table() -> Vec<Advice> {
             "a_part_of_a_disk_has_no_partition_table",
         ),
         by(
+            "This begins it again: ",
+            "an_encryption_that_has_changed_nothing_begins_again_as_advised",
+        ),
+        by(
             "Only this continues it: ",
             "an_encryption_that_is_killed_at_its_begin_names_what_continues_it",
         ),
