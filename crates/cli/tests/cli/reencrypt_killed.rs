@@ -227,6 +227,39 @@ fn a_zone_without_protection_is_lost_only_if_it_may_have_changed() {
     }
 }
 
+#[test]
+fn a_file_that_was_decrypted_is_not_said_to_be_cut_off() {
+    for rest in [0, 5] {
+        let folder = Folder::new();
+        folder.write("key", b"correct horse");
+        folder.write("plain", bytes(LEN + rest, 3));
+        let make = "encrypt --luks2-keyslots-size 480K --key-file key plain v";
+        at(&folder, make).args(FAST).ok();
+        at(&folder, "reencrypt --decrypt --header h --key-file key v")
+            .args(FAST)
+            .ok();
+        let files = Files::of(&folder);
+        for line in [
+            "decrypt --key-file key --header h v out",
+            "serve --key-file key --socket s --header h v",
+            "serve --read-only --key-file key --socket s --header h v",
+            "mount --key-file key --header h v DIR",
+            "resize --header h v",
+            "resize --shrink --size 4096 --header h v",
+            "decrypt --truncated --key-file key --header h v out",
+        ] {
+            fs::create_dir_all(folder.join("DIR")).unwrap();
+            let outcome = say(&folder, &files, line);
+            outcome.assert_code(1);
+            let words = "If the volume was decrypted permanently, its data are there in plaintext";
+            assert!(outcome.stderr.contains(words), "{rest}: {outcome:#?}");
+            for wrong in ["cut off", "--truncated", "--shrink"] {
+                assert!(!outcome.stderr.contains(wrong), "{rest}: {outcome:#?}");
+            }
+        }
+    }
+}
+
 /// A backup of a header without keyslots opens nothing.
 #[test]
 fn a_header_without_keyslots_is_damaged_and_has_no_backup() {

@@ -144,10 +144,12 @@ impl Header for VolumeHeader {
     }
 
     fn extents(&self, storage_len: u64) -> Result<Vec<Extent>, ExtentError> {
+        check_encrypted(self)?;
         Ok(self.extents(storage_len)?)
     }
 
     fn whole_extents(&self, storage_len: u64) -> Result<Vec<Extent>, ExtentError> {
+        check_encrypted(self)?;
         Ok(self.whole_extents(storage_len)?)
     }
 
@@ -200,6 +202,18 @@ impl From<UnlockError> for NotUnlocked {
             kind,
             source: Box::new(error),
         }
+    }
+}
+
+/// Checks that the data are encrypted, or that a re-encryption explains why not. Of a file that was decrypted
+/// for good, nothing is cut off.
+fn check_encrypted(header: &VolumeHeader) -> Result<(), ExtentError> {
+    match header.check_openable() {
+        Err(error @ UnlockError::Linear { .. }) => Err(ExtentError {
+            is_cut_off: false,
+            source: Box::new(error),
+        }),
+        _ => Ok(()),
     }
 }
 
