@@ -289,8 +289,9 @@ fn reencrypt(error: &ReencryptError) -> Option<String> {
         ReencryptError::Part { .. } | ReencryptError::PartMoves => "Leave out --device-size.".to_owned(),
         ReencryptError::ShortZone { unit } => format!("Give --hotzone-size at least {unit}."),
         ReencryptError::Memory { .. } => "A smaller --hotzone-size needs less.".to_owned(),
-        ReencryptError::Interrupted { .. } => {
-            "Unless --resilience is none, the same command continues.".to_owned()
+        ReencryptError::HasBegun => "This continues it: `luxor reencrypt VOLUME`.".to_owned(),
+        ReencryptError::BegunWithOther { .. } => {
+            "It is kept as it has begun: `luxor reencrypt VOLUME` continues it.".to_owned()
         }
         ReencryptError::MovingOverHeader { header, .. } => format!(
             "The same command continues. Until then the volume may open only with --header {header}."

@@ -58,7 +58,8 @@ pub use self::{
 /// How to re-encrypt a volume. The defaults keep what the volume has, except for its key.
 #[derive(Clone, Debug, Default)]
 pub struct ReencryptOptions {
-    /// The keyslots to keep; empty means all. The others are removed at the end.
+    /// The keyslots to keep; empty means all. The others are removed at the end. To continue, empty, or those
+    /// with which it has begun.
     pub keyslots: Vec<u32>,
     /// The length of the new volume key in bytes: 32 or 64.
     pub key_len: Option<usize>,
@@ -350,13 +351,12 @@ fn begin_or_find(
         return Err(ReencryptError::Decrypted { longer }.about(&opened.name()));
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
-        if !options.keyslots.is_empty() {
-            return Err(ReencryptError::KeyslotsChosen.about(&name));
-        }
+        let unlock = as_begun(luks2, options);
+        let unlock = unlock.ok_or_else(|| ReencryptError::KeyslotsChosen.about(&name))?;
         let keys = if luks2.is_decrypted() {
             BTreeMap::new()
         } else {
-            let (opened, _) = opened.test(secrets, &*engine.backend, &options.unlock, context)?;
+            let (opened, _) = opened.test(secrets, &*engine.backend, &unlock, context)?;
             opened.into_keys()
         };
         check_is_the_same(&state, &keys, options)
@@ -421,6 +421,26 @@ fn is_plain(header: &VolumeHeader) -> bool {
 
 fn only_luks2(name: &str) -> Error {
     ReencryptError::OnlyLuks2.about(name)
+}
+
+/// Returns how the keyslots of a re-encryption that has begun are opened, or `None` if it has begun with others
+/// than `options` keep. Only their number is known, and that the secret opens one of them.
+fn as_begun(luks2: &Luks2Header, options: &ReencryptOptions) -> Option<UnlockOptions> {
+    let mut keyslots = options.keyslots.clone();
+    if keyslots.is_empty() {
+        return Some(options.unlock.clone());
+    }
+    keyslots.sort_unstable();
+    keyslots.dedup();
+    let (old, new) = luks2.keyslots_of_keys()?;
+    if keyslots.len() != new.len() || keyslots.iter().any(|number| !old.contains(number)) {
+        return None;
+    }
+    keyslots.extend(new);
+    Some(UnlockOptions {
+        keyslots,
+        ..options.unlock.clone()
+    })
 }
 
 /// Checks that `options` agree with a re-encryption that has begun. Returns what does not.

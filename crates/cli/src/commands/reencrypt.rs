@@ -2,14 +2,14 @@
 //! `luxor reencrypt`.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, atomic::Ordering},
 };
 
 use clap::{Args, ValueEnum, ValueHint};
 use luxor::{
-    LuksMetadata, ReencryptOptions, ReencryptPart, ZoneProtection,
-    files::{DataFileError, OutputError, path_name},
+    LuksMetadata, ReencryptError, ReencryptOptions, ReencryptPart, ZoneProtection,
+    files::{DataFileError, path_name},
     luks::{HashAlgorithm, LuksVersion, NewVolumeOptions, PbkdfKind, ReencryptMode},
     sector::SectorSize,
 };
@@ -172,6 +172,7 @@ impl Subcommand for ReencryptArgs {
     /// # Errors
     /// Those of [`luxor::reencrypt`].
     fn run(&self, context: &Context) -> Result<()> {
+        self.check_new_header(context)?;
         let sector_size = self.sector_size.map(SectorSize::try_from).transpose();
         let options = ReencryptOptions {
             keyslots: self.key_slot.clone(),
@@ -223,22 +224,7 @@ impl Subcommand for ReencryptArgs {
             )
         };
         let header = context.options.header.as_deref();
-        let mut option = String::new();
-        if self.decrypt {
-            option += " --decrypt";
-        }
-        if let Some(size) = self.device_size {
-            option += &format!(" --device-size {size}");
-        }
-        let mode = done.map_err(|error| {
-            match error.class() {
-        ErrorClass::Cancelled => error.hint(format!(
-            "If the re-encryption has begun, this continues it: `luxor reencrypt{option} VOLUME`."
-        )),
-        ErrorClass::Busy => in_use(error),
-        _ => error,
-    }
-        })?;
+        let mode = done.map_err(|error| self.with_advice(error))?;
         let what = match mode {
             ReencryptMode::Encrypt => "encryption",
             ReencryptMode::Decrypt => "decryption",
@@ -261,6 +247,69 @@ impl Subcommand for ReencryptArgs {
             .console
             .tell(format!("the {what} of {volume} {end}"));
         Ok(())
+    }
+}
+
+impl ReencryptArgs {
+    /// The options of the command that continues. It has no options about a beginning, except that the metadata
+    /// do not have the size before there is a zone.
+    fn continued(&self) -> String {
+        let mut options = String::new();
+        if self.decrypt {
+            options += " --decrypt";
+        }
+        if let Some(size) = self.device_size {
+            options += &format!(" --device-size {size}");
+        }
+        options
+    }
+
+    /// Refuses to encrypt data with a header that exists, as after an interruption. With the header of another
+    /// volume the data would be taken for that volume's.
+    fn check_new_header(&self, context: &Context) -> Result<()> {
+        let header = context.options.header.as_deref();
+        let Some(header) =
+            header.filter(|header| self.encrypt && header.symlink_metadata().is_ok())
+        else {
+            return Ok(());
+        };
+        let text = format!("{} exists already", path_name(header));
+        let opened = LuksMetadata::open_path(header, &context.library);
+        let has_begun = opened.is_ok_and(|volume| volume.header.is_reencrypting());
+        Err(Error::new(ErrorClass::Busy, text).hint(if has_begun {
+            let options = self.continued();
+            format!(
+                "If --encrypt was interrupted, it is needed, and this continues: `luxor reencrypt \
+                 --resume-only{options} VOLUME`."
+            )
+        } else {
+            "Name a new file: this one may be the header of another volume.".to_owned()
+        }))
+    }
+
+    /// Adds how to continue, or what to do when the volume is in use. The general hints name the option
+    /// `--read-only`.
+    fn with_advice(&self, error: Error) -> Error {
+        let options = self.continued();
+        let is_begun = matches!(error.find(), Some(ReencryptError::Interrupted { .. }));
+        let is_in_use = matches!(
+            error.find(),
+            Some(DataFileError::InUse { .. } | DataFileError::Locked { .. })
+        );
+        if error.class() == ErrorClass::Cancelled {
+            error.hint(format!(
+                "If the re-encryption has begun, this continues it: `luxor reencrypt{options} VOLUME`."
+            ))
+        } else if is_begun {
+            error.hint(format!(
+                "Unless nothing protects the data (--resilience none), this continues it: `luxor \
+                 reencrypt{options} VOLUME`."
+            ))
+        } else if is_in_use && error.class() == ErrorClass::Busy {
+            error.hint("Run the command again when nothing else uses the volume.")
+        } else {
+            error
+        }
     }
 }
 
@@ -354,8 +403,7 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
             secret,
             options,
             library,
-        )
-        .map_err(|error| interrupted(error, header, context)),
+        ),
         Err(size) => luxor::encrypt_with_header_in_front(
             context.place(volume),
             size,
@@ -364,33 +412,5 @@ fn encrypt(args: &ReencryptArgs, options: &ReencryptOptions, context: &Context) 
             options,
             library,
         ),
-    }
-}
-
-/// Adds what to do when the header exists, as after an interruption. With the header of another volume the
-/// data would be taken for that volume's.
-fn interrupted(error: Error, header: &Path, context: &Context) -> Error {
-    if !matches!(error.find(), Some(OutputError::Exists { .. })) {
-        return error;
-    }
-    let name = path_name(header);
-    let found = Error::new(error.class(), format!("{name} exists already"));
-    let opened = LuksMetadata::open_path(header, &context.library);
-    let has_begun = opened.is_ok_and(|volume| volume.header.is_reencrypting());
-    found.hint(if has_begun {
-        "If --encrypt was interrupted, it is needed, and this continues: `luxor reencrypt --resume-only \
-         VOLUME`."
-    } else {
-        "Name a new file: this one may be the header of another volume."
-    })
-}
-
-/// Adds what to do when the volume is in use. The general hints name the option `--read-only`.
-fn in_use(error: Error) -> Error {
-    match error.find() {
-        Some(DataFileError::InUse { .. } | DataFileError::Locked { .. }) => {
-            error.hint("Run the command again when nothing else uses the volume.")
-        }
-        _ => error,
     }
 }

@@ -260,6 +260,62 @@ fn a_file_that_was_decrypted_is_not_said_to_be_cut_off() {
     }
 }
 
+/// An option with which it has begun is named, or does no harm.
+#[test]
+fn the_same_command_continues_or_says_which_one_does() {
+    let folder = folder(None);
+    let begin = "--encrypt --header h --device-size 512K --batch-mode";
+    let (mut without_zone, mut with_zone) = (0, 0);
+    for sync in 5..=10 {
+        folder.write("v", bytes(LEN, 3));
+        let _ = fs::remove_file(folder.join("h"));
+        assert!(killed(&folder, sync, begin), "{sync}");
+        if !folder.join("h").exists() {
+            continue;
+        }
+        let again = at(&folder, &format!("reencrypt {begin} --key-file key v")).run();
+        again.assert_code(5);
+        let command = advised(&again).unwrap();
+        let wanted = "reencrypt --resume-only --device-size 524288 --header h v";
+        assert_eq!(command, wanted);
+        let dump = at(&folder, "dump --json h").ok();
+        let has_zone = dump.text().contains("in-reencryption");
+        with_zone += usize::from(has_zone);
+        without_zone += usize::from(!has_zone);
+        at(&folder, &format!("{command} --batch-mode --key-file key")).ok();
+        let stored = fs::read(folder.join("v")).unwrap();
+        let plain = bytes(LEN, 3);
+        assert!(stored[..4096] != plain[..4096] && stored[LEN / 2..] == plain[LEN / 2..]);
+    }
+    assert!(
+        with_zone > 0 && without_zone > 0,
+        "{with_zone} {without_zone}"
+    );
+}
+
+#[test]
+fn the_keyslots_that_are_kept_can_be_named_again() {
+    let folder = folder(Some("encrypt"));
+    let add = "key add --key-file key --new-key-file other v";
+    at(&folder, add).args(FAST).ok();
+    let line = |options: &str| at(&folder, &format!("reencrypt --key-file {options} v")).args(FAST);
+    line("key --key-slot 0 --init-only").ok();
+    let again = line("key --key-slot 0 --init-only").run();
+    assert_eq!(advised(&again).as_deref(), Some("reencrypt v"));
+    // Others are not taken for these.
+    for options in ["key --key-slot 1", "other --key-slot 1"] {
+        line(options).fails(2, "v");
+    }
+    for options in ["key --key-slot 0 --key-slot 1", "key --key-slot 2"] {
+        line(options).fails(1, "the keyslots to keep were chosen then");
+    }
+    let other = line("key --key-size 256").fails(1, "it has begun with another key length");
+    assert_eq!(advised(&other).as_deref(), Some("reencrypt v"));
+    line("key --key-slot 0").ok();
+    assert!(has_data(&folder, ""));
+    at(&folder, "key test --key-file other v").fails(2, "v");
+}
+
 /// A backup of a header without keyslots opens nothing.
 #[test]
 fn a_header_without_keyslots_is_damaged_and_has_no_backup() {

@@ -616,7 +616,8 @@ pub(super) fn table() -> Vec<Advice> {
             r#"luxor check "$v""#,
         ),
         not_here("A smaller --hotzone-size needs less", "too little memory"),
-        not_here("Unless --resilience is none, the same command continues", "a disk that fails"),
+        not_here("Unless nothing protects the data (--resilience none), this continues it", "a disk that fails"),
+        by("It is kept as it has begun", "the_keyslots_that_are_kept_can_be_named_again"),
         case(
             "--shrink makes the volume as long as what is left",
             r#"luxor format --key-file key --size 1M "$v"; truncate -s -100 "$v""#,
