@@ -313,6 +313,11 @@ fn reencrypt(error: &ReencryptError) -> Option<String> {
             FrontOfData::Decryption { .. } => format!("{DECRYPTS} continues it."),
             _ => return None,
         },
+        ReencryptError::WholeDisk { .. } => {
+            "If the data are in a partition, or begin at another byte, add --volume-partition N or \
+             --volume-offset SIZE. To change the whole disk, give --force to `luxor reencrypt`."
+                .to_owned()
+        }
         ReencryptError::LockIsRoots => "Run the command as root.".to_owned(),
         _ => return None,
     })

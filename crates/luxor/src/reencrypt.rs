@@ -19,6 +19,7 @@ mod in_use;
 mod part;
 mod streamed;
 mod tail;
+mod whole_disk;
 mod zone;
 mod zones;
 
@@ -40,6 +41,7 @@ use luxor_volume::{HashAlgorithm, VolumeKey};
 use self::{
     begin::begin,
     decrypt::{begin_decryption, check_front, export_header, forget_header},
+    whole_disk::check_is_no_disk,
     zones::Reencryption,
 };
 use crate::{
@@ -85,7 +87,8 @@ pub struct ReencryptOptions {
     /// decrypt it for good, the header is another file; if it does not exist, it becomes a copy of that of
     /// the volume.
     pub mode: Option<ReencryptMode>,
-    /// Whether [`encrypt_with_header_in_front`] may overwrite bytes at the end that are not zero.
+    /// Whether [`encrypt_with_header_in_front`] may overwrite bytes at the end that are not zero, and whether
+    /// the data of a detached header may be a whole disk with partitions.
     pub force: bool,
     /// What opening a keyslot may cost. Its keyslots are ignored.
     pub unlock: UnlockOptions,
@@ -349,6 +352,9 @@ fn begin_or_find(
             _ => None,
         };
         return Err(ReencryptError::Decrypted { longer }.about(&opened.name()));
+    }
+    if opened.has_detached_header() {
+        check_is_no_disk(data, state.as_ref().map(|(state, _)| state), options)?;
     }
     let (data_len, keys) = if let Some((state, data_len)) = state {
         let unlock = as_begun(luks2, options);

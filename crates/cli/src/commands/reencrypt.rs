@@ -64,8 +64,9 @@ pub(crate) struct ReencryptArgs {
     #[arg(long, value_name = "SIZE", value_parser = size, requires = "encrypt", conflicts_with = "decrypt")]
     pub reduce_device_size: Option<u64>,
 
-    /// Overwrite what the last bytes of VOLUME hold (with --reduce-device-size)
-    #[arg(long, requires = "reduce_device_size")]
+    /// Overwrite what the last bytes of VOLUME hold (with --reduce-device-size), or change a whole disk with
+    /// its partition table (with --header)
+    #[arg(long)]
     pub force: bool,
 
     /// Decrypt VOLUME in place, for good; the header is copied to a new --header FILE

@@ -316,6 +316,61 @@ fn the_keyslots_that_are_kept_can_be_named_again() {
     at(&folder, "key test --key-file other v").fails(2, "v");
 }
 
+/// The header does not say in which part of a disk its data are.
+#[test]
+fn a_disk_is_not_taken_for_the_data_in_one_of_its_partitions() {
+    for script in [
+        "label: gpt\\nstart=2048, size=2048\\n",
+        "label: dos\\nstart=2048, size=2048\\n",
+    ] {
+        let folder = Folder::new();
+        folder.write("key", b"correct horse");
+        let line = format!("truncate -s 4M v; printf '{script}' | sfdisk --quiet v");
+        shell_without_terminal(&line, folder.path()).assert_code(0);
+        let mut disk = fs::read(folder.join("v")).unwrap();
+        disk[LEN..2 * LEN].copy_from_slice(&bytes(LEN, 3));
+        folder.write("v", &disk);
+        let run = |options: &str| {
+            at(&folder, &format!("reencrypt --key-file key {options} v"))
+                .args(FAST)
+                .run()
+        };
+        let refused = |options: &str| {
+            let files = Files::of(&folder);
+            let outcome = run(options);
+            outcome.assert_code(1);
+            let words = "All of it would be changed, with the partition table";
+            assert!(outcome.stderr.contains(words), "{outcome:#?}");
+            assert!(fs::read(folder.join("v")).ok() == files.0[0].1);
+            files.restore(&folder);
+        };
+        refused("--encrypt --header h");
+        assert!(!folder.join("h").exists());
+        let part = "--volume-partition 1 --header h";
+        run(&format!("--encrypt --init-only {part}")).assert_code(0);
+        refused("--header h");
+        run(part).assert_code(0);
+        refused("--header h");
+        refused("--decrypt --header h");
+        run(&format!("--init-only {part}")).assert_code(0);
+        refused("--header h");
+        run(part).assert_code(0);
+        run(&format!("--decrypt --init-only {part}")).assert_code(0);
+        refused("--header h");
+        run(&format!("--decrypt {part}")).assert_code(0);
+        assert!(fs::read(folder.join("v")).unwrap() == disk);
+
+        // All of it can be encrypted nevertheless, and decrypted again.
+        fs::remove_file(folder.join("h")).unwrap();
+        run("--encrypt --force --init-only --header h").assert_code(0);
+        refused("--header h");
+        run("--force --header h").assert_code(0);
+        run("--header h").assert_code(0);
+        run("--decrypt --header h").assert_code(0);
+        assert!(fs::read(folder.join("v")).unwrap() == disk);
+    }
+}
+
 /// A backup of a header without keyslots opens nothing.
 #[test]
 fn a_header_without_keyslots_is_damaged_and_has_no_backup() {

@@ -23,7 +23,7 @@ use luxor_volume::VolumeKey;
 
 use super::{
     ReencryptError, ReencryptOptions, ReencryptPart, check_zone, copy, each_piece,
-    part::check_part, zones::Reencryption,
+    part::check_part, whole_disk::check_is_no_disk, zones::Reencryption,
 };
 use crate::{
     Context, Engine, Error, LuksMetadata, LuksVolume, Result,
@@ -56,6 +56,7 @@ pub fn encrypt_in_place<'a>(
     if LuksMetadata::version(file.input()?, context)?.is_some() {
         return Err(already_luks(&file)?);
     }
+    check_is_no_disk(&file, None, options)?;
     let data_len = file.len()?;
     let mut new = new.clone();
     let choice = choose_sector_size(&mut new, &name, file.file(), data_len);

@@ -3,7 +3,7 @@
 
 use luxor_sector::{SectorSize, rewrite::RewriteError};
 
-use crate::{Error, ErrorClass, error::Cause};
+use crate::{Contents, Error, ErrorClass, error::Cause};
 
 /// Why a volume is not re-encrypted, or how far a re-encryption came.
 #[derive(Debug, thiserror::Error)]
@@ -382,6 +382,12 @@ pub enum ReencryptError {
     Front {
         /// What is there.
         front: FrontOfData,
+    },
+    /// A disk with partitions is in the place of the data of a detached header.
+    #[error("{contents}. All of it would be changed, with the partition table")]
+    WholeDisk {
+        /// What it is.
+        contents: Contents,
     },
     /// The lock on a re-encryption is root's.
     #[error("only root can take cryptsetup's lock on a re-encryption")]

@@ -618,6 +618,10 @@ pub(super) fn table() -> Vec<Advice> {
         not_here("A smaller --hotzone-size needs less", "too little memory"),
         not_here("Unless nothing protects the data (--resilience none), this continues it", "a disk that fails"),
         by("It is kept as it has begun", "the_keyslots_that_are_kept_can_be_named_again"),
+        by(
+            "If the data are in a partition, or begin at another byte",
+            "a_disk_is_not_taken_for_the_data_in_one_of_its_partitions",
+        ),
         case(
             "--shrink makes the volume as long as what is left",
             r#"luxor format --key-file key --size 1M "$v"; truncate -s -100 "$v""#,
