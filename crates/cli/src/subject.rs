@@ -15,6 +15,7 @@ use clap::{Arg, ArgMatches, parser::ValueSource};
 use luxor::{
     PlainVolume,
     files::{Input, Role, path_name, shell_word},
+    luks::VolumeHeader,
     volume::Format,
 };
 
@@ -39,6 +40,9 @@ const FORMAT: [&str; 8] = [
 const OF_FORMAT: &str = "iv_large_sectors";
 /// The key of a volume without a header. There is no prompt for it.
 const KEY: [&str; 2] = ["key_file", "keyfile_offset"];
+
+/// Stands for the data of a detached header, where the command line names only that.
+const DATA: &str = "DATA";
 
 /// What the command line is about.
 static SUBJECT: OnceLock<Subject> = OnceLock::new();
@@ -90,6 +94,19 @@ impl Subject {
         Some(&part.words)
     }
 
+    /// Whether a command reads or changes the data, and the command line names only a detached header.
+    fn lacks_data(&self, command: &str) -> bool {
+        let mut words = command.split(' ');
+        let needs_data =
+            words.next() == Some("luxor") && matches!(words.next(), Some("reencrypt" | "decrypt"));
+        let header = || {
+            let input = Input::open(&self.volume, Role::Metadata).ok()?;
+            VolumeHeader::read(input.as_storage()?).ok()
+        };
+        let is_detached = |header: VolumeHeader| header.data_offset() < header.metadata_len();
+        needs_data && self.naming.is_empty() && header().is_some_and(is_detached)
+    }
+
     /// Returns the words for VOLUME in a command. The name itself stays with a pipe, as it stands for what was
     /// put into that, and in commands of cryptsetup, which knows no parts of a file.
     fn words(&self, command: &str) -> String {
@@ -99,6 +116,9 @@ impl Subject {
         } else {
             shell_word(&self.volume)
         };
+        if self.lacks_data(command) {
+            return format!("--header {volume} {DATA}");
+        }
         let free = free_options(command, &self.definition);
         // A header that is still to be made cannot be used yet.
         let is_missing = self.header.as_ref().is_some_and(|header| !header.exists());
@@ -241,7 +261,14 @@ pub(crate) fn can_choose_keyslot() -> bool {
 pub(crate) fn complete(text: &str) -> Cow<'_, str> {
     match SUBJECT.get() {
         Some(subject) if text.contains(VOLUME) => {
-            completed(text, |command| subject.words(command)).into()
+            let mut commands = text.split('`').skip(1).step_by(2);
+            let lacks_data = commands.any(|command| subject.lacks_data(command));
+            let text = completed(text, |command| subject.words(command));
+            if lacks_data {
+                format!("{text} {DATA} is the file or device with its data.").into()
+            } else {
+                text.into()
+            }
         }
         _ => text.into(),
     }

@@ -408,3 +408,27 @@ fn a_header_without_keyslots_is_damaged_and_has_no_backup() {
     }
     assert!(found > 0);
 }
+
+/// The command line has no data, so the advice asks for them.
+#[test]
+fn advice_about_a_detached_header_alone_names_it_as_a_header() {
+    let folder = folder(Some("encrypt --header h"));
+    let line = "reencrypt --init-only --header h --key-file key v";
+    at(&folder, line).args(FAST).ok();
+    for line in [
+        "key add --key-file key --new-key-file other h",
+        "key remove --key-file key h",
+        "config --label name h",
+    ] {
+        let outcome = at(&folder, line).run();
+        outcome.assert_code(1);
+        let command = advised(&outcome).unwrap();
+        assert_eq!(command, "reencrypt --header h DATA", "{outcome:#?}");
+        assert!(
+            outcome.stderr.contains("DATA is the file or device"),
+            "{outcome:#?}"
+        );
+    }
+    at(&folder, "reencrypt --header h v --key-file key").ok();
+    assert!(has_data(&folder, "--header h"));
+}

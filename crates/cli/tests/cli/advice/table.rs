@@ -718,6 +718,7 @@ fn names_only() -> Vec<Advice> {
         "--tls-psk are for TCP",
         "open LUKS volumes, and plain volumes",
         " --header FILE VOLUME",
+        "--header {volume} {DATA}",
         "--cipher is {}",
         "export needs --token-id",
         "--header-backup-file is missing",
