@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 use roxmltree::{Document, Node, ParsingOptions};
@@ -538,8 +539,10 @@ fn a_file_that_is_not_a_report_is_refused() {
 }
 
 fn shown(file: &Path) -> String {
-    let name = file.file_name().unwrap().to_string_lossy();
-    let page = env::temp_dir().join(format!("luxor-page-{}-{name}.html", std::process::id()));
+    // Two tests may show the same file at once.
+    static PAGES: AtomicUsize = AtomicUsize::new(0);
+    let (process, number) = (std::process::id(), PAGES.fetch_add(1, Ordering::Relaxed));
+    let page = env::temp_dir().join(format!("luxor-page-{process}-{number}.html"));
     let output = show(file, &page);
     assert!(output.status.success(), "{}: {output:?}", file.display());
     let html = fs::read_to_string(&page).unwrap();
