@@ -72,11 +72,59 @@ impl Bench for Plan<'static> {
     }
 
     fn check(&self) -> Result<(), String> {
-        check(self).map(drop)
+        cpu::kernels(self.engine.as_deref()).map(drop)
     }
 
     fn measure(&self) -> Result<Report, String> {
-        measure(self)
+        let rounds = if self.quick { 3 } else { 11 };
+        let bytes = self.bytes.unwrap_or(FILE / if self.quick { 16 } else { 1 });
+        let bytes = bytes.next_multiple_of(STEP);
+        let engine = cpu::kernels(self.engine.as_deref())?;
+        let engine = engine.first().ok_or("there is no engine")?;
+        let mut input = cpu::memory(bytes)?;
+        Pattern::new().fill(&mut input);
+        let mut output = cpu::memory(bytes)?;
+        let mut tweaks = cpu::memory(bytes)?;
+
+        let (mut found, absent) = devices::all();
+        let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
+        let (mut devices, mut own) = (Vec::new(), Vec::new());
+        for Device { luxor, papers, .. } in &mut found {
+            devices.push(RefCell::new(on_device(&mut **papers, &input)?));
+            let part = part(luxor.about().is_cpu);
+            own.push(RefCell::new(Own::new(
+                &mut **luxor,
+                &input[..bytes / part],
+            )?));
+        }
+
+        let mut bench = Session {
+            plan: self,
+            engine: &**engine,
+            devices: &devices,
+            own: &own,
+            input: &input,
+            output: RefCell::new(&mut output),
+            tweaks: RefCell::new(&mut tweaks),
+            rounds,
+        };
+        let tables_3_and_4 = bench.systems()?;
+        let streams = bench.streams()?;
+        let mut table_5 = Vec::new();
+        for block_bytes in published::BLOCKS {
+            for size in [AesSize::Aes128, AesSize::Aes256] {
+                table_5.push(bench.rates(block_bytes, size)?);
+            }
+        }
+        Ok(Report {
+            file_bytes: FILE,
+            rounds,
+            devices: abouts,
+            absent,
+            tables_3_and_4,
+            streams,
+            table_5,
+        })
     }
 
     fn complete(report: &mut Report, all: &'static Map<String, Value>) -> Result<(), String> {
@@ -220,64 +268,6 @@ const COMPUTED_UNIT: usize = 4096;
 
 /// The longest data unit that the standards allow.
 const LONGEST: usize = 16 << 20;
-
-/// Checks that the requested engine exists.
-pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
-    cpu::kernels(plan.engine.as_deref()).map(drop)
-}
-
-/// Runs the bench.
-pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
-    let rounds = if plan.quick { 3 } else { 11 };
-    let bytes = plan.bytes.unwrap_or(FILE / if plan.quick { 16 } else { 1 });
-    let bytes = bytes.next_multiple_of(STEP);
-    let engine = cpu::kernels(plan.engine.as_deref())?;
-    let engine = engine.first().ok_or("there is no engine")?;
-    let mut input = cpu::memory(bytes)?;
-    Pattern::new().fill(&mut input);
-    let mut output = cpu::memory(bytes)?;
-    let mut tweaks = cpu::memory(bytes)?;
-
-    let (mut found, absent) = devices::all();
-    let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
-    let (mut devices, mut own) = (Vec::new(), Vec::new());
-    for Device { luxor, papers, .. } in &mut found {
-        devices.push(RefCell::new(on_device(&mut **papers, &input)?));
-        let part = part(luxor.about().is_cpu);
-        own.push(RefCell::new(Own::new(
-            &mut **luxor,
-            &input[..bytes / part],
-        )?));
-    }
-
-    let mut bench = Session {
-        plan,
-        engine: &**engine,
-        devices: &devices,
-        own: &own,
-        input: &input,
-        output: RefCell::new(&mut output),
-        tweaks: RefCell::new(&mut tweaks),
-        rounds,
-    };
-    let tables_3_and_4 = bench.systems()?;
-    let streams = bench.streams()?;
-    let mut table_5 = Vec::new();
-    for block_bytes in published::BLOCKS {
-        for size in [AesSize::Aes128, AesSize::Aes256] {
-            table_5.push(bench.rates(block_bytes, size)?);
-        }
-    }
-    Ok(Report {
-        file_bytes: FILE,
-        rounds,
-        devices: abouts,
-        absent,
-        tables_3_and_4,
-        streams,
-        table_5,
-    })
-}
 
 /// Returns the divisor of the data for a device.
 fn part(is_cpu: bool) -> usize {

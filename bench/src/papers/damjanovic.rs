@@ -77,11 +77,30 @@ impl Bench for Plan<'static> {
     }
 
     fn check(&self) -> Result<(), String> {
-        check(self).map(drop)
+        cpu::kernels(self.engine.as_deref())?;
+        match self.arrays().next() {
+            Some(_) => Ok(()),
+            None => Err(format!(
+                "there is no such --array; the lengths are {ARRAYS:?} and {SMALL:?}"
+            )),
+        }
     }
 
     fn measure(&self) -> Result<Report, String> {
-        measure(self)
+        let rounds = if self.quick { 3 } else { 11 };
+        let kernels = cpu::kernels(self.engine.as_deref())?;
+        let mut engines = Vec::new();
+        for backend in &kernels {
+            engines.push(engine(&**backend, self, rounds)?);
+        }
+        // The engine's best kernel gives the right answers.
+        let best = kernels.first().ok_or("there is no engine")?;
+        engines.push(by_tables(&**best, self, rounds)?);
+        Ok(Report {
+            file_bytes: FILE,
+            rounds,
+            engines,
+        })
     }
 
     fn section(report: &Report) -> crate::section::Section {
@@ -139,35 +158,6 @@ const ARRAYS: [usize; 7] = [512_000, 64_000, 20_000, 16_000, 14_000, 12_000, 800
 
 /// Short arrays, to see whether two chains lose when there is little data at a time.
 const SMALL: [usize; 4] = [1024, 256, 64, 16];
-
-/// Checks that the requested engine and arrays exist.
-pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
-    cpu::kernels(plan.engine.as_deref())?;
-    match plan.arrays().next() {
-        Some(_) => Ok(()),
-        None => Err(format!(
-            "there is no such --array; the lengths are {ARRAYS:?} and {SMALL:?}"
-        )),
-    }
-}
-
-/// Runs the bench.
-pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
-    let rounds = if plan.quick { 3 } else { 11 };
-    let kernels = cpu::kernels(plan.engine.as_deref())?;
-    let mut engines = Vec::new();
-    for backend in &kernels {
-        engines.push(engine(&**backend, plan, rounds)?);
-    }
-    // The engine's best kernel gives the right answers.
-    let best = kernels.first().ok_or("there is no engine")?;
-    engines.push(by_tables(&**best, plan, rounds)?);
-    Ok(Report {
-        file_bytes: FILE,
-        rounds,
-        engines,
-    })
-}
 
 fn engine(backend: &dyn Backend, plan: &Plan<'_>, rounds: usize) -> Result<Engine, String> {
     let name = backend.info().name;

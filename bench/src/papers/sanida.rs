@@ -64,11 +64,87 @@ impl Bench for Plan<'static> {
     }
 
     fn check(&self) -> Result<(), String> {
-        check(self).map(drop)
+        cpu::kernels(self.engine.as_deref())?;
+        match self.bytes {
+            Some(bytes) if bytes < FILES[0] => Err(format!(
+                "--size is the size of the longest file, at least {} bytes",
+                FILES[0]
+            )),
+            _ => Ok(()),
+        }
     }
 
     fn measure(&self) -> Result<Report, String> {
-        measure(self)
+        let rounds = if self.quick { 3 } else { 11 };
+        let longest = match (self.bytes, self.quick) {
+            (Some(bytes), _) => bytes,
+            // The reference, which computes the expected results, is slow.
+            (None, true) => LONGEST_QUICK,
+            (None, false) => FILES[FILES.len() - 1],
+        };
+        let files: Vec<usize> = FILES.into_iter().filter(|&f| f <= longest).collect();
+        let longest = files.last().copied().unwrap_or(FILES[0]);
+        let engine = cpu::kernels(self.engine.as_deref())?;
+        let engine = engine.first().ok_or("there is no engine")?;
+        let mut input = cpu::memory(longest)?;
+        Pattern::new().fill(&mut input);
+
+        let (found, absent) = devices::all();
+        let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
+        let (mut papers, mut owns) = (Vec::new(), Vec::new());
+        for Device {
+            about,
+            mut luxor,
+            papers: paper,
+        } in found
+        {
+            luxor.resident(longest_on(&about, self).min(longest))?;
+            owns.push(RefCell::new(luxor));
+            papers.push((about, paper));
+        }
+        let mut devices = Vec::new();
+        for (about, paper) in &mut papers {
+            let device = OnDevice::new(&mut **paper, longest_on(about, self).min(longest));
+            devices.push(RefCell::new(
+                device.map_err(|e| format!("{}: {e}", about.device))?,
+            ));
+        }
+
+        let mut rows = Vec::new();
+        for task in Task::all() {
+            let expected = task.answers(&input, &files)?;
+            let mut lanes = Vec::new();
+            for device in &devices {
+                device.borrow_mut().key(task)?;
+                for per_item in PER_ITEM {
+                    lanes.push(on_device(device, task, per_item));
+                }
+            }
+            for own in &owns {
+                let most = longest_on(own.borrow().about(), self);
+                lanes.extend(by_own_kernels(own, task, most.min(longest))?);
+            }
+            lanes.extend(on_cpu(&**engine, task)?);
+            for rival in self.rivals {
+                let cipher = rival.cipher(task.mode, task.direction, &task.key());
+                if let Some(cipher) = cipher.transpose()? {
+                    lanes.push(Lane {
+                        rival: true,
+                        ..in_memory(&rival.about().name, cipher)
+                    });
+                }
+            }
+            for (&file, expected) in files.iter().zip(&expected) {
+                let mut lanes: Vec<_> = lanes.iter_mut().filter(|l| l.longest >= file).collect();
+                rows.extend(time(&mut lanes, task, &input[..file], expected, rounds)?);
+            }
+        }
+        Ok(Report {
+            rounds,
+            devices: abouts,
+            absent,
+            rows,
+        })
     }
 
     fn section(report: &Report) -> crate::section::Section {
@@ -140,92 +216,6 @@ const LONGEST_ON_CPU_QUICK: usize = 8 << 10;
 
 /// The least seconds of a sample; short files are repeated.
 const SAMPLE: f64 = 1e-3;
-
-/// Checks that the requested engine and files exist.
-pub(crate) fn check(plan: &Plan<'_>) -> Result<(), String> {
-    cpu::kernels(plan.engine.as_deref())?;
-    match plan.bytes {
-        Some(bytes) if bytes < FILES[0] => Err(format!(
-            "--size is the size of the longest file, at least {} bytes",
-            FILES[0]
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// Runs the bench.
-pub(crate) fn measure(plan: &Plan<'_>) -> Result<Report, String> {
-    let rounds = if plan.quick { 3 } else { 11 };
-    let longest = match (plan.bytes, plan.quick) {
-        (Some(bytes), _) => bytes,
-        // The reference, which computes the expected results, is slow.
-        (None, true) => LONGEST_QUICK,
-        (None, false) => FILES[FILES.len() - 1],
-    };
-    let files: Vec<usize> = FILES.into_iter().filter(|&f| f <= longest).collect();
-    let longest = files.last().copied().unwrap_or(FILES[0]);
-    let engine = cpu::kernels(plan.engine.as_deref())?;
-    let engine = engine.first().ok_or("there is no engine")?;
-    let mut input = cpu::memory(longest)?;
-    Pattern::new().fill(&mut input);
-
-    let (found, absent) = devices::all();
-    let abouts: Vec<About> = found.iter().map(|device| device.about.clone()).collect();
-    let (mut papers, mut owns) = (Vec::new(), Vec::new());
-    for Device {
-        about,
-        mut luxor,
-        papers: paper,
-    } in found
-    {
-        luxor.resident(longest_on(&about, plan).min(longest))?;
-        owns.push(RefCell::new(luxor));
-        papers.push((about, paper));
-    }
-    let mut devices = Vec::new();
-    for (about, paper) in &mut papers {
-        let device = OnDevice::new(&mut **paper, longest_on(about, plan).min(longest));
-        devices.push(RefCell::new(
-            device.map_err(|e| format!("{}: {e}", about.device))?,
-        ));
-    }
-
-    let mut rows = Vec::new();
-    for task in Task::all() {
-        let expected = task.answers(&input, &files)?;
-        let mut lanes = Vec::new();
-        for device in &devices {
-            device.borrow_mut().key(task)?;
-            for per_item in PER_ITEM {
-                lanes.push(on_device(device, task, per_item));
-            }
-        }
-        for own in &owns {
-            let most = longest_on(own.borrow().about(), plan);
-            lanes.extend(by_own_kernels(own, task, most.min(longest))?);
-        }
-        lanes.extend(on_cpu(&**engine, task)?);
-        for rival in plan.rivals {
-            let cipher = rival.cipher(task.mode, task.direction, &task.key());
-            if let Some(cipher) = cipher.transpose()? {
-                lanes.push(Lane {
-                    rival: true,
-                    ..in_memory(&rival.about().name, cipher)
-                });
-            }
-        }
-        for (&file, expected) in files.iter().zip(&expected) {
-            let mut lanes: Vec<_> = lanes.iter_mut().filter(|l| l.longest >= file).collect();
-            rows.extend(time(&mut lanes, task, &input[..file], expected, rounds)?);
-        }
-    }
-    Ok(Report {
-        rounds,
-        devices: abouts,
-        absent,
-        rows,
-    })
-}
 
 /// Returns the longest file for a device.
 fn longest_on(device: &About, plan: &Plan<'_>) -> usize {

@@ -566,7 +566,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::papers::damjanovic::{Plan, measure};
+    use crate::{bench::Bench, papers::damjanovic::Plan};
 
     fn section(arrays: &[usize]) -> Section {
         let plan = Plan {
@@ -576,7 +576,7 @@ mod tests {
             engine: Some("portable".to_owned()),
             rivals: &[],
         };
-        let section = measure(&plan).unwrap().section();
+        let section = plan.measure().unwrap().section();
         section.assert_whole();
         section
     }
