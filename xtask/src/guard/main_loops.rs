@@ -179,7 +179,9 @@ pub fn find<'name, 'code>(
         .iter()
         .any(|one| one.kind.rounds != found[0].kind.rounds)
     {
-        return Err(format!("{kernel} {name} has loops of different numbers of rounds"));
+        return Err(format!(
+            "{kernel} {name} has loops of different numbers of rounds"
+        ));
     }
     if found.is_empty() {
         return Err(format!(
