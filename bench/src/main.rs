@@ -20,6 +20,7 @@ mod coprocessor;
 mod cpu;
 mod devices;
 mod disk;
+mod disturbance;
 mod file;
 mod fio;
 mod gpu;

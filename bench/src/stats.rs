@@ -24,10 +24,14 @@ impl Summary {
         })
     }
 
-    /// Formats the summary as `median (lower - upper)`, and says if the rounds disagree.
+    /// Formats the summary as `median (lower - upper)`, and says if the rounds disagree. One sample has
+    /// no quartiles.
     pub(crate) fn text(&self, digits: usize) -> String {
         let [median, lower, upper] =
             [self.median, self.lower, self.upper].map(|n| format!("{n:.digits$}"));
+        if self.lower == self.upper {
+            return median;
+        }
         let unsteady = if self.upper > 2.0 * self.lower {
             "unsteady: "
         } else {
@@ -95,6 +99,7 @@ mod tests {
         let summary = |samples: &[f64]| Summary::from_samples(samples.to_vec());
         assert_eq!(summary(&[]), None);
         assert_eq!(summary(&[7.0]).unwrap().median, 7.0);
+        assert_eq!(summary(&[7.0]).unwrap().text(1), "7.0");
         assert_eq!(summary(&[9.0, 1.0, 2.0]).unwrap().median, 2.0);
         assert_eq!(summary(&[9.0, 1.0, 2.0, 4.0]).unwrap().median, 3.0);
         let five = summary(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
