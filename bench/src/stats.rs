@@ -40,6 +40,14 @@ impl Summary {
         format!("{median} ({unsteady}{lower} - {upper})")
     }
 
+    /// As [`Self::text`], for a ratio that cannot exceed `bound`.
+    pub(crate) fn text_within(&self, bound: f64, digits: usize) -> String {
+        if is_beyond(self.median, bound) {
+            return beyond(bound, digits);
+        }
+        self.text(digits)
+    }
+
     /// Returns the summary of the reciprocals.
     pub(crate) fn inverse(self) -> Self {
         Self {
@@ -57,6 +65,17 @@ impl Summary {
             upper: self.upper * factor,
         }
     }
+}
+
+/// Whether a ratio that cannot exceed `bound` does, by more than its own error: the machine was disturbed
+/// between the two measurements.
+pub(crate) fn is_beyond(ratio: f64, bound: f64) -> bool {
+    ratio > 1.01 * bound
+}
+
+/// The text in place of such a ratio, which is no result.
+pub(crate) fn beyond(bound: f64, digits: usize) -> String {
+    format!("disturbed: above {bound:.digits$}")
 }
 
 /// Interpolates linearly between the two nearest samples.
@@ -107,6 +126,9 @@ mod tests {
         assert_eq!(five.text(1), "3.0 (2.0 - 4.0)");
         let disturbed = summary(&[0.3, 0.3, 8.0]).unwrap();
         assert_eq!(disturbed.text(1), "0.3 (unsteady: 0.3 - 4.2)");
+        let fast = summary(&[1.2, 1.3]).unwrap();
+        assert_eq!(fast.text_within(1.0, 2), "disturbed: above 1.00");
+        assert_eq!(fast.text_within(1.25, 1), "1.2 (1.2 - 1.3)");
     }
 
     #[test]

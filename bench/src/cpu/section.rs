@@ -7,6 +7,7 @@ use crate::{
     rivals,
     section::{Row, Section, Table, cell},
     size,
+    stats::{beyond, is_beyond},
 };
 
 /// The call and the data units that the page shows, if they were measured.
@@ -280,8 +281,12 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
             "with data units of {unit} bytes, {} reaches {rate} GB/s",
             best.contestant
         );
-        if let Some(part) = &best.of_limit {
-            text += &format!(", {:.2} of the limit", part.median);
+        if let Some(part) = best.of_limit.map(|part| part.median) {
+            text += &if is_beyond(part, 1.0) {
+                ", which is above the limit, so the machine was disturbed".to_owned()
+            } else {
+                format!(", {part:.2} of the limit")
+            };
         }
         for (rival, ratio) in &best.of_rival {
             text += &format!(", {:.2} times {rival}'s speed", ratio.median);
@@ -373,7 +378,7 @@ impl KernelRate {
         let cells = [
             size::text(self.unit_bytes),
             self.gb_per_s.text(2),
-            cell(self.of_limit, |part| part.text(3)),
+            cell(self.of_limit, |part| part.text_within(1.0, 3)),
         ];
         Row::new(
             Whose::rival_if(self.rival),
@@ -389,7 +394,7 @@ impl KernelRate {
             size::text(self.unit_bytes),
             format!("{nanoseconds:.0}"),
             self.gb_per_s.text(2),
-            cell(self.of_limit, |part| part.text(3)),
+            cell(self.of_limit, |part| part.text_within(1.0, 3)),
         ];
         Row::new(Whose::rival_if(self.rival), &self.contestant, cells)
     }
@@ -415,7 +420,10 @@ impl KernelRate {
         let ratio = if self.threads > 1 {
             self.of_one_thread.map(|all| format!("{:.2}", all.median))
         } else {
-            self.of_limit.map(|all| format!("{:.3}", all.median))
+            self.of_limit.map(|all| match all.median {
+                ratio if is_beyond(ratio, 1.0) => beyond(1.0, 0),
+                ratio => format!("{ratio:.3}"),
+            })
         };
         format!("{rate:.decimals$} {:>5}", ratio.unwrap_or_default())
     }

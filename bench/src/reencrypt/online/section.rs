@@ -6,6 +6,7 @@ use crate::{
     plot::{Bar, Plot, Whose},
     section::{Row, Section, Table, cell},
     size,
+    stats::is_beyond,
 };
 
 /// The goals: the least part of the throughput that clients keep, and by how much their latency may grow.
@@ -69,6 +70,13 @@ impl Report {
         let ratios = |of: fn(&Clients) -> Option<f64>| self.rows.iter().filter_map(of);
         let kept = ratios(|row| Some(row.of_idle?.median)).reduce(f64::min)?;
         let longer = ratios(|row| Some(row.p99_times_idle?.median)).reduce(f64::max)?;
+        if is_beyond(kept, 1.0) {
+            return Some(
+                "The machine was disturbed: during luxor serve --reencrypt a client was faster than \
+                 without a re-encryption."
+                    .to_owned(),
+            );
+        }
         Some(format!(
             "During luxor serve --reencrypt, a client keeps at least {kept:.2} of its throughput, and the \
              99th percentile of its latency is at most {longer:.2} times as long."
@@ -92,7 +100,7 @@ impl Clients {
         let goal = |goal: f64| cell(self.resilience, |_| goal.to_string());
         let cells = [
             self.mib_per_s.text(0),
-            cell(self.of_idle, |part| part.text(2)),
+            cell(self.of_idle, |part| part.text_within(1.0, 2)),
             goal(OF_IDLE),
             self.p99_microseconds.text(0),
             cell(self.p99_times_idle, |times| times.text(2)),
