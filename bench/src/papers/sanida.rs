@@ -408,7 +408,7 @@ impl Task {
     fn spec(self) -> Result<Option<KeySpec>, String> {
         let key = self.key();
         let spec = match (self.size, self.mode) {
-            (AesSize::Aes192, _) => return Ok(None),
+            (AesSize::Aes192, Mode::Xts) => return Ok(None),
             (_, Mode::Xts) => XtsKey::new(&key).map(KeySpec::Xts),
             _ => AesKey::new(&key).map(KeySpec::Ctr),
         };
@@ -463,7 +463,7 @@ mod tests {
 
     /// Runs on the emulated GPU.
     #[test]
-    fn our_kernels_are_correct_and_lack_aes_192() {
+    fn our_kernels_are_correct_and_lack_xts_with_aes_192() {
         let input = [7; 1024];
         {
             let mut own = devices::emulated().luxor;
@@ -472,7 +472,8 @@ mod tests {
             for task in Task::all() {
                 let expected = &task.answers(&input, &[1024]).unwrap()[0];
                 let lane = by_own_kernels(&own, task, 1024).unwrap();
-                assert_eq!(lane.is_none(), task.size == AesSize::Aes192);
+                let is_not_standard = (task.mode, task.size) == (Mode::Xts, AesSize::Aes192);
+                assert_eq!(lane.is_none(), is_not_standard);
                 if let Some(mut lane) = lane {
                     assert!(time(&mut [&mut lane], task, &input, expected, 1).is_ok());
                     assert!(time(&mut [&mut lane], task, &input, &input, 1).is_err());
