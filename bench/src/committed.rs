@@ -20,6 +20,10 @@ pub(crate) fn h200() -> &'static Map<String, Value> {
 
 /// Returns the members of `cycles.json` of this name, which tests with the cargo feature `fpga` compare
 /// with the simulation. Cycles are the same on every machine.
+#[cfg_attr(
+    all(feature = "fpga", not(test)),
+    expect(dead_code, reason = "the cores are simulated")
+)]
 pub(crate) fn cycles<T: Deserialize<'static>>(name: &str) -> Result<Vec<T>, String> {
     static CYCLES: OnceLock<Value> = OnceLock::new();
     let all = CYCLES.get_or_init(|| {

@@ -115,29 +115,6 @@ struct DeviceRate {
     of_4096: Option<Summary>,
 }
 
-/// The rate of encryption by Luxor's kernels, with data on the device.
-pub(crate) struct Encrypting<'a> {
-    pub(crate) device: &'a str,
-    pub(crate) key_bits: usize,
-    pub(crate) unit_bytes: usize,
-    pub(crate) gb_per_s: Summary,
-}
-
-impl Report {
-    pub(crate) fn encrypting(&self) -> impl Iterator<Item = Encrypting<'_>> {
-        self.devices.iter().flat_map(|device| {
-            let rows = device.resident.iter();
-            let rows = rows.filter(|row| row.direction == direction_name(Direction::Encrypt));
-            rows.map(|row| Encrypting {
-                device: &device.about.name,
-                key_bits: row.key_bits,
-                unit_bytes: row.unit_bytes,
-                gb_per_s: row.gb_per_s,
-            })
-        })
-    }
-}
-
 #[derive(Debug, Deserialize, Serialize)]
 struct Beside {
     key_bits: usize,

@@ -27,7 +27,10 @@ use luxor_engine_gpu::keys::AesSize;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use self::{device::OnDevice, own::Own};
+use self::{
+    device::OnDevice,
+    own::{OfGpuBench, Own},
+};
 pub(crate) use self::{
     device::{OnDevice as PapersDevice, STREAMS},
     host::{BLOCK, Step, Xts},
@@ -36,7 +39,6 @@ use crate::{
     bench::{Bench, Context, NoOptions},
     cpu,
     devices::{self, About, Device, PaperKernels},
-    gpu,
     plaintext::Pattern,
     rivals::Rival,
     stats::{self, Summary},
@@ -131,7 +133,7 @@ impl Bench for Plan<'static> {
         let Some(gpu) = all.get("gpu") else {
             return Ok(());
         };
-        let gpu = gpu::Report::deserialize(gpu).map_err(|e| e.to_string())?;
+        let gpu = OfGpuBench::deserialize(gpu).map_err(|e| e.to_string())?;
         report.compute_own_kernels(&gpu);
         Ok(())
     }
@@ -575,18 +577,18 @@ fn key(size: AesSize) -> Vec<u8> {
 impl Report {
     /// Adds the times of Luxor's kernels to a record from before they were measured here: with all
     /// copies from its own rates, and alone from the rates of the bench `gpu`.
-    fn compute_own_kernels(&mut self, gpu: &gpu::Report) {
+    fn compute_own_kernels(&mut self, gpu: &OfGpuBench) {
         if self.tables_3_and_4.iter().any(|row| row.system == OWN) {
             return;
         }
-        for alone in gpu.encrypting() {
+        for (device, alone) in gpu.encrypting() {
             let lengths = self.table_5.iter_mut();
             let mut rates = lengths.filter(|rates| {
                 (rates.block_bytes, rates.key_bits) == (alone.unit_bytes, alone.key_bits)
             });
             let Some(row) = rates.next().and_then(|rates| {
                 let mut rows = rates.rows.iter_mut();
-                rows.find(|row| row.system == OWN_RATES && row.contestant == alone.device)
+                rows.find(|row| row.system == OWN_RATES && row.contestant == device)
             }) else {
                 continue;
             };
@@ -597,7 +599,7 @@ impl Report {
             let milliseconds = |rate: Summary| rate.inverse().scaled(self.file_bytes as f64 * 1e-6);
             let total_ms = milliseconds(row.gb_per_s);
             self.tables_3_and_4.push(SystemTimes {
-                contestant: alone.device.to_owned(),
+                contestant: device.to_owned(),
                 whose: Whose::Luxor,
                 system: OWN_COMPUTED,
                 bytes: row.bytes,

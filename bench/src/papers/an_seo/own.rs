@@ -4,9 +4,47 @@
 use std::time::Instant;
 
 use luxor_engine::{Direction, KeySpec, XtsKey};
+use serde::Deserialize;
 
 use super::{Times, same};
-use crate::devices::{About, LuxorKernels, Work};
+use crate::{
+    cipher::direction_name,
+    devices::{About, LuxorKernels, Work},
+    stats::Summary,
+};
+
+/// What the result of the bench `gpu` says of the kernels with data on a device.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+pub(super) struct OfGpuBench {
+    devices: Vec<OfDevice>,
+}
+
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'static"))]
+struct OfDevice {
+    about: About,
+    resident: Vec<Rate>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Rate {
+    direction: String,
+    pub(super) key_bits: usize,
+    pub(super) unit_bytes: usize,
+    pub(super) gb_per_s: Summary,
+}
+
+impl OfGpuBench {
+    /// Returns the rates of encryption, with the names of the devices.
+    pub(super) fn encrypting(&self) -> impl Iterator<Item = (&str, &Rate)> {
+        self.devices.iter().flat_map(|device| {
+            let rates = device.resident.iter();
+            let rates = rates.filter(|rate| rate.direction == direction_name(Direction::Encrypt));
+            rates.map(|rate| (device.about.name.as_str(), rate))
+        })
+    }
+}
 
 /// A device with the data in its memory and in the host's.
 pub(super) struct Own<'a> {
