@@ -349,6 +349,11 @@ fn change(error: &ChangeError) -> Option<String> {
                 .to_owned()
         }
         ChangeError::CopiesDiffer { .. } => MAKE_EQUAL.to_owned(),
+        ChangeError::OlderIsIntact { .. } => {
+            "cryptsetup may use the older copy. Keep both: `luxor header backup VOLUME NEW-FILE`. Then \
+             `luxor header repair --force VOLUME` writes the newer copy over the older one."
+                .to_owned()
+        }
         ChangeError::Reencrypting => "Finish it first: `luxor reencrypt VOLUME`.".to_owned(),
         ChangeError::NoRoomBeside { .. } => {
             "To overwrite it with the new one, make a backup of the header, because a crash in between \

@@ -137,7 +137,10 @@ impl HeaderBackup {
         let differs = |warning: &Warning| {
             matches!(
                 warning,
-                Warning::Seqids { .. } | Warning::Announced { .. } | Warning::Contents { .. }
+                Warning::Seqids { .. }
+                    | Warning::Spoilt { .. }
+                    | Warning::Announced { .. }
+                    | Warning::Contents { .. }
             )
         };
         if self.header.warnings().iter().any(differs) {

@@ -8,7 +8,9 @@ use std::{
     os::unix::fs::PermissionsExt,
 };
 
-use crate::support::{FAST, Folder, Luxor, bytes, luxor, terminal, tool, without_terminal};
+use crate::support::{
+    FAST, Folder, Luxor, bytes, luxor, terminal, tool, with_metadata, without_terminal,
+};
 
 /// A folder with two keys, and a volume of each version.
 fn prepared() -> Folder {
@@ -409,6 +411,47 @@ fn copies_of_equal_age_are_overwritten_only_by_force() {
     run(&folder, "check --key-file key luks2").ok();
     let repaired = fs::read(folder.join("luks2")).unwrap();
     assert!(repaired[..0x4000] == good[..0x4000] && repaired[0x8000..] == good[0x8000..]);
+}
+
+/// cryptsetup uses the older copy here, and no command of Luxor loses it unasked.
+#[test]
+fn a_keyslot_of_the_older_copy_is_lost_only_by_force() {
+    let folder = prepared();
+    let good = fs::read(folder.join("luks2")).unwrap();
+    let mut newer = good.clone();
+    newer[16..24].copy_from_slice(&99_u64.to_be_bytes());
+    let mut newer = with_metadata(&newer, |text| {
+        text.replacen(r#""key_size":64"#, r#""key_size":"64""#, 1)
+    });
+    newer[0x4000..].copy_from_slice(&good[0x4000..]);
+    folder.write("luks2", &newer);
+    let opens = "open --batch-mode --test-passphrase --key-file key copy";
+    folder.write("copy", &newer);
+    cryptsetup(&folder, opens);
+
+    let check = run(&folder, "check luks2").run();
+    check.assert_code(1);
+    let words = "keyslot 0 can only be used in the older one";
+    assert!(check.stderr.contains(words), "{check:#?}");
+    assert!(!check.stderr.contains("header repair"), "{check:#?}");
+    for line in ["header repair luks2", "config --label new luks2"] {
+        let refused = run(&folder, line).run();
+        refused.assert_code(1);
+        for words in [
+            "keyslot 0 can only be used in the older copy",
+            "`luxor header backup luks2 NEW-FILE`",
+            "`luxor header repair --force luks2`",
+        ] {
+            assert!(refused.stderr.contains(words), "{refused:#?}");
+        }
+        assert!(fs::read(folder.join("luks2")).unwrap() == newer);
+    }
+    run(&folder, "header backup luks2 NEW-FILE").ok();
+    let backup = fs::read(folder.join("NEW-FILE")).unwrap();
+    assert!(backup[..0x8000] == newer[..0x8000]);
+    run(&folder, "header repair --force luks2").ok();
+    let repaired = fs::read(folder.join("luks2")).unwrap();
+    assert!(repaired[..0x4000] == newer[..0x4000] && repaired[0x8000..] == good[0x8000..]);
 }
 
 #[test]

@@ -73,6 +73,18 @@ impl HeaderCopy {
             && before.keyslots == after.keyslots
     }
 
+    /// Returns the keyslots and digests that nobody can use in this copy, and that `other` has intact.
+    pub(super) fn spoilt(&self, other: &Self) -> Vec<String> {
+        let (ours, theirs) = (&self.metadata, &other.metadata);
+        let keyslots = ours.foreign_keyslots.keys();
+        let keyslots = keyslots.filter(|number| theirs.keyslots.contains_key(number));
+        let digests = ours.foreign_digests.keys();
+        let digests = digests.filter(|number| theirs.digests.contains_key(number));
+        let keyslots = keyslots.map(|number| format!("keyslot {number}"));
+        let digests = digests.map(|number| format!("digest {number}"));
+        keyslots.chain(digests).collect()
+    }
+
     /// Returns the names of the parts in which the copies differ, besides salt and offset.
     pub(super) fn differences(&self, other: &Self) -> Vec<&'static str> {
         let (ours, theirs) = (&self.binary, &other.binary);

@@ -140,6 +140,14 @@ impl Luks2Header {
         })
     }
 
+    /// Returns the keyslots and digests that only the older copy has intact.
+    pub(crate) fn spoilt(&self) -> Option<&[String]> {
+        self.warnings.iter().find_map(|warning| match warning {
+            Warning::Spoilt { spoilt, .. } => Some(spoilt.as_slice()),
+            _ => None,
+        })
+    }
+
     /// Returns whether a copy could not be read, so that it is not known to be damaged.
     #[must_use]
     pub fn has_unread_copy(&self) -> bool {
@@ -387,9 +395,19 @@ fn warnings(
     if let (Ok(primary), Ok(secondary)) = (primary, secondary) {
         let seqids = (primary.binary.seqid, secondary.binary.seqid);
         if seqids.0 != seqids.1 {
-            warnings.push(Warning::Seqids {
-                primary: seqids.0,
-                secondary: seqids.1,
+            let (newer, used, older) = if seqids.0 > seqids.1 {
+                (CopyKind::Primary, primary, secondary)
+            } else {
+                (CopyKind::Secondary, secondary, primary)
+            };
+            let spoilt = used.spoilt(older);
+            warnings.push(if spoilt.is_empty() {
+                Warning::Seqids {
+                    primary: seqids.0,
+                    secondary: seqids.1,
+                }
+            } else {
+                Warning::Spoilt { newer, spoilt }
             });
         } else {
             let differences = primary.differences(secondary);
@@ -466,6 +484,20 @@ pub enum Warning {
         /// The secondary copy's seqid.
         secondary: u64,
     },
+    /// The copies have different seqids, and the newer one has lost something that no interrupted change
+    /// loses.
+    #[error(
+        "the copies of the LUKS2 header differ in age: {} can only be used in the older one. The {} copy, which \
+         is newer, is used",
+        spoilt.join(", "),
+        newer.name()
+    )]
+    Spoilt {
+        /// The newer copy.
+        newer: CopyKind,
+        /// The keyslots and digests that it has lost.
+        spoilt: Vec<String>,
+    },
     /// The secondary copy announces a zone of a re-encryption that nothing protects. Such a zone is not changed
     /// before the primary copy names it, with a higher seqid.
     #[error(
@@ -511,6 +543,7 @@ impl Warning {
                 ..
             }
             | Self::Seqids { .. }
+            | Self::Spoilt { .. }
             | Self::Announced { .. } => None,
             Self::Damaged { .. } => Some(Remedy::Repair),
             Self::Contents { differences, .. } if are_vital(differences) => {

@@ -489,6 +489,7 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             r#"luxor check "$v"; same"#,
         ),
+        by("Keep both: `luxor header backup VOLUME NEW-FILE`", "a_keyslot_of_the_older_copy_is_lost_only_by_force"),
         by("repair --force VOLUME` makes the secondary copy", "copies_of_equal_age_are_overwritten_only_by_force"),
         by("Ask for less with --pbkdf-memory", "too_little_memory_for_argon2_exits_with_3"),
         not_here("`cryptsetup repair VOLUME` adds a digest", "a state of cryptsetup before 2.4.3"),

@@ -195,6 +195,16 @@ pub enum ChangeError {
         /// The parts in which they differ.
         differences: Vec<&'static str>,
     },
+    /// The older copy has objects that nobody can use in the newer one.
+    #[error(
+        "{} can only be used in the older copy of the header, which a change would overwrite; nothing was \
+         written",
+        spoilt.join(", ")
+    )]
+    OlderIsIntact {
+        /// The keyslots and digests.
+        spoilt: Vec<String>,
+    },
     /// Earlier writes cannot be made durable.
     #[error(
         "earlier writes to the volume cannot be made durable: {source}; this change of the header was not written"

@@ -13,8 +13,9 @@ pub enum Overwrite {
     /// overwrite nothing else either.
     Damaged,
     /// Also a copy that cannot be read, although it may be the newer one, a secondary copy that has the
-    /// seqid of the primary one and other keyslots, digests, segments or tokens, and a place with the
-    /// signature of another format. In LUKS1 also keyslots with an unknown former state, which
+    /// seqid of the primary one and other keyslots, digests, segments or tokens, an older copy with a
+    /// keyslot or digest that cannot be used in the newer one, and a place with the signature of another
+    /// format. In LUKS1 also keyslots with an unknown former state, which
     /// become empty.
     Anything,
 }
@@ -24,6 +25,10 @@ pub(super) fn check_places(storage: &dyn Storage, header: &Luks2Header) -> Resul
     if let Some(differences) = header.vital_differences() {
         let differences = differences.to_vec();
         return Err(ChangeError::CopiesDiffer { differences });
+    }
+    if let Some(spoilt) = header.spoilt() {
+        let spoilt = spoilt.to_vec();
+        return Err(ChangeError::OlderIsIntact { spoilt });
     }
     for copy in header.copies() {
         let kind = copy.kind;

@@ -37,9 +37,14 @@ impl Luks2Header {
             Warning::Seqids { primary, secondary } if primary < secondary => {
                 Some(CopyKind::Primary)
             }
-            Warning::Seqids { .. } | Warning::Announced { .. } | Warning::Contents { .. } => {
-                Some(CopyKind::Secondary)
-            }
+            Warning::Spoilt {
+                newer: CopyKind::Secondary,
+                ..
+            } => Some(CopyKind::Primary),
+            Warning::Seqids { .. }
+            | Warning::Spoilt { .. }
+            | Warning::Announced { .. }
+            | Warning::Contents { .. } => Some(CopyKind::Secondary),
             // Only LUKS1 has these.
             Warning::Keyslot { .. } | Warning::Field(_) => None,
         });

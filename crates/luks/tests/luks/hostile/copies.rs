@@ -11,6 +11,53 @@ use serde_json::json;
 use super::support::{AREA_END, SIZE, attempt, changed, json_text, unlock, volume, with_json};
 use crate::seal;
 
+/// A keyslot or digest that only the older copy has intact may be the last one.
+#[test]
+fn an_intact_older_copy_is_overwritten_only_by_force() {
+    let volume = volume(PbkdfKind::Pbkdf2);
+    for (path, value, object) in [
+        ("keyslots/0/key_size", json!("64"), "keyslot 0"),
+        ("keyslots/0/kdf/iterations", json!("1000"), "keyslot 0"),
+        ("keyslots/0/area/type", json!("RAW"), "keyslot 0"),
+        ("keyslots/0/af/stripes", json!(5), "keyslot 0"),
+        ("digests/0/type", json!("x"), "digest 0"),
+    ] {
+        let spoilt = changed(&volume, &[(path, Some(value))]);
+        for newest in [CopyKind::Primary, CopyKind::Secondary] {
+            let mut bytes = volume.clone();
+            let place = newest as usize * SIZE..(newest as usize + 1) * SIZE;
+            let copy = &mut bytes[place.clone()];
+            copy.copy_from_slice(&spoilt[place]);
+            copy[16..24].copy_from_slice(&9_u64.to_be_bytes());
+            seal(copy);
+            let storage = MemoryStorage::new(bytes.clone());
+            let header = Luks2Header::read(&storage).unwrap();
+            assert!(
+                matches!(
+                    header.warnings(),
+                    [Warning::Spoilt { newer, spoilt }] if *newer == newest && *spoilt == [object]
+                ),
+                "{path}: {:?}",
+                header.warnings()
+            );
+            assert_eq!(HeaderRepair::outlook(&storage), RepairOutlook::Impossible);
+            let label = "new".parse().unwrap();
+            let repaired = header.clone().repair(&storage, Overwrite::Damaged);
+            let relabelled = header.clone().set_label(&storage, &label);
+            for error in [repaired.unwrap_err(), relabelled.unwrap_err()] {
+                let is_right =
+                    matches!(&error, ChangeError::OlderIsIntact { spoilt } if *spoilt == [object]);
+                assert!(is_right, "{path}: {error}");
+            }
+            assert!(storage.to_bytes() == bytes, "{path}");
+
+            let plan = HeaderRepair::plan(&storage, Overwrite::Anything).unwrap();
+            plan.write(&storage).unwrap();
+            assert!(Luks2Header::read(&storage).unwrap().warnings().is_empty());
+        }
+    }
+}
+
 #[test]
 fn a_truncated_header_is_reported() {
     let volume = volume(PbkdfKind::Pbkdf2);
