@@ -139,7 +139,8 @@ pub(crate) struct ReencryptArgs {
 /// `--resilience`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ResilienceName {
-    /// Checksums of all sectors: fast, for disks that write a sector whole or not at all
+    /// Checksums of all sectors: fast, for disks that write a sector of the volume, which often has 4096
+    /// bytes, whole or not at all
     Checksum,
     /// A copy of the data: for any disk, slower
     Journal,
