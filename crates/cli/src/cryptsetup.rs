@@ -371,7 +371,7 @@ impl Line {
         }
         if let Some(word) = &self.bad {
             return Err(self.error(format!(
-                "{} is not an option of cryptsetup, or its value is missing",
+                "Luxor has no counterpart of the option {}, or its value is missing",
                 quoted(word)
             )));
         }
@@ -608,7 +608,14 @@ impl<'a> Ours<'a> {
     /// Copies options that have the same name and meaning in Luxor.
     fn same(mut self, names: &[&'static str]) -> Self {
         for name in names {
-            self = self.renamed(name, &format!("--{name}"));
+            // cryptsetup reads the whole file then, as without the option.
+            let is_default =
+                name.ends_with("keyfile-size") && self.line.value(name) == Some("0".as_ref());
+            self = if is_default {
+                self.ignored(&[name])
+            } else {
+                self.renamed(name, &format!("--{name}"))
+            };
         }
         self
     }

@@ -28,10 +28,17 @@ impl Form<'_> {
     /// Returns a sentence with Luxor's form of the command, if the user needs it to follow `advice`.
     pub(crate) fn own_for(&self, advice: &str) -> Option<String> {
         let mut options = options(advice).into_iter();
-        let (option, _) = options.find(|(option, value)| !self.has(option, value))?;
+        let (option, word) = options.find(|(option, value)| !self.has(option, value))?;
         let command = self.own()?;
+        // The word after an option is its value or the next word of the sentence.
+        let is_value = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '-';
+        let added = if !word.is_empty() && word.chars().all(is_value) {
+            [option, word].join(" ")
+        } else {
+            option.to_owned()
+        };
         Some(format!(
-            "Luxor's form of this command has {option}: `{command}`."
+            "Luxor's form of this command has {option}: `{command} {added}`."
         ))
     }
 

@@ -70,6 +70,10 @@ fn actions_become_commands() {
              --new-keyfile-size=8 -- v",
         ),
         (
+            "luxor luksAddKey -q v new -d old -l 0 --new-keyfile-size=0",
+            "luxor key add --key-file=old --new-key-file=new -- v",
+        ),
+        (
             "luxor luksAddKey --unbound -s 256 -S 3 v new",
             "luxor key add --key-size=256 --unbound --new-key-file=new --new-key-slot=3 -- v",
         ),
@@ -335,14 +339,14 @@ fn advice_fits_the_form_of_the_command() {
         (
             "luxor luksFormat -q v k",
             "To create a new file, add --size SIZE.",
-            Some("luxor format --key-file=k --force v"),
+            Some("luxor format --key-file=k --force v --size SIZE"),
         ),
         ("luxor luksFormat -q v k", "Use --type luks2.", None),
         ("luxor luksFormat v k", "(--force replaces it)", None),
         (
             "luxor luksAddKey v k",
             "To try it too, add --key-slot 0.",
-            Some("luxor key add --new-key-file=k v"),
+            Some("luxor key add --new-key-file=k v --key-slot 0"),
         ),
         ("luxor luksAddKey v k", "add --key-file FILE.", None),
         (
@@ -353,7 +357,7 @@ fn advice_fits_the_form_of_the_command() {
         (
             "luxor luksOpen --test-passphrase -d k v",
             "use --allow-weak-key.",
-            Some("luxor key test --key-file=k v"),
+            Some("luxor key test --key-file=k v --allow-weak-key"),
         ),
         (
             "luxor luksAddKey -S 1 --new-key-slot 2 v",
@@ -370,12 +374,12 @@ fn advice_fits_the_form_of_the_command() {
         (
             "luxor luksUUID -- -v",
             "Or: --json.",
-            Some("luxor uuid ./-v"),
+            Some("luxor uuid ./-v --json"),
         ),
         (
             "luxor luksHeaderBackup --header-backup-file a'b v",
             "--size",
-            Some("luxor header backup v 'a'\\''b'"),
+            Some("luxor header backup v 'a'\\''b' --size"),
         ),
     ] {
         let line = words(line);

@@ -266,9 +266,8 @@ fn follow(advice: &Advice, template: &Folder) -> Result<(), String> {
             match given.iter().position(|word| option.starts_with(word)) {
                 Some(at) => {
                     let after = at + words.join(" ").split(' ').count();
-                    [&given[..at], &[&words.join(" ")], &given[after..]]
-                        .concat()
-                        .join(" ")
+                    let rest = given.get(after..).unwrap_or_default();
+                    [&given[..at], &[&words.join(" ")], rest].concat().join(" ")
                 }
                 None => format!("{line} {}", words.join(" ")),
             }
