@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors as the user sees them: one line, an optional second one with [`advice`], and an exit code.
 
-use std::{error::Error as _, io};
+use nix::libc;
 
 use crate::advice;
 
@@ -26,15 +26,7 @@ pub(crate) fn exit_code(error: &Error) -> u8 {
 /// Whether the reader of the output has closed it.
 #[must_use]
 pub(crate) fn is_broken_pipe(error: &Error) -> bool {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let system: Option<&io::Error> = error.downcast_ref();
-        if system.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    error.raw_os_error() == Some(libc::EPIPE)
 }
 
 /// An error with exit code 1 and no message, for scripts.
@@ -63,6 +55,8 @@ pub(crate) fn lines(error: &Error) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

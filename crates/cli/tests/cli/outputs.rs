@@ -356,6 +356,7 @@ fn a_broken_pipe_ends_it_quietly_by_sigpipe() {
         decrypt(&folder).args(["--truncated", "volume", "-"]),
         decrypt(&folder).args(["-q", "-", "-"]).stdin(volume),
         decrypt(&folder).args(["--progress-json", "volume", "-"]),
+        luxor("header backup volume -").current_dir(folder.path()),
         luxor(
             "raw encrypt --mode ctr --iv 00000000000000000000000000000000 --key-file k32 plain -",
         )

@@ -10,7 +10,7 @@ use luxor::{
 };
 
 use crate::{
-    commands::{Subcommand, Taken},
+    commands::{Subcommand, Taken, is_stdout},
     context::Context,
     error::Result,
     volume::metadata_place,
@@ -50,5 +50,9 @@ impl Subcommand for HeaderBackupArgs {
         let text = format!("{len} bytes of header and keyslots are stored");
         context.console.note(text);
         Ok(())
+    }
+
+    fn output_is_stdout(&self) -> bool {
+        is_stdout(&self.file)
     }
 }
