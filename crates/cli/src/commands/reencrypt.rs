@@ -300,12 +300,13 @@ impl ReencryptArgs {
         );
         if error.class() == ErrorClass::Cancelled {
             error.hint(format!(
-                "If the re-encryption has begun, this continues it: `luxor reencrypt{options} VOLUME`."
+                "If the re-encryption has begun, this continues it: `luxor reencrypt \
+                 --resume-only{options} VOLUME`."
             ))
         } else if is_begun {
             error.hint(format!(
                 "Unless nothing protects the data (--resilience none), this continues it: `luxor \
-                 reencrypt{options} VOLUME`."
+                 reencrypt --resume-only{options} VOLUME`."
             ))
         } else if is_in_use && error.class() == ErrorClass::Busy {
             error.hint("Run the command again when nothing else uses the volume.")

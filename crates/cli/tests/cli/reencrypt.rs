@@ -379,7 +379,7 @@ fn an_interrupted_command_says_how_to_go_on() {
                 break;
             }
             is_same(&folder);
-            if said.contains("this continues it: `luxor reencrypt v`") {
+            if said.contains("this continues it: `luxor reencrypt --resume-only v`") {
                 reencrypt(&folder, "").ok();
                 break;
             }
