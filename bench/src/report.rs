@@ -210,31 +210,23 @@ impl Report {
 
     /// Renders the page.
     pub(crate) fn page(&self) -> Result<String, String> {
+        let sections: Vec<_> = self.sections().collect();
         let page = Page {
             date: self.date.clone(),
             command: self.line(),
             version: self.luxor.version.to_owned(),
             machine: self.machine.text(),
             facts: self.facts(),
-            summary: summary::lines(&self.sections().collect::<Vec<_>>()),
-            of_papers: summary::of_papers(&self.sections().collect::<Vec<_>>()),
-            verdicts: self.verdicts(),
-            parts: self
-                .sections()
+            summary: summary::lines(&sections),
+            of_papers: summary::of_papers(&sections),
+            verdicts: verdicts(&sections),
+            parts: sections
+                .into_iter()
                 .map(|(name, section)| Part::new(name, section))
                 .collect(),
             quick: self.command.iter().any(|word| word == "--quick"),
         };
         page.render().map_err(|e| e.to_string())
-    }
-
-    /// Returns the table of the papers' figures; without rows if there are none.
-    fn verdicts(&self) -> Table {
-        let sections: Vec<_> = self.sections().map(|(_, section)| section).collect();
-        Verdict::table(sections.iter().flat_map(|section| {
-            let paper = section.paper.iter();
-            paper.flat_map(|paper| section.verdicts.iter().map(|verdict| (paper.name, verdict)))
-        }))
     }
 
     /// Renders the plots of the page as separate pictures, with their file names.
@@ -377,6 +369,14 @@ fn rfc_3339(seconds: u64) -> String {
         rest / 60 % 60,
         rest % 60
     )
+}
+
+/// Returns the table of the papers' figures; without rows if there are none.
+fn verdicts(sections: &[(&str, Section)]) -> Table {
+    Verdict::table(sections.iter().flat_map(|(_, section)| {
+        let paper = section.paper.iter();
+        paper.flat_map(|paper| section.verdicts.iter().map(|verdict| (paper.name, verdict)))
+    }))
 }
 
 #[cfg(test)]
