@@ -48,7 +48,7 @@ impl KeyWords {
     #[must_use]
     pub fn xts(key: &XtsKey, tables: Tables) -> Self {
         let tweak = Some(key.tweak_key().expose());
-        Self::expand(key.size().aes(), key.data_key().expose(), tweak, tables)
+        Self::expand(key.size(), key.data_key().expose(), tweak, tables)
     }
 
     /// Expands a key of CTR in the place of the data key. There is no tweak key.
@@ -330,7 +330,7 @@ mod tests {
         for len in [32, 64] {
             let xts = XtsKey::new(&bytes[..len]).unwrap();
             let (data, tweak) = bytes[..len].split_at(len / 2);
-            let size = xts.size().aes();
+            let size = xts.size();
             let words = KeyWords::xts(&xts, Tables::Two);
             assert_eq!(words.size(), size);
             let expected = KeyWords::of_bytes(size, data, Some(tweak), Tables::Two);

@@ -125,7 +125,6 @@ impl fmt::Debug for AesKey {
 /// [`XtsKey::new`] refuses equal keys (FIPS 140-3 IG C.I).
 #[derive(Clone, Debug)]
 pub struct XtsKey {
-    size: KeySize,
     data: AesKey,
     tweak: AesKey,
 }
@@ -149,23 +148,24 @@ impl XtsKey {
     /// does reading a volume that has such a key. Never use it to make a key.
     #[doc(hidden)]
     pub fn new_permitting_equal_halves(bytes: &[u8]) -> Result<Self, KeyError> {
-        let (data, tweak) = bytes.split_at(bytes.len() / 2);
         let mut sizes = KeySize::ALL.into_iter();
-        let size = sizes.find(|size| 2 * size.bytes() == bytes.len());
-        Ok(Self {
-            size: size.ok_or(KeyError::Length {
+        if !sizes.any(|size| 2 * size.bytes() == bytes.len()) {
+            return Err(KeyError::Length {
                 found: bytes.len(),
                 expected: "32 or 64",
-            })?,
+            });
+        }
+        let (data, tweak) = bytes.split_at(bytes.len() / 2);
+        Ok(Self {
             data: AesKey::new(data)?,
             tweak: AesKey::new(tweak)?,
         })
     }
 
-    /// AES-128 or AES-256.
+    /// The AES variant of both keys: AES-128 or AES-256.
     #[must_use]
-    pub fn size(&self) -> KeySize {
-        self.size
+    pub fn size(&self) -> AesSize {
+        self.data.size()
     }
 
     /// Key1, which encrypts the data.
@@ -278,7 +278,7 @@ impl ParallelOfbKey {
         construction: Construction,
         schedule: TweakSchedule,
     ) -> Result<Self, KeyError> {
-        let XtsKey { data, tweak, .. } = XtsKey::new_permitting_equal_halves(bytes)?;
+        let XtsKey { data, tweak } = XtsKey::new_permitting_equal_halves(bytes)?;
         if bool::from(data.expose().ct_eq(tweak.expose())) {
             return Err(KeyError::EqualKeys);
         }
@@ -404,7 +404,7 @@ impl KeySpec {
     #[must_use]
     pub fn size(&self) -> AesSize {
         match self {
-            Self::Xts(key) => key.size().aes(),
+            Self::Xts(key) => key.size(),
             Self::Cbc(key) => key.size(),
             Self::Ecb(key) | Self::Ctr(key) | Self::Ofb(key) => key.size(),
             Self::ParallelOfb(key) => key.size(),
