@@ -32,7 +32,6 @@ mod process;
 mod secret_bytes;
 mod stack;
 
-#[cfg(feature = "std")]
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use process::set_default_stack;
 #[cfg(feature = "std")]

@@ -153,7 +153,6 @@ impl Subcommand for CheckArgs {
         let hint = of_keyslots.as_ref().and_then(advice::of);
         let hint = hint.or_else(|| {
             let volume = luks?;
-
             let is_luks1 = volume.header.version() == LuksVersion::Luks1;
             advice::for_defect(volume.repair_outlook()?, is_luks1)
         });

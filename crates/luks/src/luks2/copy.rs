@@ -73,15 +73,17 @@ impl HeaderCopy {
             && before.keyslots == after.keyslots
     }
 
-    /// Returns the keyslots and digests that nobody can use in this copy, and that `other` has intact.
+    /// Returns the keyslots and digests that are unusable in this copy and intact in `other`.
     pub(super) fn spoilt(&self, other: &Self) -> Vec<String> {
         let (ours, theirs) = (&self.metadata, &other.metadata);
         let keyslots = ours.foreign_keyslots.keys();
-        let keyslots = keyslots.filter(|number| theirs.keyslots.contains_key(number));
+        let keyslots = keyslots
+            .filter(|number| theirs.keyslots.contains_key(number))
+            .map(|number| format!("keyslot {number}"));
         let digests = ours.foreign_digests.keys();
-        let digests = digests.filter(|number| theirs.digests.contains_key(number));
-        let keyslots = keyslots.map(|number| format!("keyslot {number}"));
-        let digests = digests.map(|number| format!("digest {number}"));
+        let digests = digests
+            .filter(|number| theirs.digests.contains_key(number))
+            .map(|number| format!("digest {number}"));
         keyslots.chain(digests).collect()
     }
 

@@ -195,7 +195,7 @@ pub enum ChangeError {
         /// The parts in which they differ.
         differences: Vec<&'static str>,
     },
-    /// The older copy has objects that nobody can use in the newer one.
+    /// The older copy has objects intact that are unusable in the newer one.
     #[error(
         "{} can only be used in the older copy of the header, which a change would overwrite; nothing was \
          written",
