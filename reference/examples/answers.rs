@@ -3,18 +3,19 @@
 //! each line of standard output the resulting bytes.
 //!
 //! ```text
-//! xts|ecb encrypt|decrypt KEY NUMBER STRIDE UNIT_LEN DATA
+//! xts|ecb|ctr encrypt|decrypt KEY NUMBER STRIDE UNIT_LEN DATA
 //! ```
 //!
 //! KEY and DATA are hexadecimal, the numbers decimal. DATA is cut into data units of `UNIT_LEN`
 //! bytes. The first unit has the number NUMBER (unsigned, 128 bits), and each further unit STRIDE
-//! more, modulo 2¹²⁸. ECB ignores the numbers. A malformed request ends the program with an error.
+//! more, modulo 2¹²⁸. ECB ignores the numbers, and in CTR they
+//! are the first counters. A malformed request ends the program with an error.
 
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
 
-use luxor_reference::{ecb_decrypt, ecb_encrypt, xts_decrypt, xts_encrypt};
+use luxor_reference::{ctr, ecb_decrypt, ecb_encrypt, xts_decrypt, xts_encrypt};
 
 fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -49,6 +50,7 @@ fn answer(line: &str) -> Option<Vec<u8>> {
             ("xts", "decrypt") => xts_decrypt(&key, number, unit),
             ("ecb", "encrypt") => ecb_encrypt(&key, unit),
             ("ecb", "decrypt") => ecb_decrypt(&key, unit),
+            ("ctr", "encrypt" | "decrypt") => ctr(&key, number, unit),
             _ => return None,
         });
         number = number.wrapping_add(stride.into());

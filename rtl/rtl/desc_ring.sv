@@ -33,7 +33,7 @@ module desc_ring (
     output wire [ 31:0] desc_unit_count,
     output wire [  7:0] desc_slot,
     output wire         desc_decrypt,
-    output wire         desc_ecb,
+    output wire [  1:0] desc_mode,
     input  wire         done_valid,
     input  wire [  3:0] done_status
 );
@@ -89,7 +89,7 @@ module desc_ring (
   assign desc_unit_count = desc[255:224];
   assign desc_slot       = desc[263:256];
   assign desc_decrypt    = desc[264];
-  assign desc_ecb        = desc[265];
+  assign desc_mode       = desc[266:265];
 
   wire takes = valid_reg && desc_ready;
   always_ff @(posedge clk) begin

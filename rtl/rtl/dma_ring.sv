@@ -44,7 +44,7 @@ module dma_ring #(
     output wire [         31:0] desc_unit_count,
     output wire [          7:0] desc_slot,
     output wire                 desc_decrypt,
-    output wire                 desc_ecb,
+    output wire [          1:0] desc_mode,
     output wire [         31:0] desc_length,
     output wire [         63:0] desc_source,
     output wire [         63:0] desc_destination,
@@ -171,7 +171,7 @@ module dma_ring #(
   assign desc_unit_count = desc_reg[255:224];
   assign desc_slot = desc_reg[263:256];
   assign desc_decrypt = desc_reg[264];
-  assign desc_ecb = desc_reg[265];
+  assign desc_mode = desc_reg[266:265];
   assign desc_length = desc_reg[319:288];
   assign desc_source = desc_reg[383:320];
   assign desc_destination = desc_reg[447:384];

@@ -25,6 +25,11 @@ package luxor_pkg;
   localparam int TWEAK_SHARED    = 1;  // in the pipeline of the data, several units ahead
   localparam int TWEAK_DEDICATED = 2;  // in an AES unit of their own
 
+  // MODE: the mode of operation of a descriptor. A build with the parameter CTR = 0 lacks CTR.
+  localparam logic [1:0] MODE_XTS = 2'd0;
+  localparam logic [1:0] MODE_ECB = 2'd1;
+  localparam logic [1:0] MODE_CTR = 2'd2;
+
   // KIND: each slot has three round keys for each round.
   localparam logic [1:0] KIND_ENC   = 2'd0;  // of the data key, for encryption
   localparam logic [1:0] KIND_TWEAK = 2'd1;  // of the tweak key
@@ -33,12 +38,12 @@ package luxor_pkg;
   // DONE: the result of a descriptor.
   localparam logic [3:0] DONE_OK         = 4'd0;
   localparam logic [3:0] DONE_NO_DATA    = 4'd1;  // no data units, or units of 0 bytes
-  localparam logic [3:0] DONE_TOO_SHORT  = 4'd2;  // units of less than one block
+  localparam logic [3:0] DONE_TOO_SHORT  = 4'd2;  // units of less than one block, but in CTR
   localparam logic [3:0] DONE_TOO_LONG   = 4'd3;  // units of more than 2^20 blocks
   localparam logic [3:0] DONE_NO_SLOT    = 4'd4;  // no such key slot exists
   localparam logic [3:0] DONE_EMPTY_SLOT = 4'd5;  // the slot has no key
   localparam logic [3:0] DONE_EQUAL_KEYS = 4'd6;  // the slot's key was refused
-  localparam logic [3:0] DONE_NO_CIPHER  = 4'd7;  // this build cannot work in this direction
+  localparam logic [3:0] DONE_NO_CIPHER  = 4'd7;  // this build lacks this direction or mode
   localparam logic [3:0] DONE_ECB_TAIL   = 4'd8;  // ECB takes only whole blocks
   localparam logic [3:0] DONE_CUT        = 4'd9;  // the packet ended too early
   localparam logic [3:0] DONE_EXCESS     = 4'd10; // the packet was too long
@@ -60,8 +65,8 @@ package luxor_pkg;
   localparam logic [1:0] SLOT_EQUAL = 2'd3;  // equal keys were refused for this slot
 
   // The widths of the structures in luxor_types.svh, in bits.
-  localparam int RECORD_BITS = 89;
-  localparam int STEP_BITS = 16;
+  localparam int RECORD_BITS = 90;
+  localparam int STEP_BITS = 17;
   localparam int PLACE_BITS = 17;
   localparam int TAIL_BITS = 130;
 endpackage

@@ -12,7 +12,8 @@ typedef struct packed {
   logic        short_key;   // the key has 128 bits
   logic        decrypt;
   logic        ecb;
-  logic [2:0]  id;          // number among the valid descriptors in XTS mode
+  logic        ctr;         // then `decrypt` and `steal` are 0
+  logic [2:0]  id;          // number among the valid descriptors in XTS and CTR mode
   logic [31:0] units;
   logic        one_unit;
   logic [19:0] beats_m1;    // beats of a unit that enter the pipeline, less 1
@@ -22,7 +23,7 @@ typedef struct packed {
   logic        two_beats;
   logic        steal;       // units end in a partial block
   logic        split;       // which is in a beat of its own
-  logic [3:0]  tail;        // the bytes of the partial block
+  logic [3:0]  tail;        // the bytes of the partial block; 0: there is none
   logic [1:0]  lane;        // of the whole block before it
   logic [5:0]  keep_m1;     // bytes in a unit's last beat, less 1
   logic [3:0]  last_lanes;  // lanes with data in the last beat that enters the pipeline
@@ -33,6 +34,7 @@ typedef struct packed {
   logic       entry;    // it has a place in the output buffer
   logic       again;    // the second pass of a block (ciphertext stealing)
   logic       tweak;    // a data unit number, in lane 0
+  logic       ctr;      // its data wait in the queue for the exit
   logic       first;    // the first beat of its unit
   logic       steal;    // a partial block waits for the block in `lane`
   logic       split;    // and the partial block has its own place in the buffer

@@ -10,6 +10,7 @@
 // KEY128, KEY256       1: keys of this size are supported
 // STAGES               registers per round, 1 to 4; with S-boxes in block RAM 2 to 4
 // LANES                blocks per beat: 1, 2 or 4
+// CTR                  1: also has counter mode
 // PERMIT_EQUAL         1: accepts equal data and tweak keys; only for tests with known answers
 `default_nettype none
 
@@ -21,6 +22,7 @@ module luxor_xts #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PERMIT_EQUAL = 0
 ) (
     input  wire                 clk,
@@ -61,7 +63,8 @@ module luxor_xts #(
   logic         ring_write, ring_read, ring_read_done, enable;
   logic [  8:0] ring_write_addr, ring_read_addr;
   logic [ 31:0] ring_write_data, ring_read_data, tail, taken, head;
-  logic         desc_valid, desc_ready, desc_decrypt, desc_ecb;
+  logic         desc_valid, desc_ready, desc_decrypt;
+  logic [  1:0] desc_mode;
   logic [127:0] desc_number;
   logic [ 63:0] desc_stride;
   logic [ 31:0] desc_unit_len, desc_unit_count;
@@ -83,6 +86,7 @@ module luxor_xts #(
       .KEY256(KEY256),
       .STAGES(STAGES),
       .LANES(LANES),
+      .CTR(CTR),
       .LATENCY(LATENCY),
       .RING_LOG2(5)
   ) regs (
@@ -159,7 +163,7 @@ module luxor_xts #(
       .desc_unit_count(desc_unit_count),
       .desc_slot(desc_slot),
       .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb),
+      .desc_mode(desc_mode),
       .done_valid(done_valid),
       .done_status(done_status)
   );
@@ -172,6 +176,7 @@ module luxor_xts #(
       .SBOX(SBOX),
       .STAGES(STAGES),
       .LANES(LANES),
+      .CTR(CTR),
       .PERMIT_EQUAL(PERMIT_EQUAL)
   ) axis (
       .clk(clk),
@@ -195,7 +200,7 @@ module luxor_xts #(
       .desc_unit_count(desc_unit_count),
       .desc_slot(desc_slot),
       .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb),
+      .desc_mode(desc_mode),
       .done_valid(done_valid),
       .done_status(done_status),
       .key_valid(key_valid),

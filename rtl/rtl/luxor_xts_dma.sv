@@ -30,7 +30,7 @@
 //        16  stride       64 bits: from number to number
 //        24  unit_len     32 bits: bytes in a data unit
 //        28  unit_count   32 bits
-//        32  control      32 bits: {ecb[9], decrypt[8], slot[7:0]}, the other bits 0
+//        32  control      32 bits: {mode[10:9], decrypt[8], slot[7:0]}, the other bits 0
 //        36  length       32 bits: bytes of the source, and of the destination
 //        40  source       64 bits: address
 //        48  destination  64 bits: address. It may be equal to the source, but they must not overlap
@@ -101,6 +101,7 @@ module luxor_xts_dma #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PERMIT_EQUAL = 0,
     parameter int BURST_LOG2 = 4,
     parameter int BUFFER_LOG2 = 8,
@@ -168,7 +169,8 @@ module luxor_xts_dma #(
   logic ring_write, ring_read, ring_read_done, ring_done, ring_error, enable, draining;
   logic [8:0] ring_write_addr, ring_read_addr;
   logic [31:0] ring_write_data, ring_read_data, ring_size, tail, taken, head;
-  logic desc_valid, desc_ready, desc_decrypt, desc_ecb;
+  logic desc_valid, desc_ready, desc_decrypt;
+  logic [1:0] desc_mode;
   logic [127:0] desc_number;
   logic [63:0] desc_stride;
   logic [31:0] desc_unit_len, desc_unit_count;
@@ -194,6 +196,7 @@ module luxor_xts_dma #(
       .KEY256(KEY256),
       .STAGES(STAGES),
       .LANES(LANES),
+      .CTR(CTR),
       .LATENCY(LATENCY),
       .RING_LOG2(0)
   ) regs (
@@ -218,6 +221,7 @@ module luxor_xts_dma #(
       .SBOX(SBOX),
       .STAGES(STAGES),
       .LANES(LANES),
+      .CTR(CTR),
       .PERMIT_EQUAL(PERMIT_EQUAL)
   ) axis (
       .rst(core_rst),

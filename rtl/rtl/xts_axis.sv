@@ -18,6 +18,7 @@ module xts_axis #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PERMIT_EQUAL = 0
 ) (
     input  wire                 clk,
@@ -41,7 +42,7 @@ module xts_axis #(
     input  wire [         31:0] desc_unit_count,
     input  wire [          7:0] desc_slot,
     input  wire                 desc_decrypt,
-    input  wire                 desc_ecb,
+    input  wire [          1:0] desc_mode,
     output wire                 done_valid,
     output wire [          3:0] done_status,
     input  wire                 key_valid,
@@ -143,6 +144,7 @@ module xts_axis #(
       .SBOX(SBOX),
       .STAGES(STAGES),
       .LANES(LANES),
+      .CTR(CTR),
       .PERMIT_EQUAL(PERMIT_EQUAL)
   ) core (
       .clk(clk),
@@ -155,7 +157,7 @@ module xts_axis #(
       .desc_unit_count(desc_unit_count),
       .desc_slot(desc_slot),
       .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb),
+      .desc_mode(desc_mode),
       .in_valid(s_axis_tvalid),
       .in_ready(in_ready),
       .in_data(s_axis_tdata),

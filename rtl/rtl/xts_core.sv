@@ -3,7 +3,7 @@
 //
 // A descriptor (`desc_*`) is a run of data units of equal length. It has a key slot, the first data
 // unit number, a stride, the unit length in bytes (16 to 2^24), the number of units, the direction,
-// and a flag for ECB. Its data come in one packet (`in_*`, with `in_last` on the last beat) and
+// and the mode (`luxor_pkg::MODE_*`). Its data come in one packet (`in_*`, with `in_last` on the last beat) and
 // leave in one packet. Each unit begins on a new beat, and the rest of its last beat is ignored.
 // `out_error` is valid with `out_last`. A descriptor that is refused consumes its packet and sends
 // one beat without data; a descriptor without bytes has no packet. `done_*` reports the result of
@@ -29,6 +29,7 @@ module xts_core #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PERMIT_EQUAL = 0  // for tests: allows data key = tweak key
 ) (
     input wire clk,
@@ -42,7 +43,7 @@ module xts_core #(
     input  wire [ 31:0] desc_unit_count,
     input  wire [  7:0] desc_slot,
     input  wire         desc_decrypt,
-    input  wire         desc_ecb,
+    input  wire [  1:0] desc_mode,
 
     input  wire                 in_valid,
     output wire                 in_ready,
@@ -87,6 +88,10 @@ module xts_core #(
     if (STAGES < 1 || STAGES > 4) $fatal(1, "xts_core: STAGES must be 1 to 4");
     if (CIPHER == luxor_pkg::CIPHER_DEC && TWEAK != luxor_pkg::TWEAK_DEDICATED)
       $fatal(1, "xts_core: CIPHER_DEC needs TWEAK_DEDICATED, since tweaks must be encrypted");
+    if (CTR != 0 && CIPHER == luxor_pkg::CIPHER_DEC)
+      $fatal(1, "xts_core: CTR needs a cipher that encrypts");
+    if (CTR != 0 && TWEAK == luxor_pkg::TWEAK_PAPER)
+      $fatal(1, "xts_core: CTR needs TWEAK_SHARED or TWEAK_DEDICATED");
   end
 
   // ---- Keys.
@@ -139,7 +144,8 @@ module xts_core #(
   wire [63:0] gen_stride;
   xts_front #(
       .CIPHER(CIPHER),
-      .LANES (LANES)
+      .LANES (LANES),
+      .CTR   (CTR)
   ) front_end (
       .clk,
       .rst,
@@ -151,7 +157,7 @@ module xts_core #(
       .desc_unit_count,
       .desc_slot,
       .desc_decrypt,
-      .desc_ecb,
+      .desc_mode,
       .slot_state,
       .taken_slot,
       .rec_valid(front_valid),
@@ -197,7 +203,8 @@ module xts_core #(
   wire cut;
   wire [2:0] cut_id;
   xts_tweaks #(
-      .TWEAK(TWEAK)
+      .TWEAK(TWEAK),
+      .CTR  (CTR)
   ) tweaks (
       .clk,
       .rst,
@@ -208,6 +215,7 @@ module xts_core #(
       .gen_units(front.units),
       .gen_slot (front.slot),
       .gen_short(front.short_key),
+      .gen_ctr  (front.ctr),
       .gen_id   (front.id),
       .req_valid,
       .req_ready,
@@ -238,12 +246,15 @@ module xts_core #(
   wire [127:0] unit_tweak;
   wire [luxor_pkg::TAIL_BITS-1:0] tail;
   wire [luxor_pkg::PLACE_BITS-1:0] place;
+  wire data_push;
+  wire [128*LANES+3:0] data;
   wire drained, issue_busy;
   wire issue_req_ready;
   xts_issue #(
       .TWEAK(TWEAK),
       .CIPHER(CIPHER),
       .LANES(LANES),
+      .CTR(CTR),
       .PLACES_LOG2(PLACES_LOG2),
       .UNITS_LOG2(UNITS_LOG2),
       .TAILS_LOG2(TAILS_LOG2)
@@ -284,6 +295,8 @@ module xts_core #(
       .tail_push,
       .tail,
       .tail_done,
+      .data_push,
+      .data,
       .place_push,
       .place,
       .place_pop,
@@ -341,6 +354,7 @@ module xts_core #(
   wire [luxor_pkg::STEP_BITS-1:0] step2 = g_step[DELAY-3].step_reg;
   wire [luxor_pkg::STEP_BITS-1:0] step3 = g_step[DELAY-4].step_reg;
   wire [luxor_pkg::STEP_BITS-1:0] step4 = g_step[DELAY-5].step_reg;
+  wire [luxor_pkg::STEP_BITS-1:0] step5 = g_step[DELAY-6].step_reg;
   wire [luxor_pkg::STEP_BITS-1:0] step6 = g_step[DELAY-7].step_reg;
 
   if (TWEAK == luxor_pkg::TWEAK_DEDICATED) begin : g_dedicated
@@ -392,6 +406,7 @@ module xts_core #(
   wire [1:0] done_slot;
   xts_exit #(
       .LANES(LANES),
+      .CTR(CTR),
       .PLACES_LOG2(PLACES_LOG2),
       .UNITS_LOG2(UNITS_LOG2),
       .TAILS_LOG2(TAILS_LOG2)
@@ -404,6 +419,7 @@ module xts_core #(
       .step2,
       .step3,
       .step4,
+      .step5,
       .step6,
       .add,
       .unit_push,
@@ -412,6 +428,8 @@ module xts_core #(
       .tail_push,
       .tail,
       .tail_done,
+      .data_push,
+      .data,
       .place_push,
       .place,
       .place_pop,

@@ -4,7 +4,8 @@
 //
 // `step0` belongs to `blocks`, `step2` to what leaves two cycles later, and so on; `add` belongs to
 // what leaves in the next cycle. The tweaks are computed again, by doubling, from the tweak of the
-// first block of each unit (`unit_*`), so no tweak travels through the pipeline.
+// first block of each unit (`unit_*`), so no tweak travels through the pipeline. In CTR mode that
+// tweak is zero, and the data (`data_*`) are added in its place.
 //
 // The first passes of beats end in the order in which places were assigned, so one pointer says how
 // many have ended. A block that waits for its second pass stops the reader at its place; later
@@ -14,6 +15,7 @@
 
 module xts_exit #(
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PLACES_LOG2 = 6,
     parameter int UNITS_LOG2 = 5,
     parameter int TAILS_LOG2 = 5
@@ -27,6 +29,7 @@ module xts_exit #(
     input wire [luxor_pkg::STEP_BITS-1:0] step2,
     input wire [luxor_pkg::STEP_BITS-1:0] step3,
     input wire [luxor_pkg::STEP_BITS-1:0] step4,
+    input wire [luxor_pkg::STEP_BITS-1:0] step5,
     input wire [luxor_pkg::STEP_BITS-1:0] step6,
 
     output wire [128*LANES-1:0] add,
@@ -38,6 +41,9 @@ module xts_exit #(
     input  wire                            tail_push,
     input  wire [luxor_pkg::TAIL_BITS-1:0] tail,
     output wire                            tail_done,
+
+    input wire                 data_push,
+    input wire [128*LANES+3:0] data,
 
     input  wire                             place_push,
     input  wire [luxor_pkg::PLACE_BITS-1:0] place,
@@ -68,13 +74,14 @@ module xts_exit #(
   localparam int LOG = LANES > 1 ? $clog2(LANES) : 1;
 
   /* verilator lint_off UNUSEDSIGNAL */  // other modules use the other fields
-  step_t s0, s1, s2, s3, s4, s6;
+  step_t s0, s1, s2, s3, s4, s5, s6;
   /* verilator lint_on UNUSEDSIGNAL */
   assign s0 = step0;
   assign s1 = step1;
   assign s2 = step2;
   assign s3 = step3;
   assign s4 = step4;
+  assign s5 = step5;
   assign s6 = step6;
 
   // ---- Three cycles before: the tweak of lane 0.
@@ -116,6 +123,27 @@ module xts_exit #(
         .y(powers[128*l+:128])
     );
   end
+  // The data of a beat in CTR mode, otherwise zero. `last_part` are the bytes of the last block with
+  // data, if it is a partial one.
+  wire [128*LANES-1:0] plain;
+  wire [3:0] last_part;
+  if (CTR != 0) begin : g_ctr
+    block_queue #(
+        .WIDTH(128 * LANES + 4),
+        .DEPTH_LOG2(PLACES_LOG2)
+    ) beats (
+        .clk,
+        .rst,
+        .push(data_push),
+        .push_data(data),
+        .pop(s5.entry && s5.ctr),
+        .data({last_part, plain})
+    );
+  end else begin : g_no_ctr
+    assign {last_part, plain} = '0;
+    wire unused = &{1'b0, data_push, data};
+  end
+
   logic other_reg;  // s2 does not belong to a beat
   always_ff @(posedge clk) other_reg <= s3.again || s3.tweak;
   for (genvar l = 0; l < LANES; l++) begin : g_tweak
@@ -123,7 +151,7 @@ module xts_exit #(
     logic [127:0] t_reg;
     always_ff @(posedge clk) begin
       if (other_reg) t_reg <= '0;
-      else t_reg <= swapped ? powers[128*(l+1)+:128] : powers[128*l+:128];
+      else t_reg <= (swapped ? powers[128*(l+1)+:128] : powers[128*l+:128]) ^ plain[128*l+:128];
     end
     assign add[128*l+:128] = t_reg ^ second;
   end
@@ -242,19 +270,21 @@ module xts_exit #(
   );
 
   wire reading, moving;
-  logic [128*LANES-1:0] data;
+  logic [128*LANES-1:0] sent;
   for (genvar l = 0; l < LANES; l++) begin : g_buffer
     // The partial block goes to the next lane, or, after the last lane, to the next place of that
     // lane. Which bytes it has, and which the other blocks have, is known in advance.
     wire part_before = l > 0 && steal1 && !s1.split && s1.lane == l - 1;
-    logic part_mine_reg, whole_reg;
-    logic [15:0] blank_reg;
+    logic part_mine_reg;
+    logic [15:0] whole_reg, blank_reg;
+    wire last_lane = l == LANES - 1 || !s2.lanes[(l+1)%LANES];
+    wire [15:0] in_last_part = last_part != 0 && last_lane ? ~(16'hffff << last_part) : '1;
     logic before_reg;
     always_ff @(posedge clk) begin
       part_mine_reg <= s2.entry && s2.steal && s2.split && s2.lane == l;
-      whole_reg <= s2.again || s2.lanes[l];
+      whole_reg <= {16{s2.again || s2.lanes[l]}} & in_last_part;
       before_reg <= part_before;
-      blank_reg <= ~(part_before || part_mine_reg ? in_waiting_part : {16{whole_reg}});
+      blank_reg <= ~(part_before || part_mine_reg ? in_waiting_part : whole_reg);
     end
 
     logic [127:0] value_reg;
@@ -282,7 +312,7 @@ module xts_exit #(
         .read(reading),
         .read_address(read_reg),
         .move(moving),
-        .data(data[128*l+:128])
+        .data(sent[128*l+:128])
     );
   end
 
@@ -341,10 +371,10 @@ module xts_exit #(
   assign out_last  = out.last;
   assign out_error = out.last && out.status != luxor_pkg::DONE_OK;
   if (LANES == 1) begin : g_out_one
-    assign out_data = data;
+    assign out_data = sent;
     wire unused = &{1'b0, out.swap};
   end else begin : g_out_more
-    assign out_data = out.swap ? {{128 * (LANES - 1) {1'b0}}, data[128*(LANES-1)+:128]} : data;
+    assign out_data = out.swap ? {{128 * (LANES - 1) {1'b0}}, sent[128*(LANES-1)+:128]} : sent;
   end
 
   logic done_valid_reg, done_counted_reg;

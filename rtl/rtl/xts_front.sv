@@ -2,14 +2,17 @@
 // Takes descriptors, checks them, and computes how their units are divided into beats.
 //
 // Each descriptor becomes one record for xts_issue (`rec_*`, in a cycle with `rec_ready`). Each
-// valid descriptor in XTS mode also starts xts_tweaks (`gen_*`, in the same cycle). Valid XTS
+// valid descriptor in XTS or CTR mode also starts xts_tweaks (`gen_*`, in the same cycle). These
 // descriptors are numbered with `rec_id`, so that tweaks that are left over from a descriptor that
 // was cut short can be told from those of the next one. A descriptor takes three cycles.
+//
+// In CTR mode a partial block is a block like any other, and a unit may have less than one block.
 `default_nettype none
 
 module xts_front #(
     parameter int CIPHER = luxor_pkg::CIPHER_ENC,
-    parameter int LANES = 1
+    parameter int LANES = 1,
+    parameter int CTR = 0
 ) (
     input wire clk,
     input wire rst,
@@ -22,7 +25,7 @@ module xts_front #(
     input  wire [ 31:0] desc_unit_count,
     input  wire [  7:0] desc_slot,
     input  wire         desc_decrypt,
-    input  wire         desc_ecb,
+    input  wire [  1:0] desc_mode,
 
     input  wire [7:0] slot_state,
     output logic [3:0] taken_slot,  // the slot of the descriptor being checked, one cycle late
@@ -44,7 +47,8 @@ module xts_front #(
   logic [63:0] stride_reg;
   logic [31:0] units_reg;
   logic [7:0] slot_reg;
-  logic decrypt_reg, ecb_reg;
+  logic decrypt_reg;
+  logic [1:0] mode_reg;
   // The step of the descriptor: 0 none, 1 taken and its blocks counted, 2 ready.
   logic [1:0] step_reg;
 
@@ -68,7 +72,12 @@ module xts_front #(
     taken_slot <= {4{step_reg != 2'd0 && slot_reg < 8'd4}} & (4'd1 << slot_reg[1:0]);
   end
 
-  // Step 1: is it valid?
+  // Step 1: is it valid? A mode that does not exist, or not in this build, is refused.
+  wire ecb = mode_reg[0];
+  wire ctr = CTR != 0 && mode_reg[1];
+  wire no_mode = mode_reg[1] && (CTR == 0 || mode_reg[0]);
+  wire no_direction = !ctr
+      && (decrypt_reg ? CIPHER == luxor_pkg::CIPHER_ENC : CIPHER == luxor_pkg::CIPHER_DEC);
   wire [1:0] state = slot_state[2*slot_reg[1:0]+:2];
   logic [3:0] status_new;
   always_comb begin
@@ -78,24 +87,23 @@ module xts_front #(
     else if (no_slot_reg) status_new = luxor_pkg::DONE_NO_SLOT;
     else if (state == luxor_pkg::SLOT_EMPTY) status_new = luxor_pkg::DONE_EMPTY_SLOT;
     else if (state == luxor_pkg::SLOT_EQUAL) status_new = luxor_pkg::DONE_EQUAL_KEYS;
-    else if (decrypt_reg ? CIPHER == luxor_pkg::CIPHER_ENC : CIPHER == luxor_pkg::CIPHER_DEC)
-      status_new = luxor_pkg::DONE_NO_CIPHER;
-    else if (ecb_reg && tail_reg != 0) status_new = luxor_pkg::DONE_ECB_TAIL;
+    else if (no_mode || no_direction) status_new = luxor_pkg::DONE_NO_CIPHER;
+    else if (ecb && tail_reg != 0) status_new = luxor_pkg::DONE_ECB_TAIL;
     else status_new = luxor_pkg::DONE_OK;
   end
 
   // The beats of a unit: which lane the last block is in, whole or not, unless a partial block has
   // a beat of its own.
-  wire steal = tail_reg != 0;
+  wire steal = tail_reg != 0 && !ctr;
   localparam int LOG = $clog2(LANES);
   localparam logic [1:0] LAST_LANE = 2'(LANES - 1);
   wire split = steal && (whole_reg[1:0] & LAST_LANE) == 2'd0;
   // The number of beats of a unit: full ones, and one for the rest.
   wire [20:0] full = whole_reg >> LOG;
-  wire rest = (whole_reg[1:0] & LAST_LANE) != 2'd0;
+  wire rest = (whole_reg[1:0] & LAST_LANE) != 2'd0 || (ctr && tail_reg != 0);
   wire one_beat = full == 21'(!rest);
   wire two_beats = rest ? full == 21'd1 : full == 21'd2;
-  wire [1:0] last_lane = (whole_reg[1:0] - 2'(!steal)) & LAST_LANE;
+  wire [1:0] last_lane = (whole_reg[1:0] - 2'(tail_reg == 0)) & LAST_LANE;
   wire [1:0] whole_lane = (whole_reg[1:0] - 2'd1) & LAST_LANE;
 
   always_ff @(posedge clk) begin
@@ -105,9 +113,9 @@ module xts_front #(
       units_reg    <= desc_unit_count;
       slot_reg     <= desc_slot;
       decrypt_reg  <= desc_decrypt;
-      ecb_reg      <= desc_ecb;
+      mode_reg     <= desc_mode;
       no_data_reg <= desc_unit_len == 0 || desc_unit_count == 0;
-      too_short_reg <= desc_unit_len < 16;
+      too_short_reg <= desc_unit_len < 16 && !(CTR != 0 && desc_mode == luxor_pkg::MODE_CTR);
       too_long_reg <= desc_unit_len > UNIT_MAX;
       no_slot_reg <= desc_slot > 8'd3;
       whole_reg <= desc_unit_len[24:4];
@@ -116,7 +124,7 @@ module xts_front #(
     if (step_reg == 2'd1) begin
       status_reg <= status_new;
       sound_reg <= status_new == luxor_pkg::DONE_OK;
-      start_reg <= status_new == luxor_pkg::DONE_OK && !ecb_reg;
+      start_reg <= status_new == luxor_pkg::DONE_OK && !ecb;
       owns_reg <= !no_data_reg;
       one_unit_reg <= units_reg == 1;
       short_reg <= state == luxor_pkg::SLOT_128;
@@ -155,8 +163,9 @@ module xts_front #(
   assign record.status = status_reg;
   assign record.slot = slot_reg[1:0];
   assign record.short_key = short_reg;
-  assign record.decrypt = decrypt_reg;
-  assign record.ecb = ecb_reg;
+  assign record.decrypt = decrypt_reg && !ctr;
+  assign record.ecb = ecb;
+  assign record.ctr = ctr;
   assign record.id = id_reg;
   assign record.units = units_reg;
   assign record.one_unit = one_unit_reg;

@@ -13,6 +13,10 @@
 // the second pass takes that cycle. If the partial block is in a beat of its own, the whole block
 // waits until that beat arrives; nothing else can come between the two.
 //
+// In CTR mode (SP 800-38A, 6.5) what enters is the counter block: the tweak of a unit is its first
+// counter as an integer, and each beat adds LANES to it. The data go to the queue `data_*` beside the
+// pipeline, and are added at its end.
+//
 // Signals that depend on what enters in this cycle are computed in advance for each case and
 // selected last, so that few levels of logic follow the decision.
 //
@@ -25,6 +29,7 @@ module xts_issue #(
     parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
     parameter int CIPHER = luxor_pkg::CIPHER_BOTH,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int PLACES_LOG2 = 6,  // places in the output buffer
     parameter int UNITS_LOG2 = 5,   // units in the pipeline
     parameter int TAILS_LOG2 = 5    // units in it that end in a partial block
@@ -75,6 +80,10 @@ module xts_issue #(
     output wire [luxor_pkg::TAIL_BITS-1:0] tail,
     input  wire                            tail_done,  // a second pass leaves the pipeline
 
+    // The data of a beat in CTR mode, and the bytes of the partial block at the end of it.
+    output wire                 data_push,
+    output wire [128*LANES+3:0] data,
+
     output wire                             place_push,
     output wire [luxor_pkg::PLACE_BITS-1:0] place,
     input  wire                             place_pop,
@@ -118,6 +127,7 @@ module xts_issue #(
 
   // Values that are constant in some builds.
   wire decrypt = CIPHER == luxor_pkg::CIPHER_BOTH ? cur_reg.decrypt : CIPHER == luxor_pkg::CIPHER_DEC;
+  wire ctr = CTR != 0 && cur_reg.ctr;
   wire [1:0] lane = LANES == 1 ? 2'd0 : cur_reg.lane;
 
   // The current beat, whether it is the last of its packet, and whether a beat follows it.
@@ -213,13 +223,22 @@ module xts_issue #(
   end
 
   // ---- The tweak of the current beat.
-  wire [127:0] stepped;
+  wire [127:0] multiplied, counted;
   xts_alpha #(
       .STEPS(LANES)
   ) next_beat (
       .x(tweak_reg),
-      .y(stepped)
+      .y(multiplied)
   );
+  logic [1:0] ones_reg;  // of the counter of the first beat
+  ctr_step #(
+      .STEPS(LANES)
+  ) next_count (
+      .x(tweak_reg),
+      .ones(ones_reg),
+      .y(counted)
+  );
+  wire [127:0] stepped = ctr ? counted : multiplied;
 
   // The owner of the oldest tweak: the current descriptor, the next one, or one that was cut. The
   // owner is checked one cycle ahead, so a tweak cannot be taken in every cycle.
@@ -266,7 +285,10 @@ module xts_issue #(
   // no tweak.
   logic other_unit_reg;
   always_ff @(posedge clk) begin
-    if (go_data || tail_reg || !tweak_valid_reg) tweak_reg <= other_unit_reg ? tw_tweak : stepped;
+    if (go_data || tail_reg || !tweak_valid_reg) begin
+      tweak_reg <= other_unit_reg ? tw_tweak : stepped;
+      if (other_unit_reg) ones_reg <= {&tw_tweak[95:32], &tw_tweak[63:32]};
+    end
     other_unit_reg <= unit_done ? one_whole || !then_ok
         : go_data ? (before_last_reg && !cur_reg.split) || at_split_reg || last
         : ends_reg || !(tweak_valid_reg || takes);
@@ -336,6 +358,18 @@ module xts_issue #(
         .x(tweak_reg),
         .y(following)
     );
+    // The counter as a big-endian block.
+    wire [127:0] count, count_block;
+    ctr_step #(
+        .STEPS(l)
+    ) to_count (
+        .x(tweak_reg),
+        .ones(ones_reg),
+        .y(count)
+    );
+    for (genvar b = 0; b < 16; b++) begin : g_byte
+      assign count_block[8*b+:8] = count[8*(15-b)+:8];
+    end
     wire swapped = steal_now && decrypt && lane == l;
     // Zero if something else enters, so that the sum of all sources is what enters.
     logic [127:0] beat_x_reg, tweak_x_reg;
@@ -344,8 +378,8 @@ module xts_issue #(
         beat_x_reg  <= '0;
         tweak_x_reg <= '0;
       end else begin
-        beat_x_reg  <= beat[128*l+:128];
-        tweak_x_reg <= cur_reg.ecb ? '0 : swapped ? following : mine;
+        beat_x_reg  <= ctr ? '0 : beat[128*l+:128];
+        tweak_x_reg <= cur_reg.ecb ? '0 : ctr ? count_block : swapped ? following : mine;
       end
     end
     if (TWEAK == luxor_pkg::TWEAK_DEDICATED || l > 0) begin : g_no_tweak
@@ -375,6 +409,7 @@ module xts_issue #(
       inverse_reg <= decrypt;
       short_reg <= cur_reg.short_key;
     end
+    step_reg.ctr <= go_beat && ctr;
     step_reg.first <= go_beat && first_beat_reg;
     step_reg.steal <= go_beat && steal_now;
     step_reg.split <= cur_reg.split;
@@ -403,6 +438,9 @@ module xts_issue #(
   wire push_tail = tail_reg || (go_beat && steal_now && !cur_reg.split);
   wire push_place = go_beat || tail_reg || go_hollow;
 
+  assign data_push = go_beat && ctr;
+  assign data = {last_beat_reg ? cur_reg.tail : 4'd0, beat};
+
   wire [119:0] part;
   if (LANES == 1) begin : g_part_one
     assign part = beat[119:0];
@@ -415,7 +453,7 @@ module xts_issue #(
   end
 
   always_ff @(posedge clk) begin
-    unit_tweak_reg <= cur_reg.ecb ? '0 : tweak_reg;
+    unit_tweak_reg <= cur_reg.ecb || ctr ? '0 : tweak_reg;
     // Written only for descriptors whose units end in a partial block.
     if (cur_reg.steal) begin
       tail_out_reg.key <= {

@@ -5,8 +5,8 @@
 //
 // 000 ID           0x4C585453
 // 004 VERSION      0x00010000
-// 008 CONFIG       {latency[31:24], master[20], ring_log2[19:16], stages[14:12], tweak[9:8], dec[7],
-//                  enc[6], key256[5], key128[4], lanes[3:0]}
+// 008 CONFIG       {latency[31:24], ctr[21], master[20], ring_log2[19:16], stages[14:12],
+//                  tweak[9:8], dec[7], enc[6], key256[5], key128[4], lanes[3:0]}
 // 00C CONTROL      bit 0 ENABLE: takes descriptors from the ring. bit 1 RESET, reads
 //                  as 0: the core and all registers are reset as by rst
 // 010 STATUS       bit 0 BUSY: descriptors are not done; bit 1 KEY_BUSY: a key command runs;
@@ -29,8 +29,9 @@
 // 088 BEATS_OUT    64 bits, likewise: beats that left the core
 // 800 RING         32 descriptors of 64 bytes; descriptor k since reset is at place k mod 32.
 //                  Words 0 to 3 number, 4 and 5 stride, 6 unit_len (bytes), 7 unit_count,
-//                  8 {ecb[9], decrypt[8], slot[7:0]}; 15 {done[31], code[3:0]}, read only,
-//                  cleared when the core takes the descriptor
+//                  8 {mode[10:9], decrypt[8], slot[7:0]}, mode as in luxor_pkg;
+//                  15 {done[31], code[3:0]}, read only, cleared when the core takes the
+//                  descriptor
 //
 // The ring is another module (`ring_*`): desc_ring, or dma_ring with RING_LOG2 = 0, whose ring is in
 // memory and which has registers of its own at 800. It counts the descriptors that were taken and
@@ -48,6 +49,7 @@ module xts_regs #(
     parameter int KEY256 = 1,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int LATENCY = 0,
     parameter int RING_LOG2 = 5
 ) (
@@ -107,7 +109,7 @@ module xts_regs #(
   localparam bit HAS_ENC = CIPHER != luxor_pkg::CIPHER_DEC;
   localparam bit HAS_DEC = CIPHER != luxor_pkg::CIPHER_ENC;
   localparam logic [31:0] CONFIG = {
-    8'(LATENCY), 3'd0, RING_LOG2 == 0, 4'(RING_LOG2), 1'b0, 3'(STAGES), 2'd0, 2'(TWEAK),
+    8'(LATENCY), 2'd0, CTR != 0, RING_LOG2 == 0, 4'(RING_LOG2), 1'b0, 3'(STAGES), 2'd0, 2'(TWEAK),
     HAS_DEC, HAS_ENC, 1'(KEY256), 1'(KEY128), 4'(LANES)
   };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Requests the encryption of the data unit numbers of a descriptor, several units ahead, and stores
-// the tweaks.
+// the tweaks. In CTR mode (`gen_ctr`) the numbers themselves are the tweaks: they are stored when the
+// results of all requests before them have come.
 //
 // `gen_*` starts a descriptor of `gen_units` units. Requests go out on `req_*`, at most one in two
 // cycles, and only as many as there is room for the results, which come back on `res_*` in order.
@@ -14,6 +15,7 @@
 
 module xts_tweaks #(
     parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
+    parameter int CTR = 0,
     parameter int DEPTH_LOG2 = 4
 ) (
     input wire clk,
@@ -26,6 +28,7 @@ module xts_tweaks #(
     input  wire [ 31:0] gen_units,
     input  wire [  1:0] gen_slot,
     input  wire         gen_short,
+    input  wire         gen_ctr,
     input  wire [  2:0] gen_id,
 
     output wire         req_valid,
@@ -64,13 +67,16 @@ module xts_tweaks #(
   logic [2:0] id_reg;
 
   assign gen_ready  = !active_reg;
-  assign req_valid  = valid_reg;
+  wire plain;  // the descriptor is in CTR mode
+  wire stores;  // a number is stored as it is
+  assign req_valid  = valid_reg && !plain;
   assign req_number = number_reg;
   assign req_slot   = slot_reg;
   assign req_short  = short_reg;
   assign req_id     = id_reg;
 
-  wire asked = req_valid && req_ready;
+  wire requested = req_valid && req_ready;
+  wire asked = requested || stores;
   logic asked_reg;
   // One cycle late. No other descriptor can have started by then.
   logic cut_reg;
@@ -113,9 +119,32 @@ module xts_tweaks #(
       // A request starts when its number is ready and stays until it is granted, so no grant is
       // wasted, except after a cut. In a shared pipeline only a module that requests gets a grant.
       valid_reg <= (may_reg || valid_reg) && !cut_reg
-          && !(TWEAK == luxor_pkg::TWEAK_DEDICATED ? asked : req_ready);
+          && !(TWEAK == luxor_pkg::TWEAK_DEDICATED || plain ? asked : req_ready);
     end
   end
+
+  if (CTR != 0) begin : g_ctr
+    logic plain_reg;
+    logic [DEPTH_LOG2:0] waiting_reg;  // requests without a result
+    always_ff @(posedge clk) begin
+      if (!active_reg) plain_reg <= gen_ctr;
+      if (rst) waiting_reg <= '0;
+      else
+        waiting_reg <= waiting_reg
+            + {{DEPTH_LOG2{res_valid && !requested}}, res_valid != requested};
+    end
+    assign plain  = plain_reg;
+    assign stores = valid_reg && plain_reg && waiting_reg == 0;
+  end else begin : g_no_ctr
+    assign plain  = 1'b0;
+    assign stores = 1'b0;
+    wire unused = &{1'b0, gen_ctr};
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk)
+    if (!rst && stores && res_valid) $fatal(1, "xts_tweaks: two tweaks at a time");
+`endif
 
   if (TWEAK == luxor_pkg::TWEAK_PAPER) begin : g_paper
     logic out_reg;  // a tweak was requested and not yet taken
@@ -147,8 +176,8 @@ module xts_tweaks #(
     ) ids (
         .clk,
         .rst,
-        .push(res_valid),
-        .push_data(res_id),
+        .push(res_valid || stores),
+        .push_data(stores ? id_reg : res_id),
         .pop(tw_pop),
         .valid(id_valid),
         .head(tw_id)
@@ -161,8 +190,8 @@ module xts_tweaks #(
         .clk,
         .rst,
         .room(tweaks_room),
-        .push(res_valid),
-        .push_data(res_tweak),
+        .push(res_valid || stores),
+        .push_data(stores ? number_reg : res_tweak),
         .pop(tw_pop),
         .valid(tweaks_valid),
         .more(tweaks_more),

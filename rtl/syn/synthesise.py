@@ -95,6 +95,11 @@ def ecp5(key_bits, seeds, **targets):
     return dict(**common, parameters=parameters, seeds=seeds, **targets)
 
 
+def with_ctr(point):
+    """The same core with counter mode."""
+    return point | dict(parameters=point["parameters"] | dict(CTR=1))
+
+
 def whole(part, top, tweak, sbox, stages, seeds, **targets):
     """Everything that the driver can use: both directions, both key sizes, and the buses."""
     parameters = dict(TWEAK=tweak, CIPHER=CIPHER_BOTH, KEY128=1, KEY256=1, SBOX=sbox)
@@ -107,6 +112,7 @@ def whole(part, top, tweak, sbox, stages, seeds, **targets):
 POINTS = {
     "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
     "ecp5-aes256-enc": ecp5(256, [1]),
+    "ecp5-aes128-ctr": with_ctr(ecp5(128, [1])),
     "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [2]),
     "ecp5-whole-dma": whole(ECP5, "luxor_xts_dma_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
@@ -116,6 +122,7 @@ POINTS = {
     "xc7-aes128-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 128, most=(1.3, "xc7-aes128-enc")),
     "xc7-aes256-dec": xc7(TWEAK_DEDICATED, CIPHER_DEC, 256, most=(1.3, "xc7-aes256-enc")),
     "xc7-aes128-paper": xc7(TWEAK_PAPER, CIPHER_ENC, 128),
+    "xc7-aes128-ctr": with_ctr(xc7(TWEAK_SHARED, CIPHER_ENC, 128)),
     "ecp5-elmoghany": elmoghany(ECP5, top="elmoghany_xts_pins", seeds=[1]),
     "xc5v-aes128-enc": virtex(VIRTEX_5),
     "xc5v-elmoghany": elmoghany(VIRTEX_5),

@@ -2,7 +2,7 @@
 // Tests the whole core with X wherever nothing is specified: on data inputs that are not valid, in
 // the padding of units, and in every register before the reset. After the reset no control output
 // may ever be X, and no data output while it is valid. The results are compared with known answers
-// of IEEE 1619, Annex B, and of NIST's XTSGenAES256.
+// of IEEE 1619, Annex B, of NIST's XTSGenAES256, and of SP 800-38A, F.5.
 // Unless LUXOR_TEST_LONG is defined, the cores have T-tables or block RAMs, with which Icarus
 // simulates several times as fast as with S-boxes in LUTs.
 // This bench runs only on Icarus, because Verilator has no X. The cocotb tests run the whole core
@@ -17,11 +17,11 @@ module luxor_xts_tb;
 `endif
   wire [2:0] done;
   luxor_xts_check #(
-      .TWEAK(luxor_pkg::TWEAK_DEDICATED), .CIPHER(luxor_pkg::CIPHER_BOTH), .SBOX(SBOX), .LANES(2)
+      .TWEAK(luxor_pkg::TWEAK_DEDICATED), .CIPHER(luxor_pkg::CIPHER_BOTH), .SBOX(SBOX), .LANES(2), .CTR(1)
   ) dedicated (.done(done[0]));
   luxor_xts_check #(
       .TWEAK(luxor_pkg::TWEAK_SHARED), .CIPHER(luxor_pkg::CIPHER_ENC), .SBOX(luxor_pkg::SBOX_BRAM),
-      .STAGES(2)
+      .STAGES(2), .CTR(1)
   ) shared (.done(done[1]));
   luxor_xts_check #(
       .TWEAK(luxor_pkg::TWEAK_PAPER), .CIPHER(luxor_pkg::CIPHER_ENC), .KEY256(0), .SBOX(SBOX),
@@ -45,7 +45,8 @@ module luxor_xts_check #(
     parameter int KEY256 = 1,
     parameter int SBOX = 0,
     parameter int STAGES = 1,
-    parameter int LANES = 1
+    parameter int LANES = 1,
+    parameter int CTR = 0
 ) (
     output logic done
 );
@@ -74,7 +75,7 @@ module luxor_xts_check #(
 
   luxor_xts #(
       .TWEAK(TWEAK), .CIPHER(CIPHER), .KEY128(1), .KEY256(KEY256), .SBOX(SBOX), .STAGES(STAGES),
-      .LANES(LANES)
+      .LANES(LANES), .CTR(CTR)
   ) dut (
       .clk(clk), .rst(rst), .s_axil_awaddr(awaddr), .s_axil_awvalid(awvalid),
       .s_axil_awready(awready), .s_axil_wdata(wdata), .s_axil_wstrb(wstrb),
@@ -260,6 +261,23 @@ module luxor_xts_check #(
   localparam logic [383:0] CIPHER_256 =
       384'hc73256870cc2f4dd57acc74b5456dbd776912a128bc1f77d72cdebbf270044b7a43ceed29025e1e8be211fa3c3ed002d;
 
+  localparam logic [511:0] PLAIN_CTR =
+      512'h6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e5130c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710;
+  localparam logic [511:0] CIPHER_CTR_128 =
+      512'h874d6191b620e3261bef6864990db6ce9806f66b7970fdff8617187bb9fffdff5ae4df3edbd5d35e5b4f09020db03eab1e031dda2fbe03d1792170a0f3009cee;
+  localparam logic [511:0] CIPHER_CTR_256 =
+      512'h601ec313775789a5b7a7f504bbf3d228f443e3ca4d62b59aca84e990cacaf5c52b0930daa23de94ce87017ba2d84988ddfc9c58db67aada613c2dd08457941a6;
+  // Counter mode: four blocks, and the same with a partial last block. Without it, both are refused.
+  task automatic known_counters(input logic [511:0] cipher);
+    for (int len = 64; len > 54; len -= 9) begin
+      send(len, bytes(64, PLAIN_CTR), 1'b1);
+      submit(128'hf0f1f2f3f4f5f6f7f8f9fafbfcfdfeff, len, 1, 32'h400);
+      expect_status(CTR != 0 ? luxor_pkg::DONE_OK : luxor_pkg::DONE_NO_CIPHER);
+      if (CTR != 0) expect_unit(len, bytes(64, cipher), 1'b1);
+      else expect_hollow;
+    end
+  endtask
+
   task automatic all_there_is;
     // No slot has a key yet. The packet has been waiting since the reset.
     submit(128'd7, 512, 1, 32'h000);
@@ -286,6 +304,9 @@ module luxor_xts_check #(
     checked = checked + (LANES == 1 ? 2 : 1);
     submit(128'h123456789a, 0, 1, 32'h000);
     expect_status(luxor_pkg::DONE_NO_DATA);
+    // SP 800-38A, F.5.1.
+    load_key(1'b0, bytes(16, 128'h2b7e151628aed2a6abf7158809cf4f3c), 256'd1);
+    known_counters(CIPHER_CTR_128);
     // NIST, tweak-128hexstr-XTSGenAES256.rsp, COUNT = 101.
     if (KEY256 != 0) begin
       load_key(1'b1,
@@ -293,6 +314,10 @@ module luxor_xts_check #(
           bytes(32, 256'h42c3eef7b0b7e5137b086496b4d9e6ac658d7196a23f23f036172fdb8faee527));
       known_answer(bytes(16, 128'h06b209a7a22f486ecbfadb0f3137ba42), 48, bytes(48, PLAIN_256),
                    bytes(48, CIPHER_256));
+      // SP 800-38A, F.5.5.
+      load_key(1'b1, bytes(32, 256'h603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4),
+               256'd1);
+      known_counters(CIPHER_CTR_256);
     end
     if (checked != out_count)
       $fatal(1, "luxor_xts: got %0d beats, expected %0d", out_count, checked);

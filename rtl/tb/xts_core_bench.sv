@@ -15,6 +15,7 @@ module xts_core_bench #(
     parameter int SBOX = luxor_pkg::SBOX_TABLE,
     parameter int STAGES = 2,
     parameter int LANES = 1,
+    parameter int CTR = 0,
     parameter int SEED = 1
 ) (
     output logic finished
@@ -63,7 +64,8 @@ module xts_core_bench #(
   logic [63:0] desc_stride;
   logic [31:0] desc_unit_len, desc_unit_count;
   logic [7:0] desc_slot;
-  logic desc_decrypt, desc_ecb;
+  logic desc_decrypt;
+  logic [1:0] desc_mode;
   logic in_valid = 1'b0;
   wire in_ready;
   logic [W-1:0] in_data;
@@ -93,7 +95,8 @@ module xts_core_bench #(
       .KEY256(KEY256),
       .SBOX  (SBOX),
       .STAGES(STAGES),
-      .LANES (LANES)
+      .LANES (LANES),
+      .CTR   (CTR)
   ) dut (
       .*
   );
@@ -112,7 +115,7 @@ module xts_core_bench #(
   int d_units[0:MAX_DESCRIPTORS-1];
   int d_slot[0:MAX_DESCRIPTORS-1];
   logic d_decrypt[0:MAX_DESCRIPTORS-1];
-  logic d_ecb[0:MAX_DESCRIPTORS-1];
+  logic [1:0] d_mode[0:MAX_DESCRIPTORS-1];
   logic [3:0] d_status[0:MAX_DESCRIPTORS-1];
   int stalls;  // percent, on each side
 
@@ -144,13 +147,23 @@ module xts_core_bench #(
     if (carry[0]) model_alpha[7:0] = model_alpha[7:0] ^ 8'h87;
   endfunction
 
+  // SP 800-38A, 6.5: the data plus the encrypted counter.
+  function automatic logic [127:0] model_ctr(input int k, input logic [127:0] counter,
+                                             input logic [127:0] block);
+    logic [127:0] big_endian;
+    for (int i = 0; i < 16; i++) big_endian[8*i+:8] = counter[8*(15-i)+:8];
+    model_ctr = block ^ model_aes(k, 1'b0, big_endian);
+  endfunction
+
   // The units that descriptor d must give after `sent` beats of input (all of them if it is valid).
   task automatic expect_units(input int d, input int sent, input logic whole);
     logic [127:0] t, number, cc, pp, t_first, t_second;
     logic [127:0] p[0:511];
     logic [127:0] c[0:511];
     int m, tail, blocks, beats, k, last;
+    logic ctr;
     k = 2 * d_slot[d];
+    ctr = d_mode[d] == luxor_pkg::MODE_CTR;
     number = d_number[d];
     m = d_unit_len[d] / 16;
     tail = d_unit_len[d] % 16;
@@ -162,8 +175,12 @@ module xts_core_bench #(
         if (b / LANES < sent) p[b] = in_beats[ins-sent+b/LANES][128*(b%LANES)+:128];
         else p[b] = '0;
       end
-      t = d_ecb[d] ? 128'd0 : model_aes(k + 1, 1'b0, number);
-      for (int b = 0; b < m; b++) begin
+      if (ctr) begin
+        for (int b = 0; b < blocks; b++) c[b] = model_ctr(k, number + 128'(b), p[b]);
+        for (int i = tail; i < 16 && tail != 0; i++) c[m][8*i+:8] = '0;
+      end
+      t = d_mode[d] == luxor_pkg::MODE_ECB ? 128'd0 : model_aes(k + 1, 1'b0, number);
+      for (int b = 0; b < m && !ctr; b++) begin
         if (tail != 0 && b == m - 1) begin
           t_first  = d_decrypt[d] ? model_alpha(t) : t;
           t_second = d_decrypt[d] ? t : model_alpha(t);
@@ -183,7 +200,7 @@ module xts_core_bench #(
       // The last whole block waits for its partial block. If that should be in the next beat, and
       // that beat was not sent, the beat of the whole block is lost.
       last = sent < beats ? sent : beats;
-      if (last < beats && tail != 0 && m % LANES == 0 && last == beats - 1) last = last - 1;
+      if (last < beats && !ctr && tail != 0 && m % LANES == 0 && last == beats - 1) last = last - 1;
       for (int b = 0; b < last; b++) begin
         out_beats[outs] = '0;
         for (int l = 0; l < LANES; l++)
@@ -211,10 +228,13 @@ module xts_core_bench #(
   task automatic make(input int d, input int what);
     int beats, total, sent;
     d_number[d] = random_block();
-    if (pick(4) == 0) d_number[d][127:0] = {128{1'b1}} - 128'(pick(5));
+    // Numbers whose low 32, 64, 96 or 128 bits are all ones, or nearly.
+    if (pick(2) == 0) d_number[d] = d_number[d] | ({128{1'b1}} >> (32 * pick(4)));
+    d_number[d] = d_number[d] - 128'(pick(5) * pick(5));
     d_stride[d] = pick(3) == 0 ? {$urandom, $urandom} : 64'(pick(9));
     d_slot[d] = pick(3);
-    d_ecb[d] = pick(5) == 0;
+    d_mode[d] = pick(5) == 0 ? luxor_pkg::MODE_ECB : luxor_pkg::MODE_XTS;
+    if (CTR != 0 && pick(2) == 0) d_mode[d] = luxor_pkg::MODE_CTR;
     d_decrypt[d] = CIPHER == luxor_pkg::CIPHER_BOTH ? pick(2) == 1 : CIPHER == luxor_pkg::CIPHER_DEC;
     case (pick(4))
       0: d_unit_len[d] = 16 + pick(64);
@@ -222,7 +242,12 @@ module xts_core_bench #(
       2: d_unit_len[d] = 16 + pick(CHOSEN != 0 ? 300 : 600);
       default: d_unit_len[d] = CHOSEN == 0 && pick(3) == 0 ? 4096 : 512;
     endcase
-    if (d_ecb[d]) d_unit_len[d] = d_unit_len[d] / 16 * 16;
+    if (d_mode[d] == luxor_pkg::MODE_ECB) d_unit_len[d] = d_unit_len[d] / 16 * 16;
+    // Counter mode has any length, and no direction.
+    if (d_mode[d] == luxor_pkg::MODE_CTR) begin
+      if (pick(3) == 0) d_unit_len[d] = 1 + pick(40);
+      d_decrypt[d] = pick(2) == 1;
+    end
     if (CHOSEN != 0) d_units[d] = 1 + pick(d_unit_len[d] < 100 ? 8 : 2);
     else d_units[d] = 1 + pick(d_unit_len[d] < 100 ? 40 : 4);
     beats = (d_unit_len[d] + BYTES - 1) / BYTES;
@@ -237,6 +262,7 @@ module xts_core_bench #(
       end
       2: begin
         d_unit_len[d] = 1 + pick(15);
+        d_mode[d] = 2'(pick(2));
         d_status[d] = luxor_pkg::DONE_TOO_SHORT;
       end
       3: begin
@@ -252,7 +278,7 @@ module xts_core_bench #(
         d_status[d] = luxor_pkg::DONE_EQUAL_KEYS;
       end
       6: begin
-        d_ecb[d] = 1'b1;
+        d_mode[d] = luxor_pkg::MODE_ECB;
         d_unit_len[d] = 17 + 16 * pick(9);
         d_status[d] = luxor_pkg::DONE_ECB_TAIL;
       end
@@ -269,10 +295,13 @@ module xts_core_bench #(
         d_status[d] = luxor_pkg::DONE_EXCESS;
       end
       9: begin
-        if (CIPHER != luxor_pkg::CIPHER_BOTH) begin
-          d_decrypt[d] = !d_decrypt[d];
-          d_status[d]  = luxor_pkg::DONE_NO_CIPHER;
-        end
+        // A direction or a mode that does not exist.
+        if (CIPHER != luxor_pkg::CIPHER_BOTH && pick(2) == 0) begin
+          d_mode[d] = luxor_pkg::MODE_XTS;
+          d_decrypt[d] = CIPHER == luxor_pkg::CIPHER_ENC;
+        end else d_mode[d] = CTR == 0 ? 2'(2 + pick(2)) : 2'd3;
+        d_unit_len[d] = d_unit_len[d] + 16;
+        d_status[d] = luxor_pkg::DONE_NO_CIPHER;
       end
       default: ;
     endcase
@@ -344,7 +373,7 @@ module xts_core_bench #(
       desc_unit_count <= d_units[next_desc];
       desc_slot <= d_slot[next_desc][7:0];
       desc_decrypt <= d_decrypt[next_desc];
-      desc_ecb <= d_ecb[next_desc];
+      desc_mode <= d_mode[next_desc];
     end else desc_valid <= 1'b0;
     if (!rst && next_in < ins && (in_hold || pick(100) >= stalls)) begin
       in_valid <= 1'b1;
@@ -417,13 +446,14 @@ module xts_core_bench #(
 
   // A descriptor of `units` units of `unit_len` bytes. It is valid, but its packet has `more` beats
   // too many, or too few if `more` is negative.
-  task automatic plain(input int units, input int unit_len, input logic decrypt, input int more);
+  task automatic plain(input int units, input int unit_len, input logic decrypt, input logic [1:0] mode,
+                       input int more);
     int total;
     total = units * ((unit_len + BYTES - 1) / BYTES);
     d_number[many] = random_block();
     d_stride[many] = 64'd1;
     d_slot[many] = many % 3;
-    d_ecb[many] = 1'b0;
+    d_mode[many] = mode;
     d_decrypt[many] = decrypt;
     d_unit_len[many] = unit_len;
     d_units[many] = units;
@@ -438,33 +468,36 @@ module xts_core_bench #(
     cycles_out = last_out - first_out + 1;
   endfunction
 
-  task automatic lengths(input logic decrypt);
-    for (int len = 16; len < 16 + LENGTHS; len++) begin
+  task automatic lengths(input logic decrypt, input logic [1:0] mode);
+    int shortest;
+    shortest = mode == luxor_pkg::MODE_CTR ? 15 : 16;
+    for (int len = shortest; len < shortest + LENGTHS; len++) begin
       restart();
       stalls = 25 * pick(4);
-      plain(1 + pick(3), len, decrypt, 0);
+      plain(1 + pick(3), len, decrypt, mode, 0);
       // Two units, cut after each beat.
-      for (int less = 1; less < 2 * ((len + BYTES - 1) / BYTES); less++) plain(2, len, decrypt, -less);
-      plain(1, len, decrypt, 1);
-      plain(2, len, decrypt, 0);
+      for (int less = 1; less < 2 * ((len + BYTES - 1) / BYTES); less++) plain(2, len, decrypt, mode, -less);
+      plain(1, len, decrypt, mode, 1);
+      plain(2, len, decrypt, mode, 0);
       finish();
     end
   endtask
 
-  task automatic rates;
+  task automatic rates(input logic [1:0] mode);
     int n, cycles;
-    logic decrypt;
+    logic decrypt, tweaks;
     decrypt = CIPHER == luxor_pkg::CIPHER_DEC;
+    tweaks = mode == luxor_pkg::MODE_XTS && TWEAK != luxor_pkg::TWEAK_DEDICATED;
     restart();
     stalls = 0;
-    while (ins * BYTES < RATE_BYTES) plain(1 + pick(RATE_UNITS), 512 * LANES, decrypt, 0);
+    while (ins * BYTES < RATE_BYTES) plain(1 + pick(RATE_UNITS), 512 * LANES, decrypt, mode, 0);
     finish();
     n = ins;
     cycles = cycles_out();
-    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: %0d beats of units of %0d bytes in %0d cycles: %0d.%03d a cycle",
-             TWEAK, KEY256, STAGES, LANES, n, 512 * LANES, cycles, n / cycles,
+    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d, mode %0d: %0d beats of units of %0d bytes in %0d cycles: %0d.%03d a cycle",
+             TWEAK, KEY256, STAGES, LANES, mode, n, 512 * LANES, cycles, n / cycles,
              (n * 1000 / cycles) % 1000);
-    if (TWEAK == luxor_pkg::TWEAK_DEDICATED && cycles != n)
+    if (!tweaks && cycles != n)
       $fatal(1, "xts_core: not one beat per cycle");
     // A beat in 32 of 33 cycles. Tweaks that enter before the first beat comes out do not count.
     if (TWEAK == luxor_pkg::TWEAK_SHARED && n * 1000 < cycles * 969)
@@ -473,11 +506,13 @@ module xts_core_bench #(
     if (TWEAK == luxor_pkg::TWEAK_PAPER && n * (32 + 2 * L) < cycles * 32)
       $fatal(1, "xts_core: slower than the paper's design");
     restart();
-    plain(8, 512, decrypt, 0);
+    plain(8, 512, decrypt, mode, 0);
     finish();
     cycles = last_out - started;
-    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d: 4 KiB in eight units: %0d cycles, L = %0d",
-             TWEAK, KEY256, STAGES, LANES, cycles, L);
+    $display("xts_core TWEAK=%0d KEY256=%0d STAGES=%0d LANES=%0d, mode %0d: 4 KiB in eight units: %0d cycles, L = %0d",
+             TWEAK, KEY256, STAGES, LANES, mode, cycles, L);
+    if (mode == luxor_pkg::MODE_CTR && cycles > 256 / LANES + L + 12)
+      $fatal(1, "xts_core: more than 256 / LANES + L + 12 cycles");
     // With more lanes, the separate tweak unit is slower than the data of such units.
     if ((TWEAK == luxor_pkg::TWEAK_SHARED || TWEAK == luxor_pkg::TWEAK_DEDICATED && LANES == 1)
         && cycles > 256 / LANES + 8 + 2 * L + (LANES == 1 ? 4 : 6))
@@ -508,9 +543,11 @@ module xts_core_bench #(
       finish();
       load_key(turn % 3, 1'b0);
     end
-    if (CIPHER != luxor_pkg::CIPHER_DEC) lengths(1'b0);
-    if (CIPHER != luxor_pkg::CIPHER_ENC) lengths(1'b1);
-    rates();
+    if (CIPHER != luxor_pkg::CIPHER_DEC) lengths(1'b0, luxor_pkg::MODE_XTS);
+    if (CIPHER != luxor_pkg::CIPHER_ENC) lengths(1'b1, luxor_pkg::MODE_XTS);
+    if (CTR != 0) lengths(1'b0, luxor_pkg::MODE_CTR);
+    rates(luxor_pkg::MODE_XTS);
+    if (CTR != 0) rates(luxor_pkg::MODE_CTR);
     finished = 1'b1;
   end
 endmodule

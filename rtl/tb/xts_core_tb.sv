@@ -18,7 +18,8 @@ module xts_core_tb;
       .TWEAK (luxor_pkg::TWEAK_DEDICATED),
       .CIPHER(luxor_pkg::CIPHER_BOTH),
       .KEY256(1),
-      .SBOX  (SBOX)
+      .SBOX  (SBOX),
+      .CTR   (1)
   ) dedicated (
       .finished(finished[0])
   );
@@ -27,6 +28,7 @@ module xts_core_tb;
       .CIPHER(luxor_pkg::CIPHER_BOTH),
       .SBOX  (SBOX),
       .LANES (4),
+      .CTR   (1),
       .STAGES(1)
   ) shared (
       .finished(finished[1])

@@ -22,7 +22,8 @@ module xts_regs_tb;
   wire [1:0] bresp, rresp;
   wire [31:0] rdata;
 
-  wire core_rst, desc_valid, desc_decrypt, desc_ecb, key_valid, key_load, key_long;
+  wire core_rst, desc_valid, desc_decrypt, key_valid, key_load, key_long;
+  wire [1:0] desc_mode;
   wire [127:0] desc_number;
   wire [63:0] desc_stride;
   wire [31:0] desc_unit_len, desc_unit_count;
@@ -70,16 +71,16 @@ module xts_regs_tb;
       .taken(taken_count), .head(head), .desc_valid(desc_valid), .desc_ready(desc_ready),
       .desc_number(desc_number), .desc_stride(desc_stride), .desc_unit_len(desc_unit_len),
       .desc_unit_count(desc_unit_count), .desc_slot(desc_slot), .desc_decrypt(desc_decrypt),
-      .desc_ecb(desc_ecb), .done_valid(done_valid), .done_status(done_status)
+      .desc_mode(desc_mode), .done_valid(done_valid), .done_status(done_status)
   );
 
   // A transfer that is offered on a channel must not change until it is taken, and no output may be
   // X after a reset.
   logic held = 1'b0;
-  logic [265:0] held_desc = '0;
+  logic [266:0] held_desc = '0;
   logic was_valid = 1'b0;
   logic [34:0] was = '0;
-  wire [265:0] desc = {desc_ecb, desc_decrypt, desc_slot, desc_unit_count, desc_unit_len,
+  wire [266:0] desc = {desc_mode, desc_decrypt, desc_slot, desc_unit_count, desc_unit_len,
                        desc_stride, desc_number};
   always @(posedge clk) begin
     held <= !core_rst && desc_valid && !desc_ready;

@@ -57,19 +57,19 @@ const ICARUS_ALONE: &str = "// This bench runs only on Icarus, because ";
 
 /// The parameters with which the top modules are checked: TWEAK (0 paper, 1 shared, 2 dedicated),
 /// CIPHER (0 encryption, 1 decryption, 2 both), KEY128, KEY256, SBOX (0 table, 1 logic, 2 block
-/// RAM, 3 T-tables), STAGES, LANES.
-const PARAMETER_SETS: &[(&str, [u8; 7])] = &[
-    (TOP, [0, 0, 1, 0, 0, 2, 1]),
-    (TOP, [1, 0, 0, 1, 1, 1, 4]),
-    (TOP, [1, 2, 1, 0, 1, 3, 1]),
-    (TOP, [2, 1, 0, 1, 1, 4, 4]),
-    (TOP, [2, 2, 1, 1, 2, 2, 2]),
-    (TOP, [2, 2, 1, 1, 3, 1, 1]),
-    (DMA_TOP, [1, 2, 1, 1, 3, 1, 4]),
-    (DMA_TOP, [2, 2, 1, 1, 3, 1, 2]),
+/// RAM, 3 T-tables), STAGES, LANES, CTR.
+const PARAMETER_SETS: &[(&str, [u8; 8])] = &[
+    (TOP, [0, 0, 1, 0, 0, 2, 1, 0]),
+    (TOP, [1, 0, 0, 1, 1, 1, 4, 1]),
+    (TOP, [1, 2, 1, 0, 1, 3, 1, 0]),
+    (TOP, [2, 1, 0, 1, 1, 4, 4, 0]),
+    (TOP, [2, 2, 1, 1, 2, 2, 2, 1]),
+    (TOP, [2, 2, 1, 1, 3, 1, 1, 1]),
+    (DMA_TOP, [1, 2, 1, 1, 3, 1, 4, 1]),
+    (DMA_TOP, [2, 2, 1, 1, 3, 1, 2, 0]),
 ];
-const PARAMETERS: [&str; 7] = [
-    "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES",
+const PARAMETERS: [&str; 8] = [
+    "TWEAK", "CIPHER", "KEY128", "KEY256", "SBOX", "STAGES", "LANES", "CTR",
 ];
 
 /// A function that prepares jobs.

@@ -6,7 +6,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-VECTORS = Path(__file__).resolve().parents[3] / "vectors" / "xts"
+import host
+
+VECTORS = Path(__file__).resolve().parents[3] / "vectors"
+
+MODES = {host.XTS: "xts", host.ECB: "ecb", host.CTR: "ctr"}
 
 
 def ask(requests):
@@ -14,10 +18,10 @@ def ask(requests):
     each (descriptor, key, data)."""
     lines = []
     for descriptor, key, data in requests:
-        mode = "ecb" if descriptor.ecb else "xts"
+        mode = MODES[descriptor.mode]
         direction = "decrypt" if descriptor.decrypt else "encrypt"
-        # ECB has only the data key.
-        key = key[: len(key) // 2] if descriptor.ecb else key
+        # Only XTS has a tweak key.
+        key = key if descriptor.mode == host.XTS else key[: len(key) // 2]
         numbers = f"{descriptor.number} {descriptor.stride} {descriptor.unit_len}"
         lines.append(f"{mode} {direction} {key.hex()} {numbers} {data.hex()}\n")
     done = subprocess.run(
@@ -45,7 +49,7 @@ def known_answers(file):
     """The records in a file of vectors/xts whose data are whole bytes."""
     answers = []
     record = {}
-    for line in (VECTORS / file).read_text().splitlines() + [""]:
+    for line in (VECTORS / "xts" / file).read_text().splitlines() + [""]:
         name, equals, value = line.partition(" = ")
         if equals:
             record[name.lower()] = value.strip()
@@ -71,3 +75,18 @@ def known_answer(file, record, length):
     )
     assert len(answer.plaintext) == len(answer.ciphertext) == length, answer.name
     return answer
+
+
+def counter_answers():
+    """The examples of SP 800-38A, F.5, for the keys that the core has. The tweak key is the
+    complement of the data key."""
+    answers = []
+    for text in (VECTORS / "ctr" / "sp800-38a-f5.txt").read_text().split("\n\n"):
+        record = dict(line.split(" = ") for line in text.splitlines() if " = " in line)
+        key = bytes.fromhex(record.get("KEY", ""))
+        if len(key) in (16, 32):
+            name = f"SP 800-38A, F.5, COUNT = {record['COUNT']}"
+            key += bytes(byte ^ 0xFF for byte in key)
+            texts = [bytes.fromhex(record[text]) for text in ("PLAINTEXT", "CIPHERTEXT")]
+            answers.append(KnownAnswer(name, key, int(record["IV"], 16), *texts))
+    return answers

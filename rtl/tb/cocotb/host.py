@@ -18,6 +18,7 @@ CYCLES, BEATS_OUT, RING = 0x080, 0x088, 0x800
 
 ENABLE, RESET = 1, 2
 BUSY, KEY_BUSY, ZEROISING = 1, 2, 4
+XTS, ECB, CTR = range(3)
 LOAD, CLEAR = 1, 2
 PLACES = 32
 
@@ -41,6 +42,7 @@ class Parameters:
     LANES: int = 1
     PERMIT_EQUAL: int = 0
     SBOX: int = 0
+    CTR: int = 0
 
     @classmethod
     def built(cls):
@@ -71,7 +73,7 @@ class Descriptor:
     unit_count: int
     slot: int
     decrypt: bool = False
-    ecb: bool = False
+    mode: int = XTS
 
     def words(self):
         """The bytes of the descriptor in the ring."""
@@ -80,7 +82,7 @@ class Descriptor:
             + self.stride.to_bytes(8, "little")
             + self.unit_len.to_bytes(4, "little")
             + self.unit_count.to_bytes(4, "little")
-            + (self.slot | self.decrypt << 8 | self.ecb << 9).to_bytes(4, "little")
+            + (self.slot | self.decrypt << 8 | self.mode << 9).to_bytes(4, "little")
         )
 
 

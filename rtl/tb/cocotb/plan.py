@@ -65,11 +65,14 @@ class Planner:
     def descriptor(self, **fixed):
         """A valid descriptor, for a slot with a key."""
         rng = self.rng
-        ecb = fixed.pop("ecb", rng.random() < 0.15)
+        modes = [host.XTS, host.ECB, host.CTR]
+        mode = fixed.pop("mode", rng.choices(modes, [6, 1, 4 * self.built.CTR])[0])
         lengths = [rng.choice(BOUNDARIES), rng.randrange(16, 200), rng.choice([511, 512, 513])]
         unit_len = rng.choices(lengths, [6, 3, 1])[0]
-        if ecb:
+        if mode == host.ECB:
             unit_len -= unit_len % 16
+        if mode == host.CTR:
+            unit_len = rng.choice([unit_len, unit_len, rng.randrange(1, 16)])
         number = rng.choice([rng.getrandbits(128), rng.choice(CARRIES) - rng.randrange(1, 4)])
         fields = dict(
             number=number % 2**128,
@@ -77,8 +80,9 @@ class Planner:
             unit_len=unit_len,
             unit_count=rng.choice([1, 1, 2, 3, rng.randrange(1, 9)]),
             slot=rng.choice(self.good_slots()),
-            decrypt=rng.choice(self.built.directions),
-            ecb=ecb,
+            # Counter mode has no direction.
+            decrypt=rng.choice([False, True] if mode == host.CTR else self.built.directions),
+            mode=mode,
         )
         return Descriptor(**(fields | fixed))
 
@@ -127,10 +131,10 @@ class Planner:
         kinds = [
             lambda: refused(host.NO_DATA, unit_count=0),
             lambda: refused(host.NO_DATA, unit_len=0),
-            lambda: refused(host.TOO_SHORT, unit_len=rng.randrange(1, 16), ecb=False),
+            lambda: refused(host.TOO_SHORT, unit_len=rng.randrange(1, 16), mode=host.XTS),
             lambda: refused(host.TOO_LONG, unit_len=2**24 + rng.choice([1, 16, 2**31])),
             lambda: refused(host.NO_SLOT, slot=rng.randrange(4, 256)),
-            lambda: refused(host.ECB_TAIL, ecb=True, unit_len=16 * rng.randrange(1, 9) + 5),
+            lambda: refused(host.ECB_TAIL, mode=host.ECB, unit_len=16 * rng.randrange(1, 9) + 5),
             self.cut,
             lambda: self.excess(rng.choice([1, 2, 30])),
         ]
@@ -141,7 +145,10 @@ class Planner:
             equal = self.keys.index("equal")
             kinds.append(lambda: refused(host.EQUAL_KEYS, slot=equal))
         for other in {False, True} - set(self.built.directions):
-            kinds.append(lambda: refused(host.NO_CIPHER, decrypt=other))
+            kinds.append(lambda: refused(host.NO_CIPHER, decrypt=other, mode=host.XTS))
+        # Modes that do not exist, or not in this build.
+        for mode in range(host.CTR + self.built.CTR, 4):
+            kinds.append(lambda mode=mode: refused(host.NO_CIPHER, unit_len=48, mode=mode))
         return kinds
 
     def bad(self):
@@ -179,7 +186,8 @@ class Planner:
         of_unit = (unit_len + len(padding)) // beat
         # A block waits for the partial block that steals from it. If that should come in the next
         # beat, and the packet has no next beat, the beat of the block is lost.
-        if unit_len % 16 and unit_len % beat < 16 and sent % of_unit == of_unit - 1:
+        steals = unit_len % 16 and descriptor.mode != host.CTR
+        if steals and unit_len % beat < 16 and sent % of_unit == of_unit - 1:
             if sent < of_unit * descriptor.unit_count:
                 sent -= 1
         return laid[: sent * beat], kept[: sent * beat]

@@ -28,10 +28,12 @@ SEED = int(os.environ.get("LUXOR_TEST_SEED", "0x1619200701972001"), 0)
 
 # The slowest configuration is first. See luxor_pkg.sv for the meaning of the numbers.
 CONFIGURATIONS = {
-    # Everything: both directions, both key sizes, tweaks from the separate unit.
-    "dedicated": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=2, LANES=1),
+    # Everything: both directions, both key sizes, counter mode, tweaks from the separate unit.
+    "dedicated": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=2, LANES=1, CTR=1),
     # Tweaks in the pipeline of the data, beats of two blocks, equal keys allowed.
-    "shared": dict(TWEAK=1, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, PERMIT_EQUAL=1),
+    "shared": dict(
+        TWEAK=1, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, CTR=1, PERMIT_EQUAL=1
+    ),
     # The widest, only for decryption and one key size. With T-tables, which the short form uses,
     # it compiles in half the time.
     "wide": dict(
@@ -40,7 +42,7 @@ CONFIGURATIONS = {
     # The design of the paper.
     "paper": dict(TWEAK=0, CIPHER=0, KEY128=1, KEY256=0, STAGES=2, LANES=1),
     # With the bus master, and with T-tables, since the others test the rest.
-    "dma": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, SBOX=3),
+    "dma": dict(TWEAK=2, CIPHER=2, KEY128=1, KEY256=1, STAGES=1, LANES=2, CTR=1, SBOX=3),
 }
 
 

@@ -127,6 +127,36 @@ async def known_answers(dut):
 
 
 @cocotb.test()
+async def known_answers_of_ctr(dut):
+    """SP 800-38A, F.5, in both directions: as one unit, without its last byte, and as four units."""
+    core = Host(dut)
+    await core.start()
+    records = answers.counter_answers()
+    assert [len(record.key) for record in records] == [32, 64]
+    checked = 0
+    for slot, record in enumerate(records):
+        if not core.built.CTR or len(record.key) not in core.built.key_lengths:
+            continue
+        assert await core.command_key(host.LOAD, slot, record.key) == host.KEY_OK
+        texts = [record.plaintext, record.ciphertext]
+        for length, units in ((64, 1), (63, 1), (16, 4)):
+            for decrypt, (given, wanted) in enumerate((texts, texts[::-1])):
+                descriptor = Descriptor(
+                    record.number, 1, length, units, slot, bool(decrypt), host.CTR
+                )
+                padding = bytes(-length % core.built.beat)
+                parts = [given[at : at + length] + padding for at in range(0, units * length, length)]
+                core.send(b"".join(parts))
+                await core.submit(descriptor)
+                data, kept, failed = await core.packet()
+                made = bytes(byte for byte, keep in zip(data, kept) if keep)
+                assert not failed and made == wanted[: length * units], record.name
+                checked += 1
+    await core.finish()
+    assert checked == 6 * core.built.CTR * len(core.built.key_lengths)
+
+
+@cocotb.test()
 async def random_descriptors(dut):
     """Random descriptors, keys and failures, with stalls on every interface."""
     rng = rng_of("random_descriptors")
@@ -178,7 +208,7 @@ async def every_failure(dut):
     # The greatest possible lengths, cut.
     for beats in (1, 2, 40):
         for huge in (dict(unit_count=2**32 - 1, unit_len=32), dict(unit_len=2**24, unit_count=1)):
-            steps.append(planner.cut(beats=beats, ecb=False, **huge))
+            steps.append(planner.cut(beats=beats, mode=host.XTS, **huge))
     planner.fill(steps)
     await run_jobs(core, steps, rng)
     await core.assert_quiet()
@@ -195,7 +225,7 @@ async def keys_in_use(dut):
     await core.start()
     planner = Planner(core.built, rng)
     steps = [planner.load(0), planner.load(1)]
-    jobs = [planner.good(slot=slot, unit_len=512, unit_count=8, ecb=False) for slot in (0, 1, 0)]
+    jobs = [planner.good(slot=slot, unit_len=512, unit_count=8, mode=host.XTS) for slot in (0, 1, 0)]
     planner.fill(jobs)
     for step in steps:
         assert await core.command_key(step.op, step.slot, step.key) == host.KEY_OK
@@ -266,7 +296,8 @@ async def registers(dut):
     assert await core.read(host.VERSION) == 0x00010000
     config = latency(built) << 24 | 5 << 16 | built.STAGES << 12 | built.TWEAK << 8
     config |= (True in built.directions) << 7 | (False in built.directions) << 6
-    assert await core.read(host.CONFIG) == config | built.KEY256 << 5 | built.KEY128 << 4 | built.LANES
+    config |= built.CTR << 21 | built.KEY256 << 5 | built.KEY128 << 4 | built.LANES
+    assert await core.read(host.CONFIG) == config
     while await core.read(host.STATUS) & host.ZEROISING:
         pass
     planner = Planner(built, rng)
@@ -311,7 +342,7 @@ async def full_speed(dut):
         await core.command_key(step.op, step.slot, step.key)
     unit = 512 * core.built.LANES
     jobs = [
-        planner.good(slot=slot % 2, unit_len=unit, unit_count=4, ecb=False) for slot in range(6)
+        planner.good(slot=slot % 2, unit_len=unit, unit_count=4, mode=host.XTS) for slot in range(6)
     ]
     planner.fill(jobs)
     await core.write(host.CONTROL, 0)

@@ -342,7 +342,7 @@ def plan(core, rng, count, bad=0.15, errors=0.25):
         steps.append(planner.bad() if rng.random() < bad else planner.good())
     # Units of several bursts, which are not whole blocks, and some that are.
     for unit_len in (4096, 4104, 1000, 520):
-        steps.append(planner.good(unit_len=unit_len, unit_count=2, ecb=False))
+        steps.append(planner.good(unit_len=unit_len, unit_count=2, mode=host.XTS))
     planner.fill(steps)
     return [on_the_bus(step, rng, errors) if isinstance(step, Job) else step for step in steps]
 

@@ -36,6 +36,7 @@ module xts_buffer_step (
     output wire split,
     output wire again,
     output wire entry,
+    output wire ctr,
     output wire sound,
     output wire [1:0] lane
 );
@@ -49,6 +50,7 @@ module xts_buffer_step (
   assign steal = step.entry && step.steal;
   assign split = steal && step.split;
   assign again = step.again;
+  assign ctr = step.entry && step.ctr;
   assign lane = step.lane;
   assign sound = !(step.entry && step.again) && !(step.entry && step.tweak)
       && !(step.again && step.tweak)
@@ -70,6 +72,7 @@ endmodule
 module xts_buffer_proof #(
     parameter int TWEAK = luxor_pkg::TWEAK_SHARED,
     parameter int LANES = 1,
+    parameter int CTR = 1,
     parameter int PLACES_LOG2 = 6,
     parameter int UNITS_LOG2 = 5,
     parameter int TAILS_LOG2 = 5
@@ -112,15 +115,17 @@ module xts_buffer_proof #(
   wire [127:0] unit_tweak;
   wire [luxor_pkg::TAIL_BITS-1:0] tail;
   wire [luxor_pkg::PLACE_BITS-1:0] place;
+  wire data_push;
+  wire [128*LANES+3:0] data;
   xts_issue #(
-      .TWEAK(TWEAK), .LANES(LANES), .PLACES_LOG2(PLACES_LOG2),
+      .TWEAK(TWEAK), .LANES(LANES), .CTR(CTR), .PLACES_LOG2(PLACES_LOG2),
       .UNITS_LOG2(UNITS_LOG2), .TAILS_LOG2(TAILS_LOG2)
   ) issue (
       .clk, .rst, .rec_valid, .rec, .rec_pop, .in_valid,
       .tw_soon, .tw_id, .req_valid, .req_id,
       .again_valid, .again_soon, .again_block, .again_key, .again_inverse, .again_short,
       .step, .unit_push, .unit_tweak, .unit_pop, .tail_push, .tail, .tail_done,
-      .place_push, .place, .place_pop, .drained
+      .data_push, .data, .place_push, .place, .place_pop, .drained
   );
 
   logic [7*STEP-1:0] steps_reg;  // the end of the pipeline, with step6 lowest
@@ -131,15 +136,16 @@ module xts_buffer_proof #(
 
   wire out_valid;
   xts_exit #(
-      .LANES(LANES), .PLACES_LOG2(PLACES_LOG2), .UNITS_LOG2(UNITS_LOG2),
+      .LANES(LANES), .CTR(CTR), .PLACES_LOG2(PLACES_LOG2), .UNITS_LOG2(UNITS_LOG2),
       .TAILS_LOG2(TAILS_LOG2)
   ) exit (
       .clk, .rst,
       .step0(steps_reg[6*STEP+:STEP]), .step1(steps_reg[5*STEP+:STEP]),
       .step2(steps_reg[4*STEP+:STEP]), .step3(steps_reg[3*STEP+:STEP]),
-      .step4(steps_reg[2*STEP+:STEP]), .step6(steps_reg[0+:STEP]),
+      .step4(steps_reg[2*STEP+:STEP]), .step5(steps_reg[STEP+:STEP]),
+      .step6(steps_reg[0+:STEP]),
       .unit_push, .unit_tweak, .unit_pop, .tail_push, .tail, .tail_done,
-      .place_push, .place, .place_pop,
+      .data_push, .data, .place_push, .place, .place_pop,
       .again_valid, .again_soon, .again_block, .again_key, .again_inverse, .again_short,
       .out_valid, .out_ready
   );
@@ -196,6 +202,10 @@ module xts_buffer_proof #(
   (* hierconn *) wire [TAILS_LOG2-1:0] \exit.tails.read_reg ;
   (* hierconn *) wire [TAILS_LOG2-1:0] \exit.seconds.write_reg ;
   (* hierconn *) wire [TAILS_LOG2-1:0] \exit.seconds.read_reg ;
+  (* hierconn *) wire \exit.g_ctr.beats.push ;
+  (* hierconn *) wire \exit.g_ctr.beats.pop ;
+  (* hierconn *) wire [P-1:0] \exit.g_ctr.beats.write_reg ;
+  (* hierconn *) wire [P-1:0] \exit.g_ctr.beats.read_reg ;
   (* hierconn *) wire \exit.waiting.push ;
   (* hierconn *) wire \exit.waiting.pop ;
   (* hierconn *) wire [P+1:0] \exit.waiting.push_data ;
@@ -222,23 +232,23 @@ module xts_buffer_proof #(
   // ---- The steps: the one that enters the pipeline, the one that leaves its unspecified part, and
   // those after it, which are step6 to step0.
   wire [1:0] w_in;
-  wire f_in, s_in, split_in, a_in, sound_in, f_out, s_out, a_out, sound_out;
+  wire f_in, s_in, split_in, a_in, c_in, sound_in, f_out, s_out, a_out, c_out, sound_out;
   xts_buffer_step of_step (
       .bits(step), .last_lane(LAST_LANE), .places(w_in), .unit(f_in), .steal(s_in),
-      .split(split_in), .again(a_in), .sound(sound_in)
+      .split(split_in), .again(a_in), .ctr(c_in), .sound(sound_in)
   );
   xts_buffer_step of_emerging (
       .bits(emerging), .last_lane(LAST_LANE), .places(w[7]), .unit(f_out), .steal(s_out),
-      .again(a_out), .sound(sound_out)
+      .again(a_out), .ctr(c_out), .sound(sound_out)
   );
   wire [1:0] w[0:7];
-  wire [6:0] f, s, a, split, entry, sound;
+  wire [6:0] f, s, a, c, split, entry, sound;
   wire [1:0] lane[0:6];
   for (genvar k = 0; k < 7; k++) begin : g_step
     xts_buffer_step of_step (
         .bits(steps_reg[STEP*(6-k)+:STEP]), .last_lane(LAST_LANE), .places(w[k]),
         .unit(f[k]), .steal(s[k]),
-        .split(split[k]), .again(a[k]), .entry(entry[k]), .sound(sound[k]), .lane(lane[k])
+        .split(split[k]), .again(a[k]), .ctr(c[k]), .entry(entry[k]), .sound(sound[k]), .lane(lane[k])
     );
     `HOLDS(step_sound, sound[k])
   end
@@ -258,15 +268,17 @@ module xts_buffer_proof #(
       `HOLDS(left_next, mine == left_reg[N*(k+1)+:N] + N'(w[k]))
     end
   end
-  logic [N-1:0] units_in_reg, steals_in_reg, agains_in_reg;
+  logic [N-1:0] units_in_reg, steals_in_reg, agains_in_reg, ctrs_in_reg;
   always_ff @(posedge clk) begin
     units_in_reg  <= units_in_reg + f_in - f_out;
     steals_in_reg <= steals_in_reg + s_in - s_out;
     agains_in_reg <= agains_in_reg + a_in - a_out;
+    ctrs_in_reg   <= ctrs_in_reg + c_in - c_out;
     if (rst) begin
       units_in_reg  <= '0;
       steals_in_reg <= '0;
       agains_in_reg <= '0;
+      ctrs_in_reg   <= '0;
     end
   end
   // What entered in the last cycle and in the one before. The pipeline keeps each for at least one
@@ -282,12 +294,15 @@ module xts_buffer_proof #(
     assume (f_out <= units_in_reg);
     assume (s_out <= steals_in_reg);
     assume (a_out <= agains_in_reg);
+    assume (c_out <= ctrs_in_reg);
+    assume (w[7] - c_out <= places_in - ctrs_in_reg);  // the places of other modes
   end
 
   // So no sum of them exceeds its bits.
   `HOLDS(units_in_bound, units_in_reg <= UNITS)
   `HOLDS(steals_in_bound, steals_in_reg <= TAILS)
   `HOLDS(agains_in_bound, agains_in_reg <= TAILS)
+  `HOLDS(ctrs_in_bound, ctrs_in_reg <= places_in)
 
   // ---- Distances from the place that is read next: to the one after the last assigned place,
   // counting those about to be assigned; to the one after the last place whose first pass is over;
@@ -308,16 +323,18 @@ module xts_buffer_proof #(
   wire [N-1:0] tail_now = N'(\issue.tail_reg );
 
   // The numbers of entries in the queues.
-  logic [N-1:0] units_queued_reg, tails_queued_reg, seconds_queued_reg;
+  logic [N-1:0] units_queued_reg, tails_queued_reg, seconds_queued_reg, data_queued_reg;
   wire [N-1:0] waiting_queued = N'(\exit.waiting.count_reg );
   always_ff @(posedge clk) begin
     units_queued_reg <= units_queued_reg + \exit.units.push - \exit.units.pop ;
     tails_queued_reg <= tails_queued_reg + \exit.tails.push - \exit.tails.pop ;
     seconds_queued_reg <= seconds_queued_reg + \exit.seconds.push - \exit.seconds.pop ;
+    data_queued_reg <= data_queued_reg + \exit.g_ctr.beats.push - \exit.g_ctr.beats.pop ;
     if (rst) begin
       units_queued_reg <= '0;
       tails_queued_reg <= '0;
       seconds_queued_reg <= '0;
+      data_queued_reg <= '0;
     end
   end
 
@@ -330,15 +347,19 @@ module xts_buffer_proof #(
   `HOLDS(units_not_empty, !\exit.units.pop || units_queued_reg != 0)
   `HOLDS(tails_not_empty, !\exit.tails.pop || tails_queued_reg != 0)
   `HOLDS(seconds_not_empty, !\exit.seconds.pop || seconds_queued_reg != 0)
+  `HOLDS(data_not_empty, !\exit.g_ctr.beats.pop || data_queued_reg != 0)
   `HOLDS(waiting_not_empty, !\exit.waiting.pop || waiting_queued != 0)
   `HOLDS(units_not_full, !\exit.units.push || units_queued_reg < UNITS)
   `HOLDS(tails_not_full, !\exit.tails.push || tails_queued_reg < TAILS)
   `HOLDS(seconds_not_full, !\exit.seconds.push || seconds_queued_reg < TAILS)
+  `HOLDS(data_not_full, !\exit.g_ctr.beats.push || data_queued_reg < PLACES)
   `HOLDS(waiting_not_full, !\exit.waiting.push || waiting_queued < TAILS)
   `HOLDS(waiting_fit, waiting_queued <= TAILS)
   `HOLDS(units_pointers,
          UNITS_LOG2'(\exit.units.write_reg - \exit.units.read_reg )
          == UNITS_LOG2'(units_queued_reg))
+  `HOLDS(data_pointers,
+         P'(\exit.g_ctr.beats.write_reg - \exit.g_ctr.beats.read_reg ) == P'(data_queued_reg))
   `HOLDS(tails_pointers,
          TAILS_LOG2'(\exit.tails.write_reg - \exit.tails.read_reg )
          == TAILS_LOG2'(tails_queued_reg))
@@ -407,6 +428,10 @@ module xts_buffer_proof #(
   `HOLDS(unit_enters, unit_push == f_in)
   `HOLDS(units_same, units_queued_reg == N'(\issue.units_out_reg ))
   `HOLDS(units_follow, units_queued_reg == units_in_reg + N'(f[6]))
+
+  // ---- The data in CTR mode wait beside the pipeline, and leave one step before their beat is added
+  // to.
+  `HOLDS(data_follow, data_queued_reg == ctrs_in_reg + N'(c_in) + N'(c[6]) + N'(c[5]))
 
   // ---- Partial blocks: queued, in the pipeline, waiting for the second pass, done with it.
   wire [N-1:0] steals_new = N'(s[4]) + N'(s[5]) + N'(s[6]);
