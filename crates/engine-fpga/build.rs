@@ -27,10 +27,10 @@ mod model {
         name: &'static str,
         top: &'static str,
         shim: &'static str,
-        parameters: [(&'static str, u32); 7],
+        parameters: [(&'static str, u32); 8],
     }
 
-    /// Both directions and a separate unit for tweaks. T-tables and one register per round simulate
+    /// Both directions, counter mode, and a separate unit for tweaks. T-tables and one register per round simulate
     /// fastest.
     const FULL: Design = Design {
         name: "luxor_full",
@@ -44,6 +44,7 @@ mod model {
             ("SBOX", 3),
             ("STAGES", 1),
             ("LANES", 1),
+            ("CTR", 1),
         ],
     };
 
@@ -75,6 +76,7 @@ mod model {
                 ("SBOX", 3),
                 ("STAGES", stages),
                 ("LANES", 1),
+                ("CTR", 0),
             ],
         }
     }

@@ -23,7 +23,8 @@ use zeroize::Zeroizing;
 use crate::{
     beats,
     driver::{
-        Counters, Descriptor, DescriptorError, Driver, DriverError, KeyError, SlotKey, Waiting,
+        CoreMode, Counters, Descriptor, DescriptorError, Driver, DriverError, KeyError, SlotKey,
+        Waiting,
     },
     transport::Transport,
 };
@@ -31,7 +32,8 @@ use crate::{
 /// The name under which this engine is selected.
 pub const NAME: &str = "fpga";
 
-const MODES: &[Mode] = &[Mode::Xts, Mode::Ecb];
+/// The modes of a core with counter mode. Others have all but the last.
+const MODES: &[Mode] = &[Mode::Xts, Mode::Ecb, Mode::Ctr];
 const KEY_SIZES: &[AesSize] = &[AesSize::Aes128, AesSize::Aes256];
 
 /// Bytes of a descriptor, unless a data unit is longer.
@@ -44,7 +46,7 @@ const WINDOW: usize = 2 << 20;
 /// less time than 8 KiB of data, and other threads can use it.
 const BATCH: usize = 4 << 20;
 
-/// XTS and ECB on a core. Calls from several threads take turns.
+/// XTS and ECB on a core, and CTR if the core has it. Calls from several threads take turns.
 #[derive(Debug)]
 pub struct FpgaBackend<T: Transport> {
     driver: Arc<Mutex<Driver<T>>>,
@@ -71,7 +73,8 @@ impl<T: Transport + 'static> FpgaBackend<T> {
                 return Err(DriverError::Lacks { what });
             }
         }
-        let mut info = BackendInfo::new(NAME, format!("{device}: {config}"), MODES);
+        let modes = &MODES[..MODES.len() - usize::from(!config.has_ctr())];
+        let mut info = BackendInfo::new(NAME, format!("{device}: {config}"), modes);
         info.key_sizes = KEY_SIZES;
         info.min_batch = min_batch;
         Ok(Self {
@@ -147,9 +150,12 @@ impl<T: Transport + 'static> Backend for FpgaBackend<T> {
             let backend = NAME;
             return Err(BackendError::KeySize { backend, size });
         }
-        let slot_key = match key {
-            KeySpec::Xts(key) => SlotKey::xts(key),
-            KeySpec::Ecb(key) => SlotKey::ecb(key),
+        let (slot_key, core_mode) = match key {
+            KeySpec::Xts(key) => (SlotKey::xts(key), CoreMode::Xts),
+            KeySpec::Ecb(key) => (SlotKey::aes(key), CoreMode::Ecb),
+            KeySpec::Ctr(key) if self.info.modes.contains(&mode) => {
+                (SlotKey::aes(key), CoreMode::Ctr)
+            }
             _ => {
                 return Err(BackendError::Unsupported {
                     backend: NAME,
@@ -160,6 +166,7 @@ impl<T: Transport + 'static> Backend for FpgaBackend<T> {
         let key = FpgaKey {
             driver: Arc::clone(&self.driver),
             mode,
+            core_mode,
             batch: self.batch,
             key: slot_key,
         };
@@ -216,6 +223,7 @@ fn ready<T: Transport>(driver: &mut Driver<T>) -> Result<&mut Driver<T>, DriverE
 struct FpgaKey<T: Transport> {
     driver: Arc<Mutex<Driver<T>>>,
     mode: Mode,
+    core_mode: CoreMode,
     batch: usize,
     key: SlotKey,
 }
@@ -387,7 +395,7 @@ impl<'a, 'r, T: Transport> Call<'a, 'r, T> {
             units: u32::try_from(piece.units.len()).expect("a piece has at most PIECE units"),
             slot,
             direction: self.direction,
-            ecb: self.key.mode == Mode::Ecb,
+            mode: self.key.core_mode,
         };
         let input = &run.buf().input()[self.bytes(piece)];
         let beat_len = driver.config().beat_len();

@@ -119,13 +119,13 @@ impl SlotKey {
         Self::new(key.data_key().clone(), key.tweak_key().clone())
     }
 
-    /// Creates a key for ECB. The core demands a tweak key that differs from the data key, so the
+    /// Creates a key for ECB and CTR. The core demands a tweak key that differs from the data key, so the
     /// slot also gets the complement of `key`, which has no effect.
     ///
     /// # Panics
     /// Never.
     #[must_use]
-    pub fn ecb(key: &AesKey) -> Self {
+    pub fn aes(key: &AesKey) -> Self {
         // A slot always holds a tweak key too, which must differ from the data key.
         let other: Zeroizing<Vec<u8>> = Zeroizing::new(key.expose().iter().map(|b| !b).collect());
         Self::new(
@@ -149,6 +149,19 @@ impl SlotKey {
     }
 }
 
+/// The mode of a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CoreMode {
+    /// XTS.
+    Xts,
+    /// ECB.
+    Ecb,
+    /// Counter mode: SP 800-38A, 6.5, with a counter of 128 bits, big-endian. Only a core with
+    /// [`Config::has_ctr`] has it. The number of a unit is its first counter, and both directions are
+    /// the same.
+    Ctr,
+}
+
 /// The work of the core on a packet of `units` data units of `unit_len` bytes. Each unit begins on
 /// a beat of its own ([`crate::beats`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +170,7 @@ pub struct Descriptor {
     pub first: DataUnitNumber,
     /// The step from one unit's number to the next.
     pub stride: u64,
-    /// Bytes of a unit: 16 to 2²⁴ for XTS, a multiple of 16 for ECB.
+    /// Bytes of a unit: 16 to 2²⁴ in XTS, a multiple of 16 of them in ECB, 1 to 2²⁴ in CTR.
     pub unit_len: u32,
     /// Number of units, at least 1.
     pub units: u32,
@@ -165,8 +178,8 @@ pub struct Descriptor {
     pub slot: u8,
     /// Encryption or decryption.
     pub direction: Direction,
-    /// Whether to use ECB instead of XTS.
-    pub ecb: bool,
+    /// The mode.
+    pub mode: CoreMode,
 }
 
 impl Descriptor {
@@ -180,9 +193,11 @@ impl Descriptor {
         if self.direction == Direction::Decrypt {
             flags |= reg::FLAG_DECRYPT;
         }
-        if self.ecb {
-            flags |= reg::FLAG_ECB;
-        }
+        flags |= match self.mode {
+            CoreMode::Xts => reg::MODE_XTS,
+            CoreMode::Ecb => reg::MODE_ECB,
+            CoreMode::Ctr => reg::MODE_CTR,
+        };
         [
             first as u32,
             (first >> 32) as u32,

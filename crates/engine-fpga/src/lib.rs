@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! XTS-AES and ECB on Luxor's hardware core (`rtl/`): its driver, and, with the cargo feature
+//! XTS, ECB and CTR with AES on Luxor's hardware core (`rtl/`): its driver, and, with the cargo feature
 //! `model`, the core itself as a simulation built by Verilator. The simulation is for tests: it
 //! runs a thousand times slower than the hardware and is not safe for secrets.
 //!

@@ -32,8 +32,8 @@ pub fn backend() -> Result<FpgaBackend<Model>, DriverError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Design {
-    /// Both directions and key sizes, a separate unit for tweaks (`TWEAK=DEDICATED`), one register
-    /// per round.
+    /// Both directions and key sizes, counter mode, a separate unit for tweaks (`TWEAK=DEDICATED`),
+    /// one register per round.
     Full,
     /// The design of Elmoghany et al., 2011: AES-128, encryption only, the tweak before the data of
     /// each unit (`TWEAK=PAPER`), two registers per round.

@@ -89,15 +89,22 @@ pub const RING_LEN: u32 = 32;
 /// Bytes from one place in the ring to the next.
 pub const DESCRIPTOR_BYTES: u16 = 64;
 /// Words of a descriptor that the host writes: the number (4), the stride (2), the unit length in
-/// bytes, the number of units, and the slot with [`FLAG_DECRYPT`] and [`FLAG_ECB`].
+/// bytes, the number of units, and the slot with [`FLAG_DECRYPT`] and one of [`MODE_XTS`],
+/// [`MODE_ECB`] and [`MODE_CTR`].
 pub const DESCRIPTOR_WORDS: u16 = 9;
 /// The index of the word that the core writes: [`DONE`], and the status code in bits 3 to 0.
 pub const DESCRIPTOR_STATUS: u16 = 15;
 
 /// In a descriptor's last word: decrypt.
 pub const FLAG_DECRYPT: u32 = 1 << 8;
-/// In a descriptor's last word: ECB, without tweaks.
-pub const FLAG_ECB: u32 = 1 << 9;
+/// The bits of the mode in a descriptor's last word.
+pub const MODE_MASK: u32 = 3 << 9;
+/// In [`MODE_MASK`]: XTS.
+pub const MODE_XTS: u32 = 0;
+/// In [`MODE_MASK`]: ECB, without tweaks.
+pub const MODE_ECB: u32 = 1 << 9;
+/// In [`MODE_MASK`]: CTR. A core that lacks it refuses the descriptor ([`Config::has_ctr`]).
+pub const MODE_CTR: u32 = 2 << 9;
 /// In a descriptor's status: the descriptor is done.
 pub const DONE: u32 = 1 << 31;
 /// In a descriptor's status, from a bus master: the memory answered a read with an error.
@@ -199,6 +206,12 @@ impl Config {
         self.field(20, 1) == 1
     }
 
+    /// Returns whether the core has counter mode.
+    #[must_use]
+    pub const fn has_ctr(self) -> bool {
+        self.field(21, 1) == 1
+    }
+
     /// Returns the cycles that a block takes from input to output.
     #[must_use]
     pub const fn latency(self) -> u32 {
@@ -227,10 +240,11 @@ impl fmt::Display for Config {
             Some(TweakUnit::Dedicated) => "tweaks in a unit of their own",
             None => "tweaks in an unknown place",
         };
+        let ctr = if self.has_ctr() { "counter mode, " } else { "" };
         let (lanes, stages, latency) = (self.lanes(), self.stages(), self.latency());
         write!(
             f,
-            "{keys}, {directions}, {tweaks}, {lanes} x 16 bytes per cycle, \
+            "{keys}, {directions}, {ctr}{tweaks}, {lanes} x 16 bytes per cycle, \
              {stages} registers per round, latency {latency}"
         )
     }

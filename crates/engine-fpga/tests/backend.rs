@@ -12,7 +12,7 @@ use luxor_conformance::{
 };
 use luxor_engine::{
     AesKey, Backend, BackendError, CryptErrorKind, DataUnitLen, DataUnitNumber, Direction, KeySpec,
-    LoadedKey, Registry, Run, XtsKey,
+    LoadedKey, Mode, Registry, Run, XtsKey,
 };
 use luxor_engine_fpga::{DriverError, FpgaBackend, Waiting, driver::DescriptorError};
 use luxor_reference as reference;
@@ -414,6 +414,31 @@ fn a_registry_returns_the_backend_by_name() {
         info.device
     );
     // The best engine is always a CPU's.
-    let best = registry.best(luxor_engine::Mode::Xts).unwrap();
+    let best = registry.best(Mode::Xts).unwrap();
     assert_ne!(best.info().name, "fpga");
+}
+
+#[test]
+fn a_core_without_counter_mode_has_the_other_modes() {
+    let double = Double::with(&Options {
+        ctr: false,
+        ..Options::default()
+    });
+    let without = backend(&double);
+    assert_eq!(without.info().modes, [Mode::Xts, Mode::Ecb]);
+    let key = KeySpec::Ctr(AesKey::new(&[7; 32]).unwrap());
+    let error = without.load_key(&key).err().unwrap();
+    assert!(
+        matches!(
+            error,
+            BackendError::Unsupported {
+                mode: Mode::Ctr,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let with = backend(&Double::new());
+    assert_eq!(with.info().modes, [Mode::Xts, Mode::Ecb, Mode::Ctr]);
+    assert!(with.load_key(&key).is_ok());
 }

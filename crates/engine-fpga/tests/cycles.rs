@@ -3,10 +3,10 @@
 //! counters. The counts are the same on every machine.
 
 use luxor_conformance::Random;
-use luxor_engine::{DataUnitNumber, Direction, XtsKey};
+use luxor_engine::{AesKey, DataUnitNumber, Direction, XtsKey};
 use luxor_engine_fpga::{
     Driver, Waiting,
-    driver::{Counters, Descriptor, SlotKey},
+    driver::{CoreMode, Counters, Descriptor, SlotKey},
     model::Model,
 };
 
@@ -59,11 +59,37 @@ fn data_units_of_512_bytes_are_a_block_a_cycle() {
             units: 8192,
             slot,
             direction,
-            ecb: false,
+            mode: CoreMode::Xts,
         });
         println!("{direction:?}: {taken:?}");
         assert_eq!(taken.beats, 262_144);
         assert_eq!(taken.blocks, 262_144);
+        assert!(taken.cycles - taken.beats < 200, "{taken:?}");
+    }
+}
+
+/// Counter mode encrypts nothing but the counters: a data unit of 4 MiB takes one cycle per block, and
+/// so do units of 512 bytes.
+#[test]
+fn counter_mode_is_a_block_a_cycle() {
+    let random = &mut Random::for_test("counter_mode");
+    let mut driver = Driver::new(Model::new()).unwrap();
+    let bytes = random.bytes(32);
+    let key = SlotKey::aes(&AesKey::new(&bytes).unwrap());
+    let slot = driver.seat(&key).unwrap().expect("all slots are free");
+    let packet = random.bytes(4 << 20);
+    for (unit_len, units) in [(4 << 20, 1), (512, 8192)] {
+        let taken = taken(&mut driver, 1, &packet, |_| Descriptor {
+            first: DataUnitNumber::new(u128::MAX - 1000),
+            stride: 32,
+            unit_len,
+            units,
+            slot,
+            direction: Direction::Encrypt,
+            mode: CoreMode::Ctr,
+        });
+        println!("{units} of {unit_len} bytes: {taken:?}");
+        assert_eq!(taken.beats, 262_144);
         assert!(taken.cycles - taken.beats < 200, "{taken:?}");
     }
 }
@@ -82,7 +108,7 @@ fn requests_follow_one_another(units: u32, count: usize) {
         units,
         slot,
         direction: Direction::Encrypt,
-        ecb: false,
+        mode: CoreMode::Xts,
     });
     println!("{count} of {units} data units: {taken:?}");
     assert_eq!(taken.beats, (count * packet.len() / 16) as u64);
@@ -116,7 +142,7 @@ fn an_interrupt_takes_a_few_cycles() {
                 units: 1,
                 slot,
                 direction: Direction::Encrypt,
-                ecb: false,
+                mode: CoreMode::Xts,
             })
         };
         // The first 32 descriptors are written in full.

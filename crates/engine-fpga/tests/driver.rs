@@ -9,7 +9,7 @@ use luxor_conformance::Random;
 use luxor_engine::{AesKey, DataUnitNumber, Direction, XtsKey};
 use luxor_engine_fpga::{
     Driver, DriverError, Transport, TransportError, Waiting,
-    driver::{Descriptor, DescriptorError, KeyError, SlotKey},
+    driver::{CoreMode, Descriptor, DescriptorError, KeyError, SlotKey},
     registers as reg,
 };
 use luxor_reference as reference;
@@ -36,7 +36,7 @@ fn descriptor(slot: u8, units: u32) -> Descriptor {
         units,
         slot,
         direction: Direction::Encrypt,
-        ecb: false,
+        mode: CoreMode::Xts,
     }
 }
 
@@ -76,14 +76,14 @@ fn other_devices_are_not_taken_for_a_core() {
                 lanes: 3,
                 ..Options::default()
             },
-            DriverError::Config { bits: 0x1d05_22f3 },
+            DriverError::Config { bits: 0x1d25_22f3 },
         ),
         (
             Options {
                 ring_log2: 4,
                 ..Options::default()
             },
-            DriverError::Config { bits: 0x1d04_22f1 },
+            DriverError::Config { bits: 0x1d24_22f1 },
         ),
     ] {
         let error = Driver::new(Double::with(&options)).err();
@@ -96,8 +96,8 @@ fn the_configuration_is_printed_in_words() {
     let driver = Driver::new(Double::new()).unwrap();
     assert_eq!(
         driver.config().to_string(),
-        "AES-128 and AES-256, encryption and decryption, tweaks in a unit of their own, \
-         1 x 16 bytes per cycle, 2 registers per round, latency 29"
+        "AES-128 and AES-256, encryption and decryption, counter mode, \
+         tweaks in a unit of their own, 1 x 16 bytes per cycle, 2 registers per round, latency 29"
     );
 }
 
@@ -184,10 +184,10 @@ fn a_forgotten_key_is_zeroised() {
 }
 
 #[test]
-fn keys_of_ecb_have_another_tweak_key() {
+fn keys_of_ecb_and_ctr_have_another_tweak_key() {
     let double = Double::new();
     let mut driver = Driver::new(double.clone()).unwrap();
-    let key = SlotKey::ecb(&AesKey::new(&[0x0f; 32]).unwrap());
+    let key = SlotKey::aes(&AesKey::new(&[0x0f; 32]).unwrap());
     driver.seat(&key).unwrap();
     let expected = KeySlot::Key([[0x0f; 32], [0xf0; 32]].concat());
     assert_eq!(double.core().slots[0], expected);

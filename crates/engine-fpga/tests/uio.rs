@@ -27,7 +27,7 @@ use luxor_engine::{
 };
 use luxor_engine_fpga::{
     Driver, DriverError, FpgaBackend, Transport, TransportError, Waiting,
-    driver::{Descriptor, DescriptorError, SlotKey},
+    driver::{CoreMode, Descriptor, DescriptorError, SlotKey},
     model::{Master, Memory},
     registers as reg,
     uio::{self, Opened, Registers, Uio},
@@ -321,7 +321,7 @@ fn descriptor(units: u32) -> Descriptor {
         units,
         slot: 0,
         direction: Direction::Encrypt,
-        ecb: false,
+        mode: CoreMode::Xts,
     }
 }
 

@@ -154,7 +154,7 @@ mod simulated {
     use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, Mode, Registry};
     use luxor_engine_fpga::{
         self as fpga, Driver, Transport, TransportError,
-        driver::{Descriptor, SlotKey},
+        driver::{CoreMode, Descriptor, SlotKey},
         model::{Design, Model},
     };
 
@@ -280,8 +280,8 @@ mod simulated {
             let key = short_key();
             let mut core = Self {
                 driver,
-                data_key: SlotKey::ecb(key.data_key()),
-                tweak_key: SlotKey::ecb(key.tweak_key()),
+                data_key: SlotKey::aes(key.data_key()),
+                tweak_key: SlotKey::aes(key.tweak_key()),
                 xts_key: SlotKey::xts(&key),
                 between: 0,
             };
@@ -320,7 +320,11 @@ mod simulated {
                 units: number(bytes.len() / unit)?,
                 slot: slot.ok_or("the simulated core has no free slot")?,
                 direction,
-                ecb: kind != Kind::Xts,
+                mode: if kind == Kind::Xts {
+                    CoreMode::Xts
+                } else {
+                    CoreMode::Ecb
+                },
             };
             self.driver
                 .submit(&descriptor, bytes)

@@ -16,7 +16,7 @@ mod simulated {
     use luxor_engine::{DataUnitNumber, Direction, InOut, KeySpec, Mode, Registry, XtsKey};
     use luxor_engine_fpga::{
         Driver,
-        driver::{Descriptor, SlotKey},
+        driver::{CoreMode, Descriptor, SlotKey},
         model::{Design, Model},
     };
 
@@ -79,7 +79,7 @@ mod simulated {
                 units,
                 slot: slot.ok_or("the simulated core has no free slot")?,
                 direction: Direction::Encrypt,
-                ecb: false,
+                mode: CoreMode::Xts,
             };
             let mut packet = vec![0; len * units as usize];
             Pattern::new().fill(&mut packet);

@@ -94,6 +94,8 @@ pub struct Options {
     pub pace: u64,
     /// Bits 7 to 4 of CONFIG: decryption, encryption, AES-256, AES-128.
     pub has: u32,
+    /// Whether it has counter mode.
+    pub ctr: bool,
     pub ring_log2: u32,
     pub fault: Option<Fault>,
 }
@@ -105,6 +107,7 @@ impl Default for Options {
             stalls: None,
             pace: 1,
             has: 15,
+            ctr: true,
             ring_log2: 5,
             fault: None,
         }
@@ -205,6 +208,7 @@ impl Core {
         let (stages, latency) = (2, 29);
         Self {
             config: latency << 24
+                | u32::from(options.ctr) << 21
                 | options.ring_log2 << 16
                 | stages << 12
                 | tweak << 8
@@ -379,11 +383,12 @@ impl Core {
         let number = self.before + u64::from(self.taken);
         let (unit_len, units, flags) = (word(6) as usize, word(7), word(8));
         let slot = (flags & 0xff) as usize;
-        let ecb = flags & reg::FLAG_ECB != 0;
+        let mode = flags & reg::MODE_MASK;
+        let has_ctr = self.config >> 21 & 1 == 1;
         let direction = if flags & reg::FLAG_DECRYPT != 0 { 8 } else { 4 };
         let mut status = if unit_len == 0 || units == 0 {
             1
-        } else if unit_len < 16 {
+        } else if unit_len < 16 && !(has_ctr && mode == reg::MODE_CTR) {
             2
         } else if unit_len > 1 << 24 {
             3
@@ -393,9 +398,13 @@ impl Core {
             5
         } else if self.slots[slot] == KeySlot::Equal {
             6
-        } else if self.config >> 4 & direction == 0 {
+        } else if match mode {
+            reg::MODE_XTS | reg::MODE_ECB => self.config >> 4 & direction == 0,
+            reg::MODE_CTR => !has_ctr,
+            _ => true,
+        } {
             7
-        } else if ecb && unit_len % 16 != 0 {
+        } else if mode == reg::MODE_ECB && unit_len % 16 != 0 {
             8
         } else {
             0
@@ -544,11 +553,12 @@ impl Core {
         active.unit.truncate(active.unit_len);
         let decrypt = active.flags & reg::FLAG_DECRYPT != 0;
         let data_key = &key[..key.len() / 2];
-        let mut result = match (active.flags & reg::FLAG_ECB != 0, decrypt) {
-            (false, false) => reference::xts_encrypt(key, number, &active.unit),
-            (false, true) => reference::xts_decrypt(key, number, &active.unit),
-            (true, false) => reference::ecb_encrypt(data_key, &active.unit),
-            (true, true) => reference::ecb_decrypt(data_key, &active.unit),
+        let mut result = match (active.flags & reg::MODE_MASK, decrypt) {
+            (reg::MODE_XTS, false) => reference::xts_encrypt(key, number, &active.unit),
+            (reg::MODE_XTS, true) => reference::xts_decrypt(key, number, &active.unit),
+            (reg::MODE_ECB, false) => reference::ecb_encrypt(data_key, &active.unit),
+            (reg::MODE_ECB, true) => reference::ecb_decrypt(data_key, &active.unit),
+            _ => reference::ctr(data_key, number, &active.unit),
         };
         active.unit.clear();
         result.resize(result.len().next_multiple_of(self.beat_len), 0);

@@ -8,7 +8,7 @@ use luxor_conformance::Random;
 use luxor_engine::{AesKey, DataUnitNumber, Direction, XtsKey};
 use luxor_engine_fpga::{
     DriverError, Transport, beats,
-    driver::{Descriptor, DescriptorError, Driver, KeyError, SlotKey},
+    driver::{CoreMode, Descriptor, DescriptorError, Driver, KeyError, SlotKey},
     registers as reg,
 };
 use luxor_reference as reference;
@@ -17,7 +17,7 @@ use luxor_reference as reference;
 struct Key {
     slot_key: SlotKey,
     bytes: Vec<u8>,
-    ecb: bool,
+    mode: CoreMode,
 }
 
 impl Key {
@@ -26,16 +26,16 @@ impl Key {
             let len = [32, 64][random.below(2)];
             random.bytes(len)
         };
-        let ecb = random.below(4) == 0;
-        let slot_key = if ecb {
-            SlotKey::ecb(&AesKey::new(&bytes[..bytes.len() / 2]).unwrap())
-        } else {
+        let mode = [CoreMode::Xts, CoreMode::Xts, CoreMode::Ecb, CoreMode::Ctr][random.below(4)];
+        let slot_key = if mode == CoreMode::Xts {
             SlotKey::xts(&XtsKey::new(&bytes).unwrap())
+        } else {
+            SlotKey::aes(&AesKey::new(&bytes[..bytes.len() / 2]).unwrap())
         };
         Self {
             slot_key,
             bytes,
-            ecb,
+            mode,
         }
     }
 }
@@ -136,15 +136,22 @@ fn job<T: Transport>(
             4 => 16 + random.below(1000),
             _ => 16 + random.below(150),
         };
-        if key.ecb { len / 16 * 16 } else { len }
+        match key.mode {
+            CoreMode::Xts => len,
+            CoreMode::Ecb => len / 16 * 16,
+            CoreMode::Ctr if random.below(8) == 0 => 1 + random.below(15),
+            CoreMode::Ctr => len,
+        }
     };
     let units = match random.below(4) {
         0 => 1,
         1 => 1 + random.below(3),
-        _ => 1 + random.below(1 + 600 / unit_len),
+        _ => 1 + random.below(1 + 600 / unit_len.max(16)),
     };
-    let first = match random.below(3) {
+    let first = match random.below(4) {
         0 => u128::MAX - random.u128() % 8,
+        // The low 32, 64 or 96 bits are nearly all ones.
+        3 => (random.u128() | u128::MAX >> (32 * (1 + random.below(3)))) - random.u128() % 8,
         1 => random.u128() >> random.below(128),
         _ => random.u128(),
     };
@@ -155,7 +162,7 @@ fn job<T: Transport>(
         units: u32::try_from(units).unwrap(),
         slot,
         direction: Direction::ALL[random.below(2)],
-        ecb: key.ecb,
+        mode: key.mode,
     };
     let input = random.bytes(unit_len * units);
     let mut packet = Vec::new();
@@ -188,6 +195,7 @@ fn job<T: Transport>(
         }
         2 => {
             descriptor.unit_len = 1 + u32::try_from(random.below(15)).unwrap();
+            descriptor.mode = [CoreMode::Xts, CoreMode::Ecb][random.below(2)];
             fail(DescriptorError::TooShort);
         }
         3 => {
@@ -208,8 +216,8 @@ fn job<T: Transport>(
                 fail(error);
             }
         }
-        7 if unit_len % 16 != 0 => {
-            descriptor.ecb = true;
+        7 if unit_len > 16 && unit_len % 16 != 0 => {
+            descriptor.mode = CoreMode::Ecb;
             fail(DescriptorError::EcbTail);
         }
         8 if packet.len() > beat_len => {
@@ -243,11 +251,12 @@ fn job<T: Transport>(
 
 fn crypt(key: &Key, descriptor: &Descriptor, number: u128, unit: &[u8]) -> Vec<u8> {
     let data_key = &key.bytes[..key.bytes.len() / 2];
-    match (key.ecb, descriptor.direction) {
-        (false, Direction::Encrypt) => reference::xts_encrypt(&key.bytes, number, unit),
-        (false, Direction::Decrypt) => reference::xts_decrypt(&key.bytes, number, unit),
-        (true, Direction::Encrypt) => reference::ecb_encrypt(data_key, unit),
-        (true, Direction::Decrypt) => reference::ecb_decrypt(data_key, unit),
+    match (key.mode, descriptor.direction) {
+        (CoreMode::Xts, Direction::Encrypt) => reference::xts_encrypt(&key.bytes, number, unit),
+        (CoreMode::Xts, Direction::Decrypt) => reference::xts_decrypt(&key.bytes, number, unit),
+        (CoreMode::Ecb, Direction::Encrypt) => reference::ecb_encrypt(data_key, unit),
+        (CoreMode::Ecb, Direction::Decrypt) => reference::ecb_decrypt(data_key, unit),
+        (CoreMode::Ctr, _) => reference::ctr(data_key, number, unit),
     }
 }
 
