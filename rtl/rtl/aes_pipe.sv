@@ -77,23 +77,30 @@ module aes_pipe #(
     assign out_block  = gen_round[ROUNDS].state;
   end
 
-  logic [ROUNDS:0] kw_we_reg;
-  logic [3:0]      kw_address_reg;
-  logic [127:0]    kw_data_reg;
-  always_ff @(posedge clk) begin
-    kw_we_reg      <= (ROUNDS + 1)'(kw_valid) << kw_round;
-    kw_address_reg <= {kw_kind, kw_slot};
-    kw_data_reg    <= kw_ordered;
-  end
+  // What is written passes from round to round and through a register every four rounds, so that no
+  // wire crosses the whole pipeline. A block takes at least as long for these rounds.
+  localparam int KW_ROUNDS = 4;
 
   for (genvar r = 0; r <= ROUNDS; r = r + 1) begin : gen_round
     wire [127:0] state;    // after this round's AddRoundKey
     wire         inverse;  // the direction of `state`
     wire [3:0]   address;  // round 0: of this cycle's key; others: of the next cycle's key
     wire [127:0] key_read;
+    wire [136:0] kw;
+    if (r % KW_ROUNDS != 0) begin : gen_kw
+      assign kw = gen_round[r-1].kw;
+    end else begin : gen_kw_reg
+      wire [136:0] kw_before;
+      if (r == 0) begin : gen_port
+        assign kw_before = {kw_valid, kw_round, kw_kind, kw_slot, kw_ordered};
+      end else begin : gen_line
+        assign kw_before = gen_round[r-1].kw;
+      end
+      delay_line #(.WIDTH(137), .CYCLES(1)) kw_line (.clk(clk), .d(kw_before), .q(kw));
+    end
     key_ram keys (
-        .clk(clk), .we(kw_we_reg[r]), .write_address(kw_address_reg), .write_data(kw_data_reg),
-        .read_address(address), .read_data(key_read)
+        .clk(clk), .we(kw[136] && kw[135:132] == 4'(r)), .write_address(kw[131:128]),
+        .write_data(kw[127:0]), .read_address(address), .read_data(key_read)
     );
     if (r == 0) begin : gen_first
       assign address = in_key;
