@@ -59,6 +59,8 @@ FAST = "--freq 200 --placer-heap-timingweight 30"
 # The whole core has 140 to 170 block RAMs. nextpnr's default router takes hours for them, and its
 # other router finds no way if much more than this clock is asked for, nor with each seed.
 WHOLE = "--router router2 --freq 50"
+# Several lanes of gates fill 90 % of the device, which only router2 manages.
+FULL = "--router router2 --freq 80 --placer-heap-timingweight 20"
 
 # See luxor_pkg.sv for the meaning of the numbers.
 TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
@@ -87,11 +89,12 @@ def elmoghany(part, sbox=SBOX_BRAM, top="elmoghany_xts", seeds=()):
     return dict(part=part, top=top, parameters=parameters, seeds=list(seeds), options=FAST)
 
 
-def ecp5(key_bits, seeds, **targets):
+def ecp5(key_bits, seeds, sbox=SBOX_LOGIC, stages=4, lanes=1, **targets):
     keys = dict(KEY128=int(key_bits == 128), KEY256=int(key_bits == 256))
-    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=CIPHER_ENC, **keys, SBOX=SBOX_LOGIC, STAGES=4)
-    parameters |= dict(LANES=1)
-    common = dict(part=ECP5, top="xts_core_pins", options=FAST)
+    parameters = dict(TWEAK=TWEAK_SHARED, CIPHER=CIPHER_ENC, **keys, SBOX=sbox, STAGES=stages)
+    parameters |= dict(LANES=lanes)
+    options = FULL if lanes > 1 else FAST
+    common = dict(part=ECP5, top="xts_core_pins", options=options)
     return dict(**common, parameters=parameters, seeds=seeds, **targets)
 
 
@@ -100,19 +103,27 @@ def with_ctr(point):
     return point | dict(parameters=point["parameters"] | dict(CTR=1))
 
 
-def whole(part, top, tweak, sbox, stages, seeds, **targets):
+def whole(part, top, tweak, sbox, stages, seeds, lanes=1, **targets):
     """Everything that the driver can use: both directions, both key sizes, and the buses."""
     parameters = dict(TWEAK=tweak, CIPHER=CIPHER_BOTH, KEY128=1, KEY256=1, SBOX=sbox)
     parameters |= dict(STAGES=stages)
-    return dict(part=part, top=top, parameters=parameters, seeds=seeds, options=WHOLE, **targets)
+    # The board's design has one lane and no such parameter.
+    parameters |= dict(LANES=lanes) if lanes > 1 else {}
+    options = FULL if lanes > 1 else WHOLE
+    return dict(part=part, top=top, parameters=parameters, seeds=seeds, options=options, **targets)
 
 
 # The point that takes longest is first. `most` is a number, or a factor and another point, whose
 # number it multiplies.
 POINTS = {
     "ecp5-aes128-enc": ecp5(128, [1, 2, 3], most=20_000, least_mhz=190, least_gbps=24),
+    "ecp5-aes128-enc-4-lanes": ecp5(128, [1], stages=2, lanes=4, least_gbps=38.1),
+    "ecp5-aes128-enc-bram": ecp5(128, [1], sbox=SBOX_BRAM, stages=2),
     "ecp5-aes256-enc": ecp5(256, [1]),
     "ecp5-aes128-ctr": with_ctr(ecp5(128, [1])),
+    "ecp5-whole-2-lanes": whole(
+        ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_LOGIC, 3, [1], lanes=2, least_gbps=19.6
+    ),
     "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [2]),
     "ecp5-whole-dma": whole(ECP5, "luxor_xts_dma_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
@@ -146,10 +157,9 @@ XILINX_BLOCK_RAMS = {"RAMB18E1": Fraction(1, 2), "RAMB36E1": Fraction(1)}
 XILINX_BLOCK_RAMS |= {"RAMB18": Fraction(1, 2), "RAMB18SDP": Fraction(1, 2)}
 XILINX_BLOCK_RAMS |= {"RAMB36": Fraction(1), "RAMB36SDP": Fraction(1), "RAMB16": Fraction(1)}
 
-# Beats per cycle. A beat takes one cycle, and a tweak also takes one if the pipeline is shared:
-# units of 4096 bytes. In the paper's own core a tweak takes 22.
-BEATS_A_CYCLE = {TWEAK_SHARED: 256 / 257, TWEAK_DEDICATED: 1, "elmoghany": 256 / (22 + 256)}
-BITS_A_BEAT = 128
+# The cycles that the tweak of a unit takes from its data. In the paper's own core it is 22.
+TWEAK_CYCLES = {TWEAK_SHARED: 1, TWEAK_DEDICATED: 0, "elmoghany": 22}
+UNIT_BITS = 4096 * 8
 
 # Modules that are replaced for ECP5.
 ECP5_MODULES = {MODULES / "block_ram.sv": SYN / "block_ram_ecp5.sv"}
@@ -260,9 +270,14 @@ def synthesise(name):
         if point["part"] == ULX3S:
             bitstream(folder, result["seed"])
         else:
-            beats = BEATS_A_CYCLE[point["parameters"].get("TWEAK", "elmoghany")]
-            result["gbps"] = round(result["mhz"] * BITS_A_BEAT * beats / 1000, 2)
+            result["gbps"] = round(result["mhz"] * bits_a_cycle(point["parameters"]) / 1000, 2)
     return result | {"tools": {tool: version(tool) for tool in TOOLS}}
+
+
+def bits_a_cycle(parameters):
+    """The bits that a core takes in a cycle, in units of 4096 bytes. A beat takes a cycle."""
+    beats = UNIT_BITS / (128 * parameters.get("LANES", 1))
+    return UNIT_BITS / (beats + TWEAK_CYCLES[parameters.get("TWEAK", "elmoghany")])
 
 
 def yosys(folder, point, replaced, script, *more):
