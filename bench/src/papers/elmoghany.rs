@@ -107,8 +107,10 @@ pub(crate) fn measure() -> Result<Report, String> {
     Ok(Report { points, cycles })
 }
 
-/// What the names of the points of the whole core contain, and of that with a bus master.
+/// What the names of the points of the whole core contain, and of that with a bus master; and the
+/// point of a board, which is also a whole core.
 const WHOLE: &str = "whole";
+const BOARD: &str = "ulx3s";
 const DMA: &str = "dma";
 
 /// Describes a build by its parameters, whose meaning is in `docs/rtl.md`.
@@ -137,16 +139,22 @@ fn build(name: &str, parameters: &Value) -> Option<String> {
     };
     let buses = if name.contains(DMA) {
         "with a bus master"
-    } else if parameters["LANES"].is_null() {
+    } else if name.contains(WHOLE) || name == BOARD {
         "with buses"
     } else {
         "without buses"
+    };
+    let lanes = match parameters["LANES"].as_u64() {
+        None | Some(1) => String::new(),
+        Some(lanes) => format!(", {lanes} blocks a cycle"),
     };
     let stages = match parameters["STAGES"].as_u64()? {
         1 => "1 register a round".to_owned(),
         stages => format!("{stages} registers a round"),
     };
-    Some(format!("{keys}, {directions}, {buses}, {boxes}, {stages}"))
+    Some(format!(
+        "{keys}, {directions}, {buses}, {boxes}, {stages}{lanes}"
+    ))
 }
 
 /// Returns the paper's core, Luxor's that only encrypt with AES-128, like the paper's, and all that

@@ -310,6 +310,7 @@ impl Report {
                 "Block RAMs",
                 "Registers",
                 "Gbps, computed",
+                "Mbps per slice",
             ],
             cores.chain(PUBLIC.iter().map(Public::row)),
         )
@@ -425,8 +426,16 @@ impl Point {
             self.block_rams.to_string(),
             self.registers.to_string(),
             cell(self.gbps, |gbps| format!("{gbps:.2}")),
+            cell(self.mbps_per_slice(), |mbps| format!("{mbps:.2}")),
         ];
         Row::new(whose, title, cells)
+    }
+
+    /// At the core's own clock, so only where it was routed, which is on an ECP5: its slices have 2
+    /// LUTs and 2 registers, and the tool's counts need at least this many.
+    fn mbps_per_slice(&self) -> Option<f64> {
+        let slices = (self.luts.max(self.registers) / 2.0).ceil();
+        Some(self.gbps? * 1e3 / slices)
     }
 }
 
@@ -439,6 +448,7 @@ impl Public {
             cell(self.block_rams, |count| count.to_string()),
             self.registers.to_string(),
             format!("{:.2}", gbps(self.mhz) / self.cycles_per_block),
+            NOTHING.to_owned(),
         ];
         Row::new(Whose::Rival, self.name, cells)
     }
