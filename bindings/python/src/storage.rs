@@ -307,7 +307,7 @@ impl Object {
 
     /// The bytes of a part of the object, to read them.
     pub(crate) fn range(&self, part: VolumePart) -> luxor::Result<Range<u64>> {
-        self.find(|storage| part.range_of_storage(&*storage))
+        self.find(|storage| part.range_of_storage(&*storage, false))
     }
 
     fn find<T>(

@@ -241,12 +241,17 @@ impl VolumePart {
         Ok(range)
     }
 
-    /// Returns the bytes of this part of a storage that is no file, to read them.
+    /// Returns the bytes of this part of a storage that is no file. If they are to be changed, they must
+    /// not cover anything else.
     ///
     /// # Errors
     /// [`VolumePartError`]: there is no such part, or the length of the storage is unknown.
-    pub fn range_of_storage(self, storage: &dyn Storage) -> Result<Range<u64>, VolumePartError> {
-        match self.range(storage, None, false)? {
+    pub fn range_of_storage(
+        self,
+        storage: &dyn Storage,
+        is_changed: bool,
+    ) -> Result<Range<u64>, VolumePartError> {
+        match self.range(storage, None, is_changed)? {
             Some(range) => Ok(range),
             None => Ok(0..storage.len().map_err(VolumePartError::Io)?),
         }

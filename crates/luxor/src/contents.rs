@@ -64,6 +64,8 @@ pub struct PartitionContents {
     pub number: u32,
     /// Its first byte.
     pub offset: u64,
+    /// Its length in bytes, as the table says.
+    pub len: u64,
     /// Whether its beginning could be looked at. A disk may be shorter than its table says, and of a
     /// pipe only the beginning is read.
     pub is_there: bool,
@@ -217,6 +219,19 @@ impl Contents {
         Ok(contents)
     }
 
+    /// As [`Contents::recognise`], for the plaintext of a volume, or with `is_part` of a partition in it, which
+    /// may begin with the header of another volume.
+    pub(crate) fn recognise_plaintext(storage: &dyn Storage, is_part: bool) -> io::Result<Self> {
+        match version(storage) {
+            Some(version) => Ok(Self::VolumeAt {
+                within: None,
+                offset: 0,
+                version,
+            }),
+            None => Self::look(storage, !is_part),
+        }
+    }
+
     fn look(storage: &dyn Storage, may_have_table: bool) -> io::Result<Self> {
         let len = storage.len()?;
         if len == 0 {
@@ -345,6 +360,7 @@ impl fmt::Display for ListOf<'_> {
             is_there,
             volume,
             name,
+            ..
         } in partitions.iter().take(SHOWN)
         {
             write!(f, "{separator}partition {number}")?;
@@ -512,6 +528,7 @@ fn partitions(storage: &Head<'_>, partitions: &[Partition]) -> Vec<PartitionCont
         PartitionContents {
             number,
             offset,
+            len: partition.len,
             is_there: offset < storage.len,
             volume,
             name,
