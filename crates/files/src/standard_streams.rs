@@ -6,7 +6,7 @@
 //! lost without an error. Therefore this module looks before the runtime starts.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io,
     os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -81,6 +81,24 @@ pub fn inherited(number: RawFd) -> io::Result<File> {
     // SAFETY: `number` is open, and nothing in this process owns it, so nothing closes it.
     let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
     Ok(File::from(descriptor.try_clone_to_owned()?))
+}
+
+/// Keeps the descriptors that the parent process has passed on, except the standard streams, from the
+/// programs that this process starts from now on. They may be those of secrets. [`inherited`] no longer
+/// finds them.
+///
+/// # Errors
+/// An error of the system, such as when `/proc` is missing.
+#[expect(unsafe_code, reason = "only the number of the descriptor is known")]
+pub fn keep_from_children() -> io::Result<()> {
+    for entry in fs::read_dir("/proc/self/fd")? {
+        let number = entry?.file_name();
+        let number: Option<RawFd> = number.to_str().and_then(|number| number.parse().ok());
+        let Some(number @ 3..) = number else { continue };
+        // SAFETY: `F_SETFD` takes a number and no pointer. For a closed `number` it returns an error.
+        unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
+    }
+    Ok(())
 }
 
 /// Checks standard output for callers that write to it themselves. Rust's [`io::stdout`] reports
