@@ -31,6 +31,7 @@ use std::{
     ffi::{OsStr, OsString},
     fs::{self, File},
     io,
+    ops::Range,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
@@ -45,7 +46,6 @@ use fuser::{
     SessionACL, TimeOrNow, WriteFlags,
 };
 use luxor_engine::Buffer;
-use luxor_files::{Escaped, bounded, path_name};
 use luxor_sector::Disk;
 use nix::{
     fcntl::{FallocateFlags, OFlag},
@@ -59,9 +59,11 @@ use crate::{
     stats::{Done, Operation},
 };
 
+mod mount_error;
 mod mounting;
+mod server;
 
-pub use mounting::Unmounter;
+pub use self::{mount_error::MountError, mounting::Unmounter, server::Server};
 
 /// The longest read or write that the kernel sends. This is the kernel's default limit.
 pub const MAX_REQUEST: u32 = 1 << 20;
@@ -128,8 +130,17 @@ impl MountPoint {
         }
     }
 
+    /// The open folder.
+    #[must_use]
+    pub fn handle(&self) -> &File {
+        &self.handle
+    }
+
     /// Returns the folder's path, if it still exists and is empty.
-    fn empty_path(&self) -> Result<PathBuf, MountError> {
+    ///
+    /// # Errors
+    /// As [`MountPoint::new`].
+    pub fn empty_path(&self) -> Result<PathBuf, MountError> {
         let folder = &self.folder;
         let path =
             mounting::path_of(&self.handle).map_err(|source| MountError::NoProc { source })?;
@@ -159,6 +170,10 @@ pub struct MountOptions {
     /// Whether other users may access the mount. The file's mode still applies, so this adds root
     /// only.
     pub allow_other: bool,
+    /// The bytes of the disk that the file shows, which must lie within it. `None` shows all of them.
+    pub part: Option<Range<u64>>,
+    /// Whether writes are refused even if the disk permits them.
+    pub read_only: bool,
 }
 
 /// A mounted disk. Dropping it does not unmount: see [`Unmounter`].
@@ -178,6 +193,8 @@ pub struct MountOptions {
 ///     source: "volume.luks".into(),
 ///     modified: std::fs::metadata("volume.luks")?.modified()?,
 ///     allow_other: false,
+///     part: None,
+///     read_only: false,
 /// };
 /// let mounted = Mounted::new(Export::new(disk), point, &options)?;
 /// // Another thread can call `unmount` on this, or a user `fusermount3 -u`.
@@ -218,8 +235,7 @@ impl Mounted {
         // Checked again, because the caller may have waited for a secret since the first check.
         let path = point.empty_path()?;
         let MountPoint { folder, handle } = point;
-        let (fuse, unmounter) =
-            mounting::mount(&handle, &path, options, export.disk().is_read_only())?;
+        let (fuse, unmounter) = mounting::mount(&handle, &path, options, file.read_only)?;
         let session = Session::from_fd(file, fuse, config.acl, config).map_err(|error| {
             let _ = unmounter.unmount();
             MountError::refused(&folder, &error)
@@ -256,103 +272,12 @@ impl Frontend for Mounted {
     }
 }
 
-/// Why a disk cannot be mounted.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MountError {
-    /// The folder does not exist.
-    #[error("{} does not exist", path_name(folder))]
-    NoFolder {
-        /// The folder to mount on.
-        folder: PathBuf,
-    },
-    /// The path is not a folder.
-    #[error("{} is not a folder", path_name(folder))]
-    NotAFolder {
-        /// The folder to mount on.
-        folder: PathBuf,
-    },
-    /// The folder contains files, which the mount would hide, or something is mounted there.
-    #[error("the folder {} is not empty", path_name(folder))]
-    NotEmpty {
-        /// The folder to mount on.
-        folder: PathBuf,
-    },
-    /// The process that served a mount here was killed. `fusermount3 -u` removes the mount.
-    #[error(
-        "{} still has the mount of a process that has ended",
-        path_name(folder)
-    )]
-    LeftBehind {
-        /// The folder to mount on.
-        folder: PathBuf,
-    },
-    /// The folder cannot be read.
-    #[error("cannot list {}: {source}", path_name(folder))]
-    Folder {
-        /// The folder to mount on.
-        folder: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// `/proc`, which identifies the mount, cannot be read.
-    #[error("cannot list /proc: {source}")]
-    NoProc {
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The kernel has no FUSE, or the container has no access to it.
-    #[error("cannot open /dev/fuse: {source}")]
-    NoFuse {
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The mode of `/dev/fuse`, or the rules of a container, deny access.
-    #[error("this user may not open /dev/fuse")]
-    FuseNotAllowed,
-    /// Users other than root mount through `fusermount3`, from the package `fuse3`.
-    #[error("fusermount3 is not installed")]
-    NoFusermount,
-    /// The system refused the mount.
-    #[error("cannot mount on {}: {words}", path_name(folder))]
-    Refused {
-        /// The folder to mount on.
-        folder: PathBuf,
-        /// The message of the kernel or of `fusermount3`.
-        words: String,
-    },
-    /// The name is not a valid file name.
-    #[error("{} is not a valid file name", path_name(Path::new(name)))]
-    Name {
-        /// The name.
-        name: OsString,
-    },
-}
-
-impl MountError {
-    /// Classifies the error of opening or reading `folder`.
-    fn of_folder(folder: &Path, source: io::Error) -> Self {
-        let folder = folder.to_owned();
-        match source.kind() {
-            io::ErrorKind::NotFound => Self::NoFolder { folder },
-            io::ErrorKind::NotADirectory => Self::NotAFolder { folder },
-            io::ErrorKind::NotConnected => Self::LeftBehind { folder },
-            _ => Self::Folder { folder, source },
-        }
-    }
-
-    fn refused(folder: &Path, error: &io::Error) -> Self {
-        Self::Refused {
-            folder: folder.to_owned(),
-            words: bounded(&Escaped(error.to_string().trim()).to_string()).into_owned(),
-        }
-    }
-}
-
 /// Names and attributes change only through requests, so the kernel may cache them.
 const TTL: Duration = Duration::from_secs(3600);
 const BLOCK: u32 = 4096;
 const FILE: INodeNo = INodeNo(2);
+/// The link that [`server`] describes.
+const SERVER: INodeNo = INodeNo(3);
 
 thread_local! {
     /// The buffer for bytes that were read, before the kernel gets them.
@@ -362,13 +287,21 @@ thread_local! {
 struct DiskFilesystem {
     export: Arc<Export>,
     name: FileName,
+    /// The bytes of the disk that the file shows.
+    part: Range<u64>,
+    read_only: bool,
     mounted: SystemTime,
     modified: Mutex<SystemTime>,
 }
 
 impl DiskFilesystem {
     fn new(export: Arc<Export>, options: &MountOptions) -> Self {
+        let disk = export.disk();
+        let len = disk.len();
+        let part = options.part.clone().unwrap_or(0..len);
         Self {
+            read_only: options.read_only || disk.is_read_only(),
+            part: part.start.min(len)..part.end.min(len),
             export,
             name: options.name.clone(),
             mounted: SystemTime::now(),
@@ -380,7 +313,11 @@ impl DiskFilesystem {
     fn attributes(&self, ino: INodeNo) -> FileAttr {
         let is_file = ino == FILE;
         let modified = *self.lock_modified();
-        let size = if is_file { self.export.disk().len() } else { 0 };
+        let size = match ino {
+            FILE => self.len(),
+            SERVER => server::words().len() as u64,
+            _ => 0,
+        };
         FileAttr {
             ino,
             size,
@@ -389,17 +326,17 @@ impl DiskFilesystem {
             mtime: if is_file { modified } else { self.mounted },
             ctime: if is_file { modified } else { self.mounted },
             crtime: self.mounted,
-            kind: if is_file {
-                FileType::RegularFile
-            } else {
-                FileType::Directory
+            kind: match ino {
+                FILE => FileType::RegularFile,
+                SERVER => FileType::Symlink,
+                _ => FileType::Directory,
             },
-            perm: match (is_file, self.export.disk().is_read_only()) {
-                (true, false) => 0o600,
-                (true, true) => 0o400,
-                (false, _) => 0o500,
+            perm: match ino {
+                FILE if !self.read_only => 0o600,
+                FILE | SERVER => 0o400,
+                _ => 0o500,
             },
-            nlink: if is_file { 1 } else { 2 },
+            nlink: if ino == INodeNo::ROOT { 2 } else { 1 },
             uid: geteuid().as_raw(),
             gid: getegid().as_raw(),
             rdev: 0,
@@ -412,9 +349,19 @@ impl DiskFilesystem {
         self.modified.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The length of the file.
+    fn len(&self) -> u64 {
+        self.part.end.saturating_sub(self.part.start)
+    }
+
+    /// Returns the byte of the disk that byte `offset` of the file is. It is at most that of the end.
+    fn on_disk(&self, offset: u64) -> u64 {
+        self.part.start + offset.min(self.len())
+    }
+
     /// Returns how many of `len` bytes at `offset` exist.
     fn until_end(&self, offset: u64, len: usize) -> usize {
-        let left = self.export.disk().len().saturating_sub(offset);
+        let left = self.len().saturating_sub(offset);
         usize::try_from(left).map_or(len, |left| len.min(left))
     }
 
@@ -443,6 +390,9 @@ impl DiskFilesystem {
         bytes: usize,
         change: impl FnOnce(&Disk) -> io::Result<()>,
     ) -> Result<(), Errno> {
+        if self.read_only {
+            return Err(Errno::EROFS);
+        }
         self.count(operation, bytes, change)?;
         *self.lock_modified() = SystemTime::now();
         Ok(())
@@ -474,10 +424,19 @@ impl Filesystem for DiskFilesystem {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        if parent == INodeNo::ROOT && name == self.name.as_os_str() {
-            reply.entry(&TTL, &self.attributes(FILE), Generation(0));
+        let found = match parent {
+            INodeNo::ROOT if name == self.name.as_os_str() => FILE,
+            INodeNo::ROOT if name == server::NAME => SERVER,
+            _ => return reply.error(Errno::ENOENT),
+        };
+        reply.entry(&TTL, &self.attributes(found), Generation(0));
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        if ino == SERVER {
+            reply.data(server::words().as_bytes());
         } else {
-            reply.error(Errno::ENOENT);
+            reply.error(Errno::EINVAL);
         }
     }
 
@@ -504,7 +463,7 @@ impl Filesystem for DiskFilesystem {
         reply: ReplyAttr,
     ) {
         // Setting the length that the file already has is allowed, because it changes nothing.
-        if ino == FILE && size == Some(self.export.disk().len()) {
+        if ino == FILE && size == Some(self.len()) {
             reply.attr(&TTL, &self.attributes(ino));
         } else {
             reply.error(Errno::EPERM);
@@ -582,9 +541,9 @@ impl Filesystem for DiskFilesystem {
                     Err(_) => return reply.error(Errno::ENOMEM),
                 }
             }
-            let offset = offset.min(self.export.disk().len());
+            let at = self.on_disk(offset);
             let read = self.count(Operation::Read, len, |disk| {
-                disk.read(&mut buffer[..len], offset)
+                disk.read(&mut buffer[..len], at)
             });
             match read {
                 Ok(()) => reply.data(&buffer[..len]),
@@ -613,7 +572,7 @@ impl Filesystem for DiskFilesystem {
         // Without its cache, the kernel sends no `fsync` for files that are opened with `O_DSYNC`.
         let durable = OFlag::from_bits_retain(flags.0).contains(OFlag::O_DSYNC);
         let written = self.modify(Operation::Write, len, |disk| {
-            disk.write(&data[..len], offset)?;
+            disk.write(&data[..len], self.on_disk(offset))?;
             if durable { disk.flush() } else { Ok(()) }
         });
         match written {
@@ -679,7 +638,7 @@ impl Filesystem for DiskFilesystem {
     }
 
     fn statfs(&self, _: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        let blocks = self.export.disk().len().div_ceil(BLOCK.into());
+        let blocks = self.len().div_ceil(BLOCK.into());
         reply.statfs(blocks, 0, 0, 1, 0, BLOCK, 255, BLOCK);
     }
 
@@ -700,11 +659,11 @@ impl Filesystem for DiskFilesystem {
         {
             return reply.error(Errno::EOPNOTSUPP);
         }
-        let left = self.export.disk().len().saturating_sub(offset);
+        let left = self.len().saturating_sub(offset);
         if len > left && !keep_size {
             return reply.error(Errno::ENOSPC);
         }
-        let (offset, len) = (offset.min(self.export.disk().len()), len.min(left));
+        let (offset, len) = (self.on_disk(offset), len.min(left));
         let bytes = usize::try_from(len).unwrap_or(usize::MAX);
         let zeroed = self.modify(Operation::WriteZeroes, bytes, |disk| {
             disk.write_zeroes(offset, len)

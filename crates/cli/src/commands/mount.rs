@@ -101,6 +101,8 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
             source: volume.as_os_str().to_owned(),
             modified: modified(volume),
             allow_other: args.allow_other,
+            part: None,
+            read_only: false,
         },
     };
     frontend::run(&mut fuse, &options, context)

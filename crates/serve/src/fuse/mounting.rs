@@ -10,7 +10,11 @@ use std::{
     mem::MaybeUninit,
     os::{
         fd::{AsFd, AsRawFd, OwnedFd},
-        unix::{ffi::OsStringExt, fs::MetadataExt, net::UnixStream},
+        unix::{
+            ffi::{OsStrExt, OsStringExt},
+            fs::MetadataExt,
+            net::UnixStream,
+        },
     },
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -190,11 +194,11 @@ fn run(mut program: Command) -> io::Result<Ended> {
     })
 }
 
-/// Unmounts a [`Mounted`](super::Mounted), from any thread.
+/// Unmounts a [`Mounted`](super::Mounted), or another mount that was found, from any thread.
 #[derive(Clone, Debug)]
 pub struct Unmounter {
-    /// A duplicate of the session's descriptor.
-    fuse: Arc<OwnedFd>,
+    /// A duplicate of the session's descriptor, if the mount is one of this process.
+    fuse: Option<Arc<OwnedFd>>,
     mount: MountIdentity,
     origin: MountOrigin,
 }
@@ -207,16 +211,50 @@ impl Unmounter {
         let listed = mount.lines_of(&mounts).next();
         let listed = listed.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
         Ok(Self {
-            fuse: Arc::new(fuse.try_clone()?),
+            fuse: Some(Arc::new(fuse.try_clone()?)),
             origin: MountOrigin::parse(listed),
             mount,
         })
     }
 
+    /// Returns the mount on `folder`, whatever made it, or `None` if nothing is mounted there. Does not
+    /// ask the file system, which may have lost its server.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn find(folder: &Path) -> io::Result<Option<Self>> {
+        let handle = open_folder(folder)?;
+        let (path, mount) = (path_of(&handle)?, MountIdentity::read(&handle)?);
+        let mounts = fs::read(MOUNTS)?;
+        let mut lines = mount.lines_of(&mounts);
+        // Otherwise the folder is one within a mount.
+        let line = lines.find(|line| unescaped(field(line, 4)) == path);
+        Ok(line.map(|line| Self {
+            fuse: None,
+            origin: MountOrigin::parse(line),
+            mount: mount.clone(),
+        }))
+    }
+
+    /// The type of the file system, as the kernel lists it: `fuse.luxor`, `ext4`.
+    #[must_use]
+    pub fn kind(&self) -> &OsStr {
+        OsStr::from_bytes(&self.origin.kind)
+    }
+
+    /// What is mounted, as the kernel lists it.
+    #[must_use]
+    pub fn source(&self) -> PathBuf {
+        unescaped(&self.origin.source)
+    }
+
     /// Returns the current path of the folder on which the mount is, if it is still mounted. Its
     /// numbers may belong to a mount of another user by now, on a folder that this process cannot
     /// open.
-    fn folder(&self) -> io::Result<Option<PathBuf>> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn folder(&self) -> io::Result<Option<PathBuf>> {
         let mounts = fs::read(MOUNTS)?;
         let mut lines = self.mount.lines_of(&mounts);
         let line = lines.find(|line| MountOrigin::parse(line) == self.origin);
@@ -238,6 +276,26 @@ impl Unmounter {
         }
     }
 
+    /// As [`Unmounter::unmount`], unless a program uses the file system. What was written is then in
+    /// what was mounted.
+    ///
+    /// # Errors
+    /// An error of the kind [`io::ErrorKind::ResourceBusy`] if it is in use. Otherwise those of
+    /// [`Unmounter::unmount`].
+    pub fn unmount_if_unused(&self) -> io::Result<()> {
+        let Some(folder) = self.folder()? else {
+            return Ok(());
+        };
+        // The handle would be a use of it.
+        if MountIdentity::read(&open_folder(&folder)?)? != self.mount {
+            return Err(io::Error::other(MOUNTED_OVER));
+        }
+        match umount2(&folder, MntFlags::UMOUNT_NOFOLLOW) {
+            Err(Errno::EPERM) => unmount_by_fusermount3(&["-u", "--"], &folder),
+            result => Ok(result?),
+        }
+    }
+
     fn detach(&self) -> io::Result<()> {
         let Some(folder) = self.folder()? else {
             return Ok(());
@@ -245,7 +303,7 @@ impl Unmounter {
         let handle = open_folder(&folder)?;
         let found = MountIdentity::read(&handle)?;
         if (found.device, found.id) != (self.mount.device, self.mount.id) {
-            return Err(io::Error::other("something else is mounted over it"));
+            return Err(io::Error::other(MOUNTED_OVER));
         }
         // The device and mount numbers may belong to another mount by now. Before Linux 6.8 there
         // is no unique number, but if this session's connection has ended, a file system that still
@@ -260,7 +318,10 @@ impl Unmounter {
     /// Whether the kernel has ended the connection: either nothing uses the file system any more,
     /// or the connection was aborted and the file system is still mounted.
     fn has_ended(&self) -> io::Result<bool> {
-        let mut fuse = [PollFd::new(self.fuse.as_fd(), PollFlags::empty())];
+        let Some(fuse) = &self.fuse else {
+            return Ok(false);
+        };
+        let mut fuse = [PollFd::new(fuse.as_fd(), PollFlags::empty())];
         poll(&mut fuse, PollTimeout::ZERO)?;
         let events = fuse[0].revents();
         Ok(events.is_some_and(|events| events.contains(PollFlags::POLLERR)))
@@ -270,17 +331,23 @@ impl Unmounter {
 /// Unmounts the mount on `path`, directly or through `fusermount3`. `folder` is its name.
 fn detach(path: &Path, folder: &Path) -> io::Result<()> {
     match umount2(path, MntFlags::MNT_DETACH) {
-        Err(Errno::EPERM) => {
-            let mut program = fusermount3();
-            program.args(["-u", "-z", "--"]).arg(folder);
-            let ended = run(program)?;
-            match ended.succeeded {
-                Some(true) => Ok(()),
-                None if ended.words.is_empty() => Ok(()),
-                _ => Err(ended.error()),
-            }
-        }
+        Err(Errno::EPERM) => unmount_by_fusermount3(&["-u", "-z", "--"], folder),
         result => Ok(result?),
+    }
+}
+
+const MOUNTED_OVER: &str = "something else is mounted over it";
+
+fn unmount_by_fusermount3(options: &[&str], folder: &Path) -> io::Result<()> {
+    let mut program = fusermount3();
+    program.args(options).arg(folder);
+    let ended = run(program)?;
+    match ended.succeeded {
+        Some(true) => Ok(()),
+        None if ended.words.is_empty() => Ok(()),
+        // It has one exit code for all errors.
+        _ if ended.words.ends_with("busy") => Err(io::ErrorKind::ResourceBusy.into()),
+        _ => Err(ended.error()),
     }
 }
 
@@ -310,16 +377,17 @@ impl MountIdentity {
         })
     }
 
-    /// Returns the lines of `mounts`, as in [`MOUNTS`], with these numbers: one at most, but for
-    /// kernels without mount IDs.
+    /// Returns the lines of `mounts`, as in [`MOUNTS`], with this mount ID, of which there is one at most.
+    /// For kernels without mount IDs it returns those with this device number: with an ID the number is
+    /// no criterion, because the files of btrfs have others than its mount.
     fn lines_of<'a>(&self, mounts: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
         let (major, minor) = self.device;
-        let (id, device) = (self.id.to_string(), format!("{major}:{minor}"));
-        let has_no_id = self.id == 0;
-        mounts.split(|&byte| byte == b'\n').filter(move |line| {
-            let has_id = has_no_id || field(line, 0) == id.as_bytes();
-            has_id && field(line, 2) == device.as_bytes()
-        })
+        let (number, value) = match self.id {
+            0 => (2, format!("{major}:{minor}")),
+            id => (0, id.to_string()),
+        };
+        let lines = mounts.split(|&byte| byte == b'\n');
+        lines.filter(move |line| field(line, number) == value.as_bytes())
     }
 }
 
@@ -336,6 +404,8 @@ fn field(line: &[u8], number: usize) -> &[u8] {
 /// unmounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct MountOrigin {
+    /// The device number of the file system.
+    device: Vec<u8>,
     kind: Vec<u8>,
     source: Vec<u8>,
     /// The option `user_id` of the file system: the user who mounted it.
@@ -352,6 +422,7 @@ impl MountOrigin {
         let mut options = options.split(|&byte| byte == b',');
         let user = options.find(|option| option.starts_with(b"user_id="));
         Self {
+            device: field(line, 2).to_vec(),
             kind,
             source,
             user: user.unwrap_or_default().to_vec(),
@@ -440,7 +511,7 @@ mod tests {
         assert_eq!(origin.source, b"a.luks");
         assert_eq!(origin, MountOrigin::parse(line(97, 1000, "").as_bytes()));
         assert_ne!(origin, MountOrigin::parse(line(97, 0, "").as_bytes()));
-        assert!(mount.lines_of(b"97 25").next().is_none());
+        assert_ne!(origin, MountOrigin::parse(b"97 25"));
     }
 
     #[test]

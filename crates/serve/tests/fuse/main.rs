@@ -499,6 +499,8 @@ fn options() -> MountOptions {
         source: "my,volume".into(),
         modified: UNIX_EPOCH + Duration::from_secs(1_000_000_000),
         allow_other: false,
+        part: None,
+        read_only: false,
     }
 }
 
