@@ -75,6 +75,32 @@ impl Need {
             Self::fio(),
             Self::programs(&["fusermount3"], Packages::same("fuse3")),
             Self::programs(&["e2fsck", "mkfs.ext4"], Packages::same("e2fsprogs")),
+            // File systems that `luxor mount --files` shows, and their drivers.
+            Self::programs(&["fuse2fs"], Packages::same("fuse2fs")),
+            Self::programs(
+                &["mkntfs", "ntfs-3g"],
+                Packages::same("ntfs-3g").fedora("ntfs-3g ntfsprogs"),
+            ),
+            Self::programs(
+                &["mksquashfs", "squashfuse"],
+                Packages::same("squashfs-tools squashfuse").suse("squashfs squashfuse"),
+            ),
+            Self::programs(
+                &["fuseiso", "genisoimage"],
+                Packages::same("fuseiso genisoimage").arch("fuseiso cdrtools"),
+            ),
+            Self::programs(
+                &["fusefat", "mkfs.vfat"],
+                Packages::same("fusefat dosfstools"),
+            ),
+            Self::programs(
+                &["mkfs.btrfs"],
+                Packages::same("btrfsprogs")
+                    .debian("btrfs-progs")
+                    .fedora("btrfs-progs")
+                    .arch("btrfs-progs"),
+            ),
+            Self::programs(&["mkfs.erofs"], Packages::same("erofs-utils")),
             Self::programs(
                 &["systemd-analyze", "systemd-socket-activate"],
                 Packages::same("systemd"),

@@ -2,6 +2,7 @@
 //! Options that several commands share, a file for each group. The options that one command has alone
 //! are in the file of that command.
 
+mod background;
 mod export;
 mod format;
 mod general;
@@ -17,6 +18,7 @@ mod unlock;
 mod values;
 
 pub(crate) use self::{
+    background::BackgroundArgs,
     export::{ExportArgs, ReencryptWhen},
     format::TypeArgs,
     general::{General, GlobalArgs, general_option},

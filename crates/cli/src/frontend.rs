@@ -17,6 +17,7 @@ use luxor_serve::{Export, Frontend, ServeError};
 
 use crate::{
     args::{ExportArgs, StatsArgs},
+    background,
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
@@ -137,6 +138,7 @@ pub(crate) fn run(
         }
         reporter.announce(console);
         notify::ready(console, &status);
+        background::ready()?;
         let background = Background::begin(work)?;
         let served = frontend.run();
         notify::stopping();
@@ -166,7 +168,7 @@ enum Event {
 
 fn stop_on_signal(events: &Sender<Event>) -> StopOnSignal {
     let events = events.clone();
-    StopOnSignal::new(move || {
+    StopOnSignal::new(move |_| {
         // After the end the receiver is gone.
         let _ = events.send(Event::Signal);
         notify::stopping_without_waiting();

@@ -31,7 +31,7 @@ pub(crate) fn begin(options: &GlobalArgs) {
         // A reader of standard error that has gone must not end the server.
         .log_internal_errors(false);
     // Fails if there is a subscriber already.
-    let _ = if is_journal(env::var("JOURNAL_STREAM").ok().as_deref(), io::stderr()) {
+    let _ = if is_journal(io::stderr()) {
         let lines = Format::default().with_target(false).with_level(false);
         let log = log.event_format(ForJournal(lines.without_time()));
         tracing::subscriber::set_global_default(log.finish())
@@ -40,9 +40,14 @@ pub(crate) fn begin(options: &GlobalArgs) {
     };
 }
 
-/// Whether journald reads `stream`: it is the socket whose device and inode the variable
-/// `JOURNAL_STREAM` names (`systemd.exec(5)`).
-fn is_journal(variable: Option<&str>, stream: impl AsFd) -> bool {
+/// Whether journald reads `stream`.
+pub(crate) fn is_journal(stream: impl AsFd) -> bool {
+    is_named(env::var("JOURNAL_STREAM").ok().as_deref(), stream)
+}
+
+/// Whether `stream` is the socket whose device and inode the variable `JOURNAL_STREAM` names
+/// (`systemd.exec(5)`).
+fn is_named(variable: Option<&str>, stream: impl AsFd) -> bool {
     let named = variable.and_then(|text| text.split_once(':'));
     let Some((device, inode)) = named else {
         return false;
@@ -88,10 +93,10 @@ mod tests {
         let file = File::open("/dev/null").unwrap();
         let found = fstat(&file).unwrap();
         let name = format!("{}:{}", found.st_dev, found.st_ino);
-        assert!(is_journal(Some(&name), &file));
+        assert!(is_named(Some(&name), &file));
         let other = format!("{}:{}", found.st_dev, found.st_ino + 1);
         for variable in [None, Some(""), Some("8"), Some("8:x"), Some(&other)] {
-            assert!(!is_journal(variable, &file), "{variable:?}");
+            assert!(!is_named(variable, &file), "{variable:?}");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod advice;
 mod args;
+mod background;
 mod bench_names;
 mod commands;
 mod confirm;
@@ -19,6 +20,8 @@ mod frontend;
 mod keyring;
 mod listen;
 mod log;
+mod mount_error;
+mod mounted_files;
 mod new_volume;
 mod notify;
 mod pid_file;
@@ -59,6 +62,9 @@ fn main() -> ExitCode {
     if let Err(error) = standard_streams::keep_closed() {
         return failed(&Error::io("cannot keep a closed stream closed", &error));
     }
+    if let Some(code) = mounted_files::run_helper_if_started() {
+        return code;
+    }
     // Before there is another thread, which inherits the blocked signals.
     if let Err(error) = process::handle_signals() {
         return failed(&error);
@@ -80,7 +86,10 @@ fn main() -> ExitCode {
 }
 
 fn work() -> ExitCode {
-    let line: Vec<_> = env::args_os().collect();
+    let mut line: Vec<_> = env::args_os().collect();
+    if let Err(error) = background::take_mark(&mut line) {
+        return failed(&Error::io("cannot go on in the background", &error));
+    }
     let has_terminal = io::stdin().is_terminal();
     let translated = match cryptsetup::translate(&line, has_terminal) {
         Ok(translated) => translated,

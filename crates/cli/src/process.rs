@@ -110,7 +110,7 @@ pub(crate) fn handle_signals() -> Result<()> {
                         let now = Instant::now();
                         let stop = lock(&STOP).take();
                         if let Some(stop) = stop {
-                            stop();
+                            stop(signal);
                             asked = Some(Asked { signal, at: now });
                         } else if !asked.is_some_and(|asked| asked.is_meant_by(signal, now)) {
                             interrupted();
@@ -291,9 +291,9 @@ impl Prompt {
 pub(crate) struct StopOnSignal(());
 
 impl StopOnSignal {
-    /// The thread that waits for signals calls `stop`, which must not block.
+    /// The thread that waits for signals calls `stop` with the number of the signal. It must not block.
     #[must_use]
-    pub(crate) fn new(stop: impl FnOnce() + Send + 'static) -> Self {
+    pub(crate) fn new(stop: impl FnOnce(i32) + Send + 'static) -> Self {
         *lock(&STOP) = Some(Box::new(stop));
         Self(())
     }
@@ -311,7 +311,11 @@ pub(crate) fn hold() -> MutexGuard<'static, ()> {
 }
 
 static HELD: Mutex<()> = Mutex::new(());
-static STOP: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+static STOP: Mutex<Option<Stop>> = Mutex::new(None);
+
+/// Takes the number of the signal.
+type Stop = Box<dyn FnOnce(i32) + Send>;
+
 static TERMINAL: Mutex<Option<Prompt>> = Mutex::new(None);
 static LINE_OPEN: Mutex<bool> = Mutex::new(false);
 

@@ -163,6 +163,7 @@ mod report;
 mod resize;
 mod serve;
 mod token;
+mod umount;
 mod uuid;
 
 pub(crate) use self::definition::{Cli, parse};
@@ -186,6 +187,7 @@ commands! {
         Uuid(uuid::UuidArgs),
         IsLuks(is_luks::IsLuksArgs),
         Mount(mount::MountArgs),
+        Umount(umount::UmountArgs),
         Serve(serve::ServeArgs),
         Raw(raw::RawArgs),
         Engines(engines::EnginesArgs),

@@ -4,7 +4,6 @@
 use std::{
     ffi::OsStr,
     fs::{self, Metadata},
-    io,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -15,30 +14,31 @@ use clap::{
     Args, ValueHint,
     builder::{OsStringValueParser, TypedValueParser},
 };
-use luxor::{
-    VolumeDisk,
-    files::{path_name, shell_word},
-};
+use luxor::{VolumeDisk, files::path_name};
 use luxor_serve::{
     Export, Frontend, ServeError,
-    fuse::{FileName, MountError, MountOptions, MountPoint, Mounted},
+    fuse::{FileName, MountOptions, MountPoint, Mounted},
 };
 
 use crate::{
-    args::{ExportArgs, StatsArgs},
+    args::{BackgroundArgs, ExportArgs, StatsArgs},
+    background,
     commands::{Subcommand, Taken},
     context::Context,
-    error::{Error, ErrorClass, Result},
+    error::{Error, Result},
     frontend::{self, FrontendSetup, RunOptions, Started},
+    mount_error,
+    mounted_files::{self, Files, FilesOptions},
     process::unblocked,
 };
 
-/// Show a volume's plaintext as a file, for losetup, mount and any program that reads files
+/// Show the files in a volume, or its plaintext as one file
 ///
-/// DIR then contains one file, the plaintext, with the name of VOLUME without `.luks`. It
-/// exists until DIR is unmounted (`fusermount3 -u DIR`, or `umount DIR` as root) or the program
-/// receives SIGINT or SIGTERM. This uses FUSE: it needs no root where /dev/fuse is accessible,
-/// and no dm-crypt.
+/// With --files, DIR contains the files of the file system in the volume: by a driver of FUSE, or
+/// for root by the kernel. Otherwise DIR contains one file, the plaintext, with the name of VOLUME
+/// without `.luks`, for losetup, mount and any program that reads files. Both exist until
+/// `luxor umount DIR`, or until the program receives SIGINT or SIGTERM. This needs no root where
+/// /dev/fuse is accessible, and no dm-crypt.
 #[derive(Args, Debug)]
 // `mount` refuses this option: a file's holes read as zeros, but discarded sectors do not.
 #[command(mut_arg("allow_discards", |arg| arg.hide(true)))]
@@ -51,6 +51,25 @@ pub(crate) struct MountArgs {
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath, help_heading = None)]
     pub folder: PathBuf,
 
+    /// Show the files of the file system in the volume
+    ///
+    /// Some drivers are weaker than the kernel. Their files are read-only without --read-write.
+    #[arg(long, help_heading = "Mounting", conflicts_with_all = ["name", "allow_other"])]
+    pub files: bool,
+
+    /// Show the files in partition N of the plaintext (GPT or MBR; logical partitions begin with 5)
+    #[arg(long, value_name = "N", help_heading = "Mounting", requires = "files")]
+    pub partition: Option<u32>,
+
+    /// Permit writes by a driver that is weaker than the kernel
+    #[arg(
+        long,
+        help_heading = "Mounting",
+        requires = "files",
+        conflicts_with = "read_only"
+    )]
+    pub read_write: bool,
+
     /// The file's name (default: that of VOLUME, without .luks)
     #[arg(long, help_heading = "Mounting")]
     #[arg(value_parser = OsStringValueParser::new().try_map(FileName::new))]
@@ -62,6 +81,10 @@ pub(crate) struct MountArgs {
     #[arg(long, help_heading = "Mounting")]
     pub allow_other: bool,
 
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: BackgroundArgs,
+
     /// The statistics to show.
     #[command(flatten)]
     pub stats: StatsArgs,
@@ -72,7 +95,7 @@ impl Subcommand for MountArgs {
     const TAKES: Taken = Taken::SERVING;
 
     fn run(&self, context: &Context) -> Result<()> {
-        run(self, context)
+        background::run(&self.background, || run(self, context))
     }
 }
 
@@ -91,19 +114,37 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
         );
     }
     let options = RunOptions::new(&args.export, &args.stats, None)?;
-    let volume = &args.export.volume;
+    let (volume, folder) = (&args.export.volume, args.folder.as_path());
+    // Problems with the folder are reported before the secret is asked for.
+    let point = Some(MountPoint::new(folder).map_err(|error| mount_error::refused(&error))?);
+    let mut mount = MountOptions {
+        name: args.name.clone().unwrap_or_else(|| file_name(volume)),
+        source: volume.as_os_str().to_owned(),
+        modified: modified(volume),
+        allow_other: args.allow_other,
+        part: None,
+        read_only: false,
+    };
+    if args.files {
+        mount.name = mounted_files::name_of_plaintext();
+        let options_of_files = FilesOptions {
+            partition: args.partition,
+            read_only: args.export.read_only,
+            read_write: args.read_write,
+        };
+        let mut files = Files {
+            folder,
+            point,
+            options: options_of_files,
+            mount,
+            may_write: false,
+        };
+        return frontend::run(&mut files, &options, context);
+    }
     let mut fuse = Fuse {
-        folder: &args.folder,
-        // Problems with the folder are reported before the secret is asked for.
-        point: Some(MountPoint::new(&args.folder).map_err(|error| refused(&error))?),
-        options: MountOptions {
-            name: args.name.clone().unwrap_or_else(|| file_name(volume)),
-            source: volume.as_os_str().to_owned(),
-            modified: modified(volume),
-            allow_other: args.allow_other,
-            part: None,
-            read_only: false,
-        },
+        folder,
+        point,
+        options: mount,
     };
     frontend::run(&mut fuse, &options, context)
 }
@@ -120,7 +161,7 @@ impl FrontendSetup for Fuse<'_> {
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
         let mounted = unblocked(|| Mounted::new(export, point, &self.options))
-            .map_err(|error| refused(&error))?;
+            .map_err(|error| mount_error::refused(&error))?;
         let folder = path_name(self.folder);
         let file = self.folder.join(self.options.name.as_os_str());
         let shown = path_name(&file);
@@ -168,48 +209,6 @@ fn file_name(volume: &Path) -> FileName {
         .into_iter()
         .find_map(|name| FileName::new(name).ok())
         .expect("plaintext is a valid file name")
-}
-
-fn refused(error: &MountError) -> Error {
-    match error {
-        MountError::NoFolder { folder } => Error::new(
-            ErrorClass::Missing,
-            format!("{} does not exist", path_name(folder)),
-        ),
-        MountError::NotAFolder { folder } => {
-            Error::failure(format!("{} is not a folder", path_name(folder)))
-        }
-        MountError::NotEmpty { folder } => Error::new(
-            ErrorClass::Busy,
-            format!("{} is not empty", path_name(folder)),
-        )
-        .hint("The mount would hide its contents. Create a new folder."),
-        MountError::LeftBehind { folder } => {
-            let name = path_name(folder);
-            let what = format!("{name} still has the mount of a process that was killed");
-            let hint = format!("To unmount it: `fusermount3 -u {}`", shell_word(folder));
-            Error::new(ErrorClass::Busy, what).hint(hint)
-        }
-        MountError::Folder { folder, source } => {
-            Error::io(format!("cannot list {}", path_name(folder)), source)
-        }
-        MountError::NoProc { source } => Error::io("cannot list /proc", source)
-            .hint("`luxor mount` needs it to find its mount when it unmounts."),
-        MountError::NoFuse { source } => Error::io("cannot open /dev/fuse", source).hint(
-            "`modprobe fuse` loads the module. A container needs the device: --device /dev/fuse.",
-        ),
-        MountError::FuseNotAllowed => Error::io(
-            "cannot open /dev/fuse",
-            &io::ErrorKind::PermissionDenied.into(),
-        )
-        .hint("Its usual mode is 0666. A container needs the device: --device /dev/fuse."),
-        MountError::NoFusermount => Error::failure("fusermount3 is not installed")
-            .hint("Users other than root need it to mount. It is in the package fuse3."),
-        MountError::Refused { folder, words } => {
-            Error::failure(format!("cannot mount on {}: {words}", path_name(folder)))
-        }
-        _ => Error::failure(error.to_string()),
-    }
 }
 
 #[cfg(test)]

@@ -204,7 +204,7 @@ impl Subcommand for ReencryptArgs {
         };
         let volume = path_name(&self.volume);
         let cancel = Arc::clone(&context.library.cancel);
-        let _signals = StopOnSignal::new(move || cancel.store(true, Ordering::Relaxed));
+        let _signals = StopOnSignal::new(move |_| cancel.store(true, Ordering::Relaxed));
         let done = if self.encrypt {
             encrypt(self, &options, context).map(|()| ReencryptMode::Encrypt)
         } else {

@@ -19,7 +19,8 @@ use luxor_serve::{
 };
 
 use crate::{
-    args::{ExportArgs, StatsArgs},
+    args::{BackgroundArgs, ExportArgs, StatsArgs},
+    background,
     commands::{Subcommand, Taken},
     console::Console,
     context::Context,
@@ -32,8 +33,8 @@ use crate::{
 /// Serve a volume as a disk, by the NBD protocol
 ///
 /// Clients are qemu, nbd-client, nbdcopy, nbdfuse and others. The server encrypts and
-/// decrypts: the socket carries plaintext. The program stays in the foreground, and prints
-/// its address on standard error as soon as it listens.
+/// decrypts: the socket carries plaintext. The program prints its address on standard error as
+/// soon as it listens. It stays in the foreground without --background.
 ///
 /// SIGTERM, SIGINT and SIGHUP stop it: it answers the requests under way, writes everything to
 /// the disk, and exits with 0. A second signal ends it at once, with 130.
@@ -109,6 +110,10 @@ pub(crate) struct ServeArgs {
     #[arg(help_heading = "Clients")]
     pub pid_file: Option<PathBuf>,
 
+    /// Whether to go on in the background.
+    #[command(flatten)]
+    pub background: BackgroundArgs,
+
     /// The statistics to show.
     #[command(flatten)]
     pub stats: StatsArgs,
@@ -119,7 +124,7 @@ impl Subcommand for ServeArgs {
     const TAKES: Taken = Taken::SERVING;
 
     fn run(&self, context: &Context) -> Result<()> {
-        run(self, context)
+        background::run(&self.background, || run(self, context))
     }
 }
 

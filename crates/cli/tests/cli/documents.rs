@@ -12,7 +12,7 @@ use std::{
 use crate::support::{FAST, Folder, bytes, luxor, shell_without_terminal, tool, typed};
 
 /// What a command may need that is not here. Other tests have it.
-const NEEDS: [(&str, &str); 11] = [
+const NEEDS: [(&str, &str); 12] = [
     ("ssh ", "another machine"),
     ("aws s3", "an object store: the tests of the Python module"),
     ("rclone", "an object store: the tests of the Python module"),
@@ -21,13 +21,17 @@ const NEEDS: [(&str, &str); 11] = [
     ("--token-id", "a smart card or a TPM"),
     ("luxor decrypt volume out", "a token of Clevis: tokens.rs"),
     ("/dev/sdx1", "a disk"),
+    (
+        "image.sif",
+        "an image of Apptainer: mount_files.rs has a volume at an offset",
+    ),
     ("--tls-", "certificates: tests/serve"),
     ("luxor bench", "minutes: `cargo xtask page` runs all of it"),
     ("luxor report", "minutes: `cargo xtask page` runs it"),
 ];
 
 /// How many commands need something of [`NEEDS`]. A command that is added here has a test elsewhere.
-const LEFT_OUT: usize = 23;
+const LEFT_OUT: usize = 24;
 
 /// The passphrase that opens the volumes, with the key files `key.bin` and `new.key`.
 pub const PASSPHRASE: &str = "correct horse";
@@ -159,6 +163,13 @@ pub fn prepared() -> Folder {
         let add = luxor("key add photos.luks --key-file passphrase --new-key-file");
         add.arg(key).args(FAST).current_dir(folder.path()).ok();
     }
+    // A volume with files.
+    let album = "mkdir album; cp note.txt album; truncate -s 2M ext4; \
+        mkfs.ext4 -q -d album ext4; rm -r album";
+    shell_without_terminal(album, folder.path()).assert_code(0);
+    let make = luxor("encrypt ext4 album.luks").args(small).args(FAST);
+    make.current_dir(folder.path()).ok();
+    fs::remove_file(folder.join("ext4")).unwrap();
     // A disk with a volume in its third partition, at 5 MiB.
     let disk = "truncate -s 24M laptop.img; cat table.txt | sfdisk --quiet laptop.img; \
         dd if=photos.luks of=laptop.img bs=1M seek=5 conv=notrunc status=none; rm table.txt";
@@ -180,6 +191,7 @@ pub fn run(command: &str, folder: &Folder) -> (i32, String) {
     let runs_on = ["luxor serve", "luxor mount"]
         .iter()
         .any(|begin| command.starts_with(begin));
+    let runs_on = runs_on && !command.contains("--background");
     let stop = if runs_on { STOP } else { "" };
     let line = format!("set -eo pipefail; PATH=$PWD/bin:$PATH; {stop}{command}");
     let answer = |screen: &str| {

@@ -2,6 +2,7 @@
 //! Tests the program as its users see it.
 
 mod advice;
+mod background;
 mod calibration;
 mod console;
 mod contents;
@@ -21,6 +22,7 @@ mod meanwhile;
 mod metadata_alone;
 mod mixed_up;
 mod mount;
+mod mount_files;
 mod outputs;
 mod parts;
 

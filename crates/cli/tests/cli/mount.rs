@@ -473,7 +473,7 @@ fn a_mount_left_by_a_killed_process_is_recognised() {
 }
 
 /// `/dev/fuse` with another mode, until this is dropped or the process ends in any way.
-struct Fuse {
+pub struct Fuse {
     /// A program that waits for the end of its standard input, and then restores the mode.
     guard: Child,
 }
@@ -481,7 +481,7 @@ struct Fuse {
 const FUSE: &str = "/dev/fuse";
 
 impl Fuse {
-    fn with_mode(mode: u32) -> Self {
+    pub fn with_mode(mode: u32) -> Self {
         let before = fs::metadata(FUSE).unwrap().permissions().mode() & 0o7777;
         let mut guard = Command::new("sh");
         let line = format!("trap '' HUP INT TERM; cat; chmod {before:o} {FUSE}");
@@ -495,7 +495,7 @@ impl Fuse {
 }
 
 /// Only one test at a time may change the mode.
-static FUSE_MODE: Mutex<()> = Mutex::new(());
+pub static FUSE_MODE: Mutex<()> = Mutex::new(());
 
 impl Drop for Fuse {
     fn drop(&mut self) {

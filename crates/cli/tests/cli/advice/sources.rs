@@ -26,7 +26,7 @@ const PROGRAMS: [&str; 15] = [
 ];
 
 /// Words that follow `luxor` only in a command.
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "encrypt",
     "decrypt",
     "format",
@@ -41,6 +41,7 @@ const COMMANDS: [&str; 18] = [
     "token",
     "config",
     "mount",
+    "umount",
     "serve",
     "raw",
     "engines",

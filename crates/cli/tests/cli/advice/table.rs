@@ -414,6 +414,23 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         by("copy it to a file of its own", "a_header_backup_in_a_part_is_not_restored_from_there"),
         by("--read-only allows other readers", "a_writing_mount_is_exclusive_and_read_only_mounts_are_not"),
+        by("to unmount it: `luxor umount", "files_beneath_another_mount_stay_mounted"),
+        by("Choose a partition with --partition N", "a_partition_of_the_plaintext_is_chosen"),
+        by("--read-write permits writes", "a_weaker_driver_writes_only_when_asked_to"),
+        case(
+            "and that file can be mounted in",
+            r#"make; mv "$v" plain; make"#,
+            r#"luxor mount --files --key-file key "$v" DIR"#,
+            RUN,
+            "! mountpoint -q DIR",
+        ),
+        case(
+            "and assemble it with the programs of LVM",
+            r#"dd if=/dev/zero of=plain bs=1M count=1; printf LABELONE | dd of=plain bs=512 seek=1 conv=notrunc; make"#,
+            r#"luxor mount --files --key-file key "$v" DIR"#,
+            RUN,
+            "! mountpoint -q DIR",
+        ),
         by("--read-only needs no permission to write", "read_only_is_advised_where_it_is_an_option"),
         // cli/src
         not_here("memory for secrets could not be locked", "it depends on the system's limits"),

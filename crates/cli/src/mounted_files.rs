@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `luxor mount --files`: the plaintext is a file in a private folder, and a driver shows the files in it.
+
+mod file_systems;
+mod helper;
+mod private_folder;
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+    thread::{self, JoinHandle},
+};
+
+use luxor::{
+    Contents, ContentsClass, DiskPart, PartitionContents, VolumeDisk,
+    files::{path_name, shell_word},
+};
+use luxor_serve::{
+    Export, Frontend, ServeError, Stopper,
+    fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter},
+};
+
+use self::{
+    file_systems::{Driver, FileSystem},
+    helper::{Helper, Report, Task},
+    private_folder::{NAME, PrivateFolder},
+};
+use crate::{
+    error::{Error, Result},
+    frontend::{FrontendSetup, Started},
+    mount_error,
+    process::unblocked,
+};
+
+/// Does the work of the process that watches a driver, if this process was started for it.
+pub(crate) fn run_helper_if_started() -> Option<ExitCode> {
+    helper::run_if_started()
+}
+
+/// The file that is mounted as files, if `files` is a mount of `luxor mount --files`.
+pub(crate) fn file_beneath(files: &Unmounter) -> Option<PathBuf> {
+    let source = files.source();
+    let file = match source.strip_prefix("/dev") {
+        Ok(device) if device.to_str().is_some_and(|name| name.starts_with("loop")) => {
+            let backing = Path::new("/sys/block")
+                .join(device)
+                .join("loop/backing_file");
+            PathBuf::from(fs::read_to_string(backing).ok()?.trim_end_matches('\n'))
+        }
+        _ => source,
+    };
+    let is_ours = file.file_name()? == NAME && PrivateFolder::of_disk(file.parent()?).is_some();
+    is_ours.then_some(file)
+}
+
+/// The mount of the plaintext beneath files.
+pub(crate) fn beneath(files: &Unmounter) -> Option<Unmounter> {
+    let file = file_beneath(files)?;
+    let beneath = Unmounter::find(file.parent()?).ok()??;
+    (beneath.kind() == "fuse.luxor").then_some(beneath)
+}
+
+/// Removes the private folder in which the plaintext was mounted on `disk`.
+pub(crate) fn remove_private_folder(disk: &Path) {
+    if let Some(folder) = PrivateFolder::of_disk(disk) {
+        folder.remove();
+    }
+}
+
+/// How the user wants to see the files.
+#[derive(Clone, Copy)]
+pub(crate) struct FilesOptions {
+    /// The partition of the plaintext.
+    pub(crate) partition: Option<u32>,
+    /// Whether `--read-only` was given.
+    pub(crate) read_only: bool,
+    /// Whether `--read-write` was given.
+    pub(crate) read_write: bool,
+}
+
+/// The frontend that shows files.
+pub(crate) struct Files<'a> {
+    pub(crate) folder: &'a Path,
+    /// Until it is mounted on.
+    pub(crate) point: Option<MountPoint>,
+    pub(crate) options: FilesOptions,
+    /// The mount of the plaintext.
+    pub(crate) mount: MountOptions,
+    /// Whether the files can be changed, once they are mounted.
+    pub(crate) may_write: bool,
+}
+
+impl FrontendSetup for Files<'_> {
+    fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
+        let point = self.point.take().expect("`start` is called once");
+        let folder = path_name(self.folder);
+        let is_read_only = export.disk().is_read_only();
+        let is_changed = !is_read_only && !self.options.read_only;
+        let part = DiskPart::find(export.disk(), self.options.partition, is_changed);
+        let part = part.map_err(|error| Error::failure(format!("the plaintext: {error}")))?;
+        let found = file_system(&part.contents)?;
+        let plan = Plan::new(found, self.options, is_read_only)?;
+        self.may_write = !plan.is_read_only;
+        let path = point
+            .empty_path()
+            .map_err(|error| mount_error::refused(&error))?;
+
+        let private = PrivateFolder::create();
+        let private =
+            private.map_err(|error| Error::io("cannot make a folder for the plaintext", &error))?;
+        let options = MountOptions {
+            part: Some(part.range),
+            read_only: plan.is_read_only,
+            // The private folder keeps all other users out.
+            allow_other: !plan.is_for_kernel && Driver::sets_user_id(&plan.program),
+            ..self.mount.clone()
+        };
+        let task = plan.task(&private, &path);
+        let session = Session::start(export, private, &options)?;
+        let helper = Helper::start(&task, point.handle());
+        let mut helper =
+            helper.map_err(|error| Error::io("cannot start the driver's watcher", &error))?;
+        let name = found.name;
+        match helper.next() {
+            Some(Report::Mounted) => {}
+            Some(Report::Failed(words)) => {
+                return Err(Error::failure(format!(
+                    "cannot mount the {name} file system: {words}"
+                )));
+            }
+            _ => return Err(Error::failure(WATCHER_ENDED)),
+        }
+        let shown = Unmounter::find(&path).ok().flatten();
+        let shown =
+            shown.ok_or_else(|| Error::failure(format!("{folder} was unmounted at once")))?;
+        let _ = session.files.set(shown.clone());
+        let mode = if plan.is_read_only { ", read-only" } else { "" };
+        let mut lines = vec![format!(
+            "the files of {} ({name}{mode}) are in {folder} until it is unmounted",
+            volume.name()
+        )];
+        lines.extend(plan.why_read_only);
+        let hint = format!(
+            "{folder} stays mounted; to unmount it: `luxor umount {}`",
+            shell_word(self.folder)
+        );
+        Ok(Started {
+            status: format!("The files of {} are in {folder}", volume.name()),
+            frontend: Box::new(Running { helper, session }),
+            stop: Arc::new(move || {
+                let unmounted = unblocked(|| shown.unmount());
+                unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
+            }),
+            lines,
+            still_in_use: Some(format!(
+                "the files in {folder} are still in use: luxor exits when no program has one open"
+            )),
+        })
+    }
+
+    fn error(&self, name: &str, error: &ServeError) -> Error {
+        match error {
+            ServeError::Flush { source } => {
+                Error::io(format!("{name}: recent writes may be lost"), source)
+            }
+            ServeError::Kernel { source } if self.may_write => {
+                Error::io(format!("{name}: recent writes may be lost"), source)
+            }
+            ServeError::Kernel { source } => Error::io(name.to_owned(), source),
+            _ => Error::failure(format!("{name}: {error}")),
+        }
+    }
+}
+
+const ALLOW_OTHER: &str = "This driver works for users only if root has put the line `user_allow_other` into /etc/fuse.conf.";
+const WATCHER_ENDED: &str = "the process that watches the driver has ended";
+
+/// How a file system is shown.
+struct Plan {
+    found: &'static FileSystem,
+    is_read_only: bool,
+    /// Why, if the user did not say so.
+    why_read_only: Option<String>,
+    /// The program, and whether it mounts a file system of the kernel.
+    program: PathBuf,
+    is_for_kernel: bool,
+}
+
+impl Plan {
+    fn new(found: &'static FileSystem, options: FilesOptions, is_read_only: bool) -> Result<Self> {
+        let name = found.name;
+        if options.read_write && !found.is_writable {
+            return Err(Error::failure(format!("no file in {name} can be changed")));
+        }
+        if options.read_write && is_read_only {
+            return Err(Error::failure("the plaintext can only be read"));
+        }
+        let is_read_only = options.read_only || is_read_only || !found.is_writable;
+        if found.is_for_kernel() {
+            let mount = file_systems::find("mount");
+            return Ok(Self {
+                found,
+                is_read_only,
+                why_read_only: None,
+                program: mount.ok_or_else(|| Error::failure("the program mount is missing"))?,
+                is_for_kernel: true,
+            });
+        }
+        let is_root = nix::unistd::geteuid().is_root();
+        let Some(driver) = &found.driver else {
+            let what = format!("there is no driver for {name}");
+            return Err(Error::failure(if is_root {
+                format!("this kernel cannot mount {name} here, and {what}")
+            } else {
+                format!("{what}: the kernel has one, for which it takes root")
+            }));
+        };
+        let program = driver.find().ok_or_else(|| {
+            let what = format!(
+                "{name} needs the program {}, which is not installed",
+                driver.program
+            );
+            Error::failure(what).hint(driver.packages())
+        })?;
+        let weakness = driver
+            .weakness
+            .filter(|_| !is_read_only && !options.read_write);
+        Ok(Self {
+            found,
+            is_read_only: is_read_only || weakness.is_some(),
+            why_read_only: weakness.map(|why| format!("{why}: --read-write permits writes")),
+            program,
+            is_for_kernel: false,
+        })
+    }
+
+    /// What the helper is to do, to show the files on `folder`.
+    fn task(&self, private: &PrivateFolder, folder: &Path) -> Task {
+        let image = private.disk().join(NAME);
+        let files = private.files();
+        let folder = if nix::unistd::geteuid().is_root() {
+            &files
+        } else {
+            folder
+        };
+        let arguments = match &self.found.driver {
+            Some(driver) if !self.is_for_kernel => {
+                driver.arguments(&image, folder, self.is_read_only)
+            }
+            _ => {
+                let mode = if self.is_read_only { "ro" } else { "rw" };
+                let options = format!("loop,nosuid,nodev,{mode}");
+                let words = ["-t", self.found.kernel, "-o", &options, "--"].map(Into::into);
+                let paths = [image.into(), folder.into()];
+                words.into_iter().chain(paths).collect()
+            }
+        };
+        Task {
+            is_for_kernel: self.is_for_kernel,
+            may_write: !self.is_read_only,
+            private: private.root().to_owned(),
+            program: self.program.clone(),
+            arguments,
+        }
+    }
+}
+
+/// Returns the file system that the plaintext is.
+fn file_system(contents: &Contents) -> Result<&'static FileSystem> {
+    let error = match contents {
+        Contents::Known { name, .. } if let Some(found) = FileSystem::of(name) => return Ok(found),
+        Contents::Disk { kind, partitions } => {
+            let kind = kind.name();
+            let what = format!("the plaintext is a disk with a partition table ({kind})");
+            let lines = partitions.iter().map(|found| format!("\n    {}", row(found)));
+            let lines: String = lines.collect();
+            Error::failure(what).hint(format!("Choose a partition with --partition N:{lines}"))
+        }
+        Contents::DamagedTable => {
+            Error::failure("the plaintext is a disk whose partition table (GPT) is damaged")
+        }
+        Contents::VolumeAt {
+            offset: 0, version, ..
+        } => Error::failure(format!("the plaintext is another {version} volume")).hint(
+            "`luxor mount VOLUME DIR` shows the plaintext as a file, and that file can be mounted in \
+             the same way.",
+        ),
+        Contents::Known {
+            name,
+            class: ContentsClass::Member,
+        } => Error::failure(format!("the plaintext is {name}, and its files may be on others too"))
+            .hint(
+                "`luxor mount VOLUME DIR` shows the plaintext as a file. As root, attach it to a loop \
+                 device, and assemble it with the programs of LVM (vgchange) or RAID (mdadm).",
+            ),
+        Contents::Known { name, .. } => {
+            Error::failure(format!("the plaintext is {name}, which luxor cannot show as files"))
+        }
+        other => Error::failure(format!("the plaintext has no known file system: {other}")),
+    };
+    Err(error)
+}
+
+/// A partition, for the list of them.
+fn row(found: &PartitionContents) -> String {
+    let what = match (found.volume, found.name) {
+        (Some(version), _) => format!("a {version} volume"),
+        (None, Some(name)) => name.to_owned(),
+        (None, None) if !found.is_there => "missing here".to_owned(),
+        (None, None) => "no known signature".to_owned(),
+    };
+    format!("{}: {what}, {} bytes", found.number, found.len)
+}
+
+/// The plaintext in the private folder, served by a thread.
+struct Session {
+    private: PrivateFolder,
+    /// The mount of the plaintext.
+    plaintext: Unmounter,
+    /// The mount of the files, once it is there.
+    files: Arc<OnceLock<Unmounter>>,
+    thread: Option<JoinHandle<std::result::Result<(), ServeError>>>,
+}
+
+impl Session {
+    fn start(export: Arc<Export>, private: PrivateFolder, options: &MountOptions) -> Result<Self> {
+        let mounted = MountPoint::new(&private.disk())
+            .and_then(|point| unblocked(|| Mounted::new(export, point, options)))
+            .map_err(|error| {
+                private.remove();
+                match &error {
+                    MountError::Refused { words, .. } if words.contains("user_allow_other") => {
+                        mount_error::refused(&error).hint(ALLOW_OTHER)
+                    }
+                    _ => mount_error::refused(&error),
+                }
+            })?;
+        let plaintext = mounted.unmounter();
+        let files: Arc<OnceLock<Unmounter>> = Arc::default();
+        let above = Arc::clone(&files);
+        let thread = thread::Builder::new().name("plaintext".into());
+        let thread = thread.spawn(move || {
+            let served = Box::new(mounted).run();
+            // If the connection to the kernel has ended first, the driver cannot go on.
+            if let Some(files) = above.get() {
+                let _ = unblocked(|| files.unmount());
+            }
+            served
+        });
+        let mut session = Self {
+            private,
+            plaintext,
+            files,
+            thread: None,
+        };
+        match thread {
+            Ok(thread) => session.thread = Some(thread),
+            Err(error) => return Err(Error::io("cannot start a thread", &error)),
+        }
+        Ok(session)
+    }
+
+    /// Unmounts the files and the plaintext, as far as they are still mounted, and waits until no program
+    /// uses them.
+    fn end(&mut self) -> std::result::Result<(), ServeError> {
+        let Some(thread) = self.thread.take() else {
+            return Ok(());
+        };
+        let unmounted = unblocked(|| {
+            let files = self.files.get().map_or(Ok(()), Unmounter::unmount);
+            files.and(self.plaintext.unmount())
+        });
+        let served = match unmounted {
+            Ok(()) => thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(source) => Err(ServeError::Kernel { source }),
+        };
+        self.private.remove();
+        served
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// The files, which are mounted.
+struct Running {
+    helper: Helper,
+    session: Session,
+}
+
+impl Frontend for Running {
+    fn stopper(&self) -> Stopper {
+        let files = self.session.files.get().cloned();
+        Box::new(move || files.as_ref().map_or(Ok(()), Unmounter::unmount))
+    }
+
+    fn run(mut self: Box<Self>) -> std::result::Result<(), ServeError> {
+        let failed = match self.helper.next() {
+            Some(Report::Failed(words)) => Err(words),
+            Some(_) => Ok(()),
+            None => Err(WATCHER_ENDED.to_owned()),
+        };
+        self.session.end()?;
+        failed.map_err(|words| ServeError::Kernel {
+            source: io::Error::other(words),
+        })
+    }
+}
+
+/// The name of the file with the plaintext.
+pub(crate) fn name_of_plaintext() -> FileName {
+    FileName::new(NAME).expect("it is a valid file name")
+}

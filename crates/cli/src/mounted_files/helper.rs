@@ -1,0 +1,543 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The process that starts the driver of a file system and watches it.
+//!
+//! It is this program again, and starts every driver. It has no keys, and of the file descriptors and the
+//! environment only what a driver needs. Two processes must end together, the one that serves the
+//! plaintext and the driver above it: whichever dies, `kill -9` included, one of the other two unmounts
+//! both file systems.
+//!
+//! - The driver dies: the helper unmounts the files and the plaintext, and reports it.
+//! - The server dies: the helper ends the driver, and unmounts both.
+//! - The helper dies: the server unmounts both. The driver then writes what it has and ends.
+//!
+//! Standard input is the connection to the server, on which the helper writes a line for each [`Report`].
+//! Standard output is the folder for the files, opened by the server: where root mounts, another user
+//! could replace a part of its path by a link.
+
+use std::{
+    env,
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, BufRead, BufReader, Read, Write},
+    net::Shutdown,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Sender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use luxor::files::{open_to_read, standard_streams};
+use luxor_serve::fuse::Unmounter;
+use nix::{
+    errno::Errno,
+    mount::{MsFlags, mount},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        prctl::set_child_subreaper,
+        signal::{SigSet, SigmaskHow, Signal, kill},
+        wait::{WaitStatus, waitpid},
+    },
+    unistd::{Pid, geteuid, setsid},
+};
+
+use super::{file_systems::folders, private_folder::PrivateFolder};
+use crate::process::unblocked;
+
+/// The first word of the helper's command line.
+const MARK: &str = "--started-to-show-files";
+
+/// What the helper is to do.
+pub(super) struct Task {
+    /// Whether the program mounts a file system of the kernel and ends. Otherwise it is a driver, which
+    /// shows the files as long as it runs.
+    pub(super) is_for_kernel: bool,
+    /// Whether the driver may write, so that a failure at its end may lose data.
+    pub(super) may_write: bool,
+    pub(super) private: PathBuf,
+    pub(super) program: PathBuf,
+    pub(super) arguments: Vec<OsString>,
+}
+
+/// What the helper tells the server.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// The files are there.
+    Mounted,
+    /// They have been unmounted, and the driver has ended.
+    Ended,
+    /// The driver has failed, and nothing is mounted any more.
+    Failed(String),
+}
+
+impl Report {
+    fn to_line(&self) -> String {
+        match self {
+            Self::Mounted => "mounted\n".to_owned(),
+            Self::Ended => "ended\n".to_owned(),
+            Self::Failed(words) => format!("failed {words}\n"),
+        }
+    }
+
+    fn of_line(line: &str) -> Option<Self> {
+        match line.strip_suffix('\n')? {
+            "mounted" => Some(Self::Mounted),
+            "ended" => Some(Self::Ended),
+            line => Some(Self::Failed(line.strip_prefix("failed ")?.to_owned())),
+        }
+    }
+}
+
+/// The server's end of the connection to the helper.
+pub(super) struct Helper {
+    connection: BufReader<UnixStream>,
+    child: Child,
+}
+
+impl Helper {
+    /// Starts the helper. `folder` is the open folder for the files.
+    pub(super) fn start(task: &Task, folder: &File) -> io::Result<Self> {
+        // A descriptor that was passed on to this process may be that of a passphrase.
+        standard_streams::keep_from_children()?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut helper = Command::new("/proc/self/exe");
+        helper
+            .arg(MARK)
+            .args([task.is_for_kernel, task.may_write].map(|yes| if yes { "yes" } else { "no" }))
+            .args([&task.private, &task.program])
+            .args(&task.arguments)
+            .env_clear()
+            .env("PATH", env::join_paths(search_path()).unwrap_or_default())
+            // Names in file systems are UTF-8, and messages English.
+            .env("LC_ALL", "C.UTF-8")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(folder.try_clone()?)
+            .stderr(Stdio::null());
+        let child = unblocked(|| helper.spawn())?;
+        Ok(Self {
+            connection: BufReader::new(ours),
+            child,
+        })
+    }
+
+    /// Waits for the next report. `None` means that the helper has died.
+    pub(super) fn next(&mut self) -> Option<Report> {
+        let mut line = String::new();
+        self.connection.read_line(&mut line).ok()?;
+        Report::of_line(&line)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // A helper that has work left takes this for the end of the server.
+        let _ = self.connection.get_ref().shutdown(Shutdown::Both);
+        let _ = self.child.wait();
+    }
+}
+
+/// Where the driver looks for programs, such as `fusermount3`.
+fn search_path() -> Vec<PathBuf> {
+    let usual = ["/usr/bin", "/bin"].map(PathBuf::from);
+    folders().into_iter().chain(usual).collect()
+}
+
+/// Does the work of a helper, if this process was started as one.
+pub(crate) fn run_if_started() -> Option<ExitCode> {
+    let mut line = env::args_os();
+    if line.nth(1)? != MARK {
+        return None;
+    }
+    let mut is_yes = || Some(line.next()? == "yes");
+    let (is_for_kernel, may_write) = (is_yes()?, is_yes()?);
+    let task = Task {
+        is_for_kernel,
+        may_write,
+        private: line.next()?.into(),
+        program: line.next()?.into(),
+        arguments: line.collect(),
+    };
+    // An error here is one of the connection: the server has gone.
+    Some(work(&task).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS))
+}
+
+enum Event {
+    /// The server has ended.
+    ServerGone,
+    /// Something was mounted or unmounted.
+    Mounts,
+    /// The driver and all its children have ended. An error says how.
+    DriverGone(Result<(), String>),
+}
+
+fn work(task: &Task) -> io::Result<()> {
+    // Signals are for the server. This holds for all threads, which are started later.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    // Ctrl-C, and the end of the terminal, must not reach the driver, which would stop before the server.
+    let _ = setsid();
+    env::set_current_dir("/")?;
+    // Drivers that go to the background stay children of this process.
+    set_child_subreaper(true)?;
+    let connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let (events, received) = mpsc::channel();
+    watch_server(connection.try_clone()?, events.clone());
+    watch_mounts(open_to_read("/proc/self/mountinfo")?, events.clone());
+    let mut watch = Watch {
+        task,
+        private: PrivateFolder::at(task.private.clone()),
+        connection,
+        mounted: None,
+        ended: None,
+    };
+    let started = Driver::start(task, before);
+    let driver = match started {
+        Ok(driver) => driver,
+        Err(error) => return watch.fail(&error.to_string()),
+    };
+    watch_children(events);
+    for event in received {
+        if let Event::DriverGone(how) = &event {
+            watch.ended = Some(Ended {
+                failure: how
+                    .as_ref()
+                    .err()
+                    .map(|how| driver.failure(how, watch.mounted.is_none())),
+                nothing: driver.failure("has mounted nothing", true),
+            });
+        }
+        match event {
+            Event::ServerGone => break,
+            _ => match watch.is_over() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(_) => break,
+            },
+        }
+    }
+    // Nobody could hear of an error.
+    kill_children();
+    watch.unmount_all()
+}
+
+/// How the driver has ended.
+struct Ended {
+    /// Why it has failed, if it has.
+    failure: Option<String>,
+    /// What to say if it has mounted nothing.
+    nothing: String,
+}
+
+struct Watch<'a> {
+    task: &'a Task,
+    private: PrivateFolder,
+    connection: UnixStream,
+    /// The files, once they are there.
+    mounted: Option<Unmounter>,
+    ended: Option<Ended>,
+}
+
+impl Watch<'_> {
+    fn say(&self, report: &Report) -> io::Result<()> {
+        (&self.connection).write_all(report.to_line().as_bytes())
+    }
+
+    fn fail(&self, words: &str) -> io::Result<()> {
+        let unmounted = self.unmount_all();
+        self.say(&Report::Failed(words.to_owned()))?;
+        unmounted
+    }
+
+    /// Looks at what has changed. Returns whether all is over, and has then reported it.
+    fn is_over(&mut self) -> io::Result<bool> {
+        let Some(mounted) = &self.mounted else {
+            return self.begin();
+        };
+        let is_there = mounted.folder()?.is_some();
+        if self.task.is_for_kernel && is_there {
+            return Ok(false);
+        }
+        if !self.task.is_for_kernel {
+            let Some(ended) = &self.ended else {
+                return Ok(false);
+            };
+            // A driver that only reads may end as it likes, once the files are unmounted.
+            let failure = ended.failure.as_deref();
+            let failure = failure.filter(|_| is_there || self.task.may_write);
+            let by_itself = is_there.then_some("the driver has ended by itself");
+            if let Some(failure) = failure.or(by_itself) {
+                self.fail(failure)?;
+                return Ok(true);
+            }
+        }
+        self.unmount_all()?;
+        self.say(&Report::Ended)?;
+        Ok(true)
+    }
+
+    /// Looks whether the files have appeared.
+    fn begin(&mut self) -> io::Result<bool> {
+        let is_waiting = self.task.is_for_kernel && self.ended.is_none();
+        let found = if is_waiting {
+            None
+        } else {
+            Unmounter::find(&self.target()?)?
+        };
+        if let Some(found) = found {
+            match self.place(found) {
+                Ok(mounted) => self.mounted = Some(mounted),
+                Err(error) => {
+                    self.fail(&error.to_string())?;
+                    return Ok(true);
+                }
+            }
+            self.say(&Report::Mounted)?;
+            return if self.task.is_for_kernel {
+                Ok(false)
+            } else {
+                self.is_over()
+            };
+        }
+        match &self.ended {
+            None => Ok(false),
+            Some(ended) => {
+                self.fail(ended.failure.as_ref().unwrap_or(&ended.nothing))?;
+                Ok(true)
+            }
+        }
+    }
+
+    /// Returns where the driver mounts.
+    fn target(&self) -> io::Result<PathBuf> {
+        if geteuid().is_root() {
+            Ok(self.private.files())
+        } else {
+            folder()
+        }
+    }
+
+    /// Brings what was mounted in the private folder to its place.
+    fn place(&self, found: Unmounter) -> io::Result<Unmounter> {
+        if !geteuid().is_root() {
+            return Ok(found);
+        }
+        let files = self.private.files();
+        let (none, mut flags) = (None::<&str>, MsFlags::MS_NOSUID | MsFlags::MS_NODEV);
+        if !self.task.may_write {
+            flags |= MsFlags::MS_RDONLY;
+        }
+        let again = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | flags;
+        mount(none, &files, none, again, none)?;
+        mount(
+            Some(&files),
+            FOLDER,
+            None::<&str>,
+            MsFlags::MS_BIND,
+            None::<&str>,
+        )?;
+        found.unmount()?;
+        let placed = Unmounter::find(&folder()?)?;
+        placed.ok_or_else(|| io::Error::other("it was unmounted at once"))
+    }
+
+    /// Unmounts the files, if they are mounted, and then the plaintext.
+    fn unmount_all(&self) -> io::Result<()> {
+        let files = match &self.mounted {
+            Some(mounted) => mounted.unmount(),
+            None => unmount(&self.private.files()),
+        };
+        // The server's folder was empty when it started the helper.
+        let files = match &self.mounted {
+            None if !geteuid().is_root() => folder().and_then(|folder| unmount(&folder)),
+            _ => files,
+        };
+        let plaintext = unmount(&self.private.disk());
+        self.private.remove();
+        files.and(plaintext)
+    }
+}
+
+/// The folder for the files, which is open as standard output.
+const FOLDER: &str = "/proc/self/fd/1";
+
+/// Returns the path of the folder for the files.
+fn folder() -> io::Result<PathBuf> {
+    fs::read_link(FOLDER)
+}
+
+fn unmount(folder: &Path) -> io::Result<()> {
+    match Unmounter::find(folder)? {
+        Some(mounted) => mounted.unmount(),
+        None => Ok(()),
+    }
+}
+
+fn watch_server(mut connection: UnixStream, events: Sender<Event>) {
+    thread::spawn(move || {
+        // It sends nothing.
+        let _ = io::copy(&mut connection, &mut io::sink());
+        let _ = events.send(Event::ServerGone);
+    });
+}
+
+fn watch_mounts(mounts: File, events: Sender<Event>) {
+    thread::spawn(move || {
+        loop {
+            let mut changed = [PollFd::new(mounts.as_fd(), PollFlags::POLLPRI)];
+            let polled = poll(&mut changed, PollTimeout::NONE);
+            if polled.is_err() || events.send(Event::Mounts).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+/// Starts a thread that waits for the driver and all its children.
+fn watch_children(events: Sender<Event>) {
+    thread::spawn(move || {
+        let mut how = Ok(());
+        loop {
+            let failed = match waitpid(None, None) {
+                Ok(WaitStatus::Exited(_, 0)) => continue,
+                Ok(WaitStatus::Exited(_, code)) => format!("ended with exit code {code}"),
+                Ok(WaitStatus::Signaled(_, signal, _)) => format!("was ended by {signal}"),
+                Ok(_) | Err(Errno::EINTR) => continue,
+                Err(_) => break,
+            };
+            how = how.and(Err(failed));
+        }
+        let _ = events.send(Event::DriverGone(how));
+    });
+}
+
+/// Ends the driver and its children. They could only wait for the server, which has gone.
+fn kill_children() {
+    let tasks = fs::read_dir("/proc/self/task")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<_> = lists
+        .flat_map(|list| {
+            let numbers = list.split_ascii_whitespace().map(str::parse);
+            numbers.filter_map(Result::ok).collect::<Vec<i32>>()
+        })
+        .collect();
+    for child in children {
+        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
+    }
+}
+
+/// The driver that this process has started.
+struct Driver {
+    /// The end of what it has written to standard error.
+    words: Arc<Mutex<Vec<u8>>>,
+    reader: Mutex<Option<JoinHandle<()>>>,
+    name: String,
+}
+
+impl Driver {
+    fn start(task: &Task, signals: SigSet) -> io::Result<Self> {
+        let own = signals.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+        let spawned = Command::new(&task.program)
+            .args(&task.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn();
+        own.thread_set_mask()?;
+        let mut child = spawned?;
+        let words = Arc::default();
+        let kept = Arc::clone(&words);
+        let stderr = child.stderr.take();
+        let reader = thread::spawn(move || {
+            if let Some(stderr) = stderr {
+                keep_end(stderr, &kept);
+            }
+        });
+        let name = task.program.file_name().unwrap_or_default();
+        Ok(Self {
+            words,
+            reader: Mutex::new(Some(reader)),
+            name: name.to_string_lossy().into_owned(),
+        })
+    }
+
+    /// Says why the driver has failed, with its own last words, or with its first ones: after those it may
+    /// print help.
+    fn failure(&self, how: &str, are_first: bool) -> String {
+        let reader = self
+            .reader
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(reader) = reader {
+            let _ = reader.join();
+        }
+        let words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = String::from_utf8_lossy(&words);
+        let lines = words.lines().map(str::trim).filter(|line| !line.is_empty());
+        let lines: Vec<_> = lines.collect();
+        let excess = lines.len().saturating_sub(MOST_LINES);
+        let lines = if are_first {
+            &lines[..lines.len() - excess]
+        } else {
+            &lines[excess..]
+        };
+        let shown = |c: char| if c.is_control() { '?' } else { c };
+        let words: String = lines.join("; ").chars().map(shown).collect();
+        match words.as_str() {
+            "" => format!("{} {how}", self.name),
+            words => format!("{} {how}: {words}", self.name),
+        }
+    }
+}
+
+/// The most lines of a driver that a message repeats.
+const MOST_LINES: usize = 3;
+
+/// Reads to the end, and keeps the last bytes.
+fn keep_end(mut stream: impl Read, kept: &Mutex<Vec<u8>>) {
+    const MOST: usize = 4096;
+    let mut piece = [0; 1024];
+    while let Ok(len @ 1..) = stream.read(&mut piece) {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(&piece[..len]);
+        let excess = kept.len().saturating_sub(MOST);
+        kept.drain(..excess);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_lines() {
+        for report in [
+            Report::Mounted,
+            Report::Ended,
+            Report::Failed("a b".to_owned()),
+        ] {
+            assert_eq!(Report::of_line(&report.to_line()), Some(report));
+        }
+        for line in ["", "ended", "other\n"] {
+            assert_eq!(Report::of_line(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_end_of_long_words_is_kept() {
+        let kept = Mutex::default();
+        let long = [vec![b'a'; 10_000], b"end".to_vec()].concat();
+        keep_end(&*long, &kept);
+        let kept = kept.into_inner().unwrap();
+        assert_eq!(kept.len(), 4096);
+        assert!(kept.ends_with(b"aend"));
+    }
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The private folder in which the plaintext is a file, for the driver that shows the files in it.
+
+use std::{
+    env,
+    fs::{self, DirBuilder},
+    io,
+    os::unix::fs::{DirBuilderExt, MetadataExt},
+    path::{Path, PathBuf},
+    process,
+    time::SystemTime,
+};
+
+use nix::unistd::geteuid;
+
+/// The name of the folder with the plaintext.
+const DISK: &str = "disk";
+/// The name of the folder on which root's drivers mount first.
+const FILES: &str = "files";
+/// The name of the plaintext.
+pub(super) const NAME: &str = "plaintext";
+
+/// A folder that only this user can enter. [`PrivateFolder::remove`] removes it.
+pub(super) struct PrivateFolder {
+    root: PathBuf,
+}
+
+impl PrivateFolder {
+    /// Makes the folder. Its path has only letters, digits and `/._-`, so that it can be a value among the
+    /// options of a mount.
+    pub(super) fn create() -> io::Result<Self> {
+        let mut folder = DirBuilder::new();
+        folder.mode(0o700);
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+        let base = base();
+        for number in now.subsec_nanos()..=u32::MAX {
+            let root = base.join(format!("luxor-{}-{number}", process::id()));
+            // Fails if anything has this name, such as a link of another user.
+            match folder.create(&root) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => {
+                    made?;
+                    let new = Self { root };
+                    for within in [new.disk(), new.files()] {
+                        folder.create(within).inspect_err(|_| new.remove())?;
+                    }
+                    return Ok(new);
+                }
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// The folder at this path, which another process has made.
+    pub(super) fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// The one whose [`PrivateFolder::disk`] this is.
+    pub(super) fn of_disk(disk: &Path) -> Option<Self> {
+        let root = disk.parent()?.to_owned();
+        (disk.file_name()? == DISK).then_some(Self { root })
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the plaintext is mounted.
+    pub(super) fn disk(&self) -> PathBuf {
+        self.root.join(DISK)
+    }
+
+    /// Where a driver of root mounts the files first.
+    pub(super) fn files(&self) -> PathBuf {
+        self.root.join(FILES)
+    }
+
+    /// Removes it, if nothing is mounted in it. It may be gone already.
+    pub(super) fn remove(&self) {
+        for folder in [self.disk(), self.files(), self.root.clone()] {
+            let _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Returns the folder for private folders.
+fn base() -> PathBuf {
+    let is_plain = |path: &PathBuf| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        path.is_absolute() && path.to_str().is_some_and(|path| path.chars().all(is_plain))
+    };
+    // Another user's, after `sudo`, is not for this one.
+    let is_own =
+        |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.uid() == geteuid().as_raw());
+    let of_session = env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let of_session = of_session.filter(is_own);
+    let mut folders = of_session.into_iter().chain([env::temp_dir()]);
+    folders.find(is_plain).unwrap_or_else(|| "/tmp".into())
+}
