@@ -31,7 +31,7 @@ use crate::{
     error::{Error, Result},
     frontend::{FrontendSetup, Started},
     mount_error,
-    process::unblocked,
+    process::{keep_descriptors, unblocked},
 };
 
 /// Does the work of the process that watches a driver, if this process was started for it.
@@ -107,6 +107,7 @@ impl FrontendSetup for Files<'_> {
             .empty_path()
             .map_err(|error| mount_error::refused(&error))?;
 
+        keep_descriptors()?;
         let private = PrivateFolder::create();
         let private =
             private.map_err(|error| Error::io("cannot make a folder for the plaintext", &error))?;

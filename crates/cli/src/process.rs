@@ -22,7 +22,7 @@ use std::{
 };
 
 use luxor::{
-    files::{open, temporary},
+    files::{open, standard_streams, temporary},
     secret::harden_process,
 };
 use nix::{
@@ -159,6 +159,16 @@ pub(crate) fn unblocked<T>(work: impl FnOnce() -> T) -> T {
         let _ = own.thread_set_mask();
     }
     done
+}
+
+/// Keeps what was passed on to this process, such as the descriptor of a passphrase, from the programs that
+/// it starts from now on.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn keep_descriptors() -> Result<()> {
+    let kept = standard_streams::keep_from_children();
+    kept.map_err(|error| Error::io("cannot close descriptors for other programs", &error))
 }
 
 /// Returns a mask with bit *n* − 1 set when signal *n* is ignored. Without /proc it assumes that no

@@ -29,7 +29,7 @@ use crate::{
     frontend::{self, FrontendSetup, RunOptions, Started},
     mount_error,
     mounted_files::{self, Files, FilesOptions},
-    process::unblocked,
+    process::{keep_descriptors, unblocked},
 };
 
 /// Show the files in a volume, or its plaintext as one file
@@ -160,6 +160,7 @@ struct Fuse<'a> {
 impl FrontendSetup for Fuse<'_> {
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
+        keep_descriptors()?;
         let mounted = unblocked(|| Mounted::new(export, point, &self.options))
             .map_err(|error| mount_error::refused(&error))?;
         let folder = path_name(self.folder);

@@ -33,7 +33,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use luxor::files::{open_to_read, standard_streams};
+use luxor::files::open_to_read;
 use luxor_serve::fuse::Unmounter;
 use nix::{
     errno::Errno,
@@ -103,8 +103,6 @@ pub(super) struct Helper {
 impl Helper {
     /// Starts the helper. `folder` is the open folder for the files.
     pub(super) fn start(task: &Task, folder: &File) -> io::Result<Self> {
-        // A descriptor that was passed on to this process may be that of a passphrase.
-        standard_streams::keep_from_children()?;
         let (ours, theirs) = UnixStream::pair()?;
         let mut helper = Command::new("/proc/self/exe");
         helper
