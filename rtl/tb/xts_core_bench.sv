@@ -279,6 +279,7 @@ module xts_core_bench #(
       end
       6: begin
         d_mode[d] = luxor_pkg::MODE_ECB;
+        if (CIPHER != luxor_pkg::CIPHER_BOTH) d_decrypt[d] = CIPHER == luxor_pkg::CIPHER_DEC;
         d_unit_len[d] = 17 + 16 * pick(9);
         d_status[d] = luxor_pkg::DONE_ECB_TAIL;
       end
