@@ -137,6 +137,11 @@ fn build(name: &str, parameters: &Value) -> Option<String> {
         1 => "decryption only",
         _ => "both directions",
     };
+    let modes = if parameters["CTR"] == 1 {
+        ", also counter mode"
+    } else {
+        ""
+    };
     let buses = if name.contains(DMA) {
         "with a bus master"
     } else if name.contains(WHOLE) || name == BOARD {
@@ -153,7 +158,7 @@ fn build(name: &str, parameters: &Value) -> Option<String> {
         stages => format!("{stages} registers a round"),
     };
     Some(format!(
-        "{keys}, {directions}, {buses}, {boxes}, {stages}{lanes}"
+        "{keys}, {directions}{modes}, {buses}, {boxes}, {stages}{lanes}"
     ))
 }
 
