@@ -594,6 +594,10 @@ impl<'a> Ours<'a> {
         {
             ours.words.push("--verbose".into());
         }
+        if command == "key remove" {
+            // cryptsetup asks only about the last keyslot, which Luxor removes only with `--last`.
+            ours.words.push("--batch-mode".into());
+        }
         // `confirmed` handles `batch-mode`.
         let ours = ours
             .ignored(&["batch-mode", "debug", "debug-json", "help", "verbose"])

@@ -36,6 +36,31 @@ const TYPED_MAX: usize = 512;
 /// How often the user may try to type a new passphrase the same twice.
 const ATTEMPTS: u32 = 3;
 
+/// The secret of a volume that a prompt asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// That of any keyslot.
+    Any,
+    /// That of this keyslot.
+    Keyslot(u32),
+    /// That of the keyslot to remove.
+    Removed,
+    /// That of a keyslot that stays when another one is removed.
+    Other,
+}
+
+impl Wanted {
+    /// The question for it, without the name of the volume.
+    fn question(self) -> String {
+        match self {
+            Self::Any => "Passphrase for".to_owned(),
+            Self::Keyslot(number) => format!("Passphrase for keyslot {number} of"),
+            Self::Removed => "Passphrase to remove from".to_owned(),
+            Self::Other => "Passphrase for another keyslot of".to_owned(),
+        }
+    }
+}
+
 /// The source of a command's secret. Nothing is read from it before a secret is asked for.
 #[derive(Debug)]
 pub(crate) struct SecretSource {
@@ -279,12 +304,10 @@ impl SecretSource {
     ///
     /// # Errors
     /// Fails when it cannot be read, and when it must be typed and there is no terminal.
-    pub(crate) fn existing(&self, volume: &Path, keyslot: Option<u32>) -> Result<SecretBytes> {
+    pub(crate) fn existing(&self, volume: &Path, wanted: Wanted) -> Result<SecretBytes> {
         let secret = match &self.from {
             SecretFrom::Prompt(names) => {
-                let keyslot = keyslot.map(|number| format!("keyslot {number} of "));
-                let keyslot = keyslot.unwrap_or_default();
-                let question = format!("Passphrase for {keyslot}{}: ", shown(volume));
+                let question = format!("{} {}: ", wanted.question(), shown(volume));
                 prompt(&terminal_for(names)?, &question)?
             }
             SecretFrom::KeyFile(file) => file.read()?,

@@ -13,11 +13,12 @@ use luxor::{
 
 use crate::{
     args::{LimitArgs, TypeArgs, UnlockArgs},
+    confirm::confirm,
     console::complain,
     context::Context,
     error::{Error, Result},
     process::terminal,
-    secrets::SecretSource,
+    secrets::{SecretSource, Wanted},
     subject,
 };
 
@@ -166,8 +167,10 @@ pub(crate) struct Asking<'a> {
     source: &'a SecretSource,
     tries: u32,
     attempts: Cell<u32>,
-    /// The keyslot whose secret was asked for last.
-    keyslot: Cell<Option<u32>>,
+    /// What the next prompt asks for.
+    wanted: Cell<Wanted>,
+    /// Whether the user must confirm the removal of a keyslot.
+    confirms: bool,
     /// Where other programs get the secrets of all keyslots. Shown before the first prompt.
     tokens: Cell<Option<String>>,
     /// Why the last secret may be another one than the user means.
@@ -203,10 +206,20 @@ impl<'a> Asking<'a> {
             source,
             tries: limits.tries,
             attempts: Cell::new(source.attempts(limits.tries)),
-            keyslot: Cell::default(),
+            wanted: Cell::new(Wanted::Any),
+            confirms: false,
             tokens: Cell::new(luks.and_then(|header| token_commands(path, header, keyslots))),
             doubt: Cell::default(),
         }
+    }
+
+    /// The same, for the removal of a keyslot, with the secret `wanted`. With `confirms` a user who types
+    /// the secret must also confirm the removal.
+    #[must_use]
+    pub(crate) fn for_removal(mut self, wanted: Wanted, confirms: bool) -> Self {
+        self.wanted = Cell::new(wanted);
+        self.confirms = confirms && self.source.is_prompt();
+        self
     }
 }
 
@@ -221,13 +234,14 @@ impl Secrets for Asking<'_> {
             }
             complain(&format!("{message}\n  {commands}"));
         }
-        let secret = self.source.existing(volume, self.keyslot.get())?;
+        let secret = self.source.existing(volume, self.wanted.get())?;
         self.doubt.set(self.source.doubt(&secret));
         Ok(secret)
     }
 
     fn keyslot_secret(&self, volume: &Path, keyslot: u32) -> Result<SecretBytes> {
-        if self.keyslot.replace(Some(keyslot)) != Some(keyslot) {
+        let wanted = Wanted::Keyslot(keyslot);
+        if self.wanted.replace(wanted) != wanted {
             self.attempts.set(self.source.attempts(self.tries));
         }
         self.secret(volume)
@@ -238,6 +252,23 @@ impl Secrets for Asking<'_> {
             Some(hint) => wrong.hint(hint),
             None => wrong,
         }
+    }
+
+    fn confirm_removal(&self, volume: &Path, keyslot: u32, left: usize) -> Result<()> {
+        if !self.confirms {
+            return Ok(());
+        }
+        let others = match left {
+            0 => "No other keyslot opens it: its data are lost then, unless there is a backup of its header"
+                .to_owned(),
+            1 => "1 other keyslot opens it".to_owned(),
+            _ => format!("{left} other keyslots open it"),
+        };
+        let warning = format!(
+            "Keyslot {keyslot} of {} will be destroyed, and its passphrase opens the volume no longer. {others}.",
+            path_name(volume)
+        );
+        confirm(&warning, "--batch-mode")
     }
 
     fn are_volume_keys(&self) -> bool {

@@ -185,8 +185,9 @@ impl LuksVolume {
     /// keyslot is removed only if `last` is set, because nothing opens the volume afterwards.
     ///
     /// # Errors
-    /// [`EditError::LastKeyslot`] without `last`, and the errors of [`LuksMetadata::test`](crate::LuksMetadata::test). Also
-    /// fails when the metadata have changed since they were read or cannot be locked or written.
+    /// [`EditError::LastKeyslot`] without `last`, and the errors of [`LuksMetadata::test`](crate::LuksMetadata::test) and
+    /// [`Secrets::confirm_removal`]. Also fails when the metadata have changed since they were read or cannot
+    /// be locked or written.
     pub fn remove_key(
         &mut self,
         secrets: &dyn Secrets,
@@ -199,6 +200,7 @@ impl LuksVolume {
         let (unlocked, _) = self.test(secrets, &*engine.backend, unlock, context)?;
         let number = unlocked.keyslot;
         self.check_is_not_last(number, last)?;
+        self.confirm_removal(secrets, number)?;
         self.change_keyslot(number, &[number], last, context, |header, storage| {
             header.remove_keyslot(storage, number)
         })?;
@@ -240,6 +242,7 @@ impl LuksVolume {
             let engine = Engine::select(context, Mode::Xts)?;
             let (opened, _) = self.test(secrets, &*engine.backend, &options, context)?;
             known.push(opened.keyslot);
+            self.confirm_removal(secrets, number)?;
         }
         self.change_keyslot(number, &known, last, context, |header, storage| {
             header.remove_keyslot(storage, number)
@@ -274,6 +277,12 @@ impl LuksVolume {
             return Err(EditError::NoKeyslot { name, number }.into());
         }
         self.check_is_not_last(number, last)
+    }
+
+    fn confirm_removal(&self, secrets: &dyn Secrets, number: u32) -> Result<()> {
+        let others = self.header.data_keyslots().into_iter();
+        let left = others.filter(|&other| other != number).count();
+        secrets.confirm_removal(self.path(), number, left)
     }
 
     fn check_is_not_last(&self, number: u32, allowed: bool) -> Result<()> {

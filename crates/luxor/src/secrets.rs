@@ -34,6 +34,15 @@ pub trait Secrets {
         wrong
     }
 
+    /// Called before keyslot `keyslot` of `volume` is removed, after a secret has permitted it. `left` is the
+    /// number of other keyslots that open the data.
+    ///
+    /// # Errors
+    /// An error ends the operation, which returns that error. The keyslot stays.
+    fn confirm_removal(&self, _volume: &Path, _keyslot: u32, _left: usize) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether the secrets are volume keys, which need no keyslot.
     fn are_volume_keys(&self) -> bool {
         false

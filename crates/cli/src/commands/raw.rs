@@ -19,7 +19,7 @@ use crate::{
     commands::{Subcommand, Taken, is_stdout},
     context::Context,
     error::{Error, Result},
-    secrets::SecretSource,
+    secrets::{SecretSource, Wanted},
 };
 
 /// Encrypt or decrypt bytes with a bare AES mode: no header, no passphrase
@@ -168,7 +168,7 @@ impl Subcommand for RawArgs {
         };
         let output = create_output(&self.output, &options, &context.library)?;
         let key = || {
-            let secret = secret.existing(&self.input, None)?;
+            let secret = secret.existing(&self.input, Wanted::Any)?;
             parameters.key(&secret, context.options.key_file.as_deref())
         };
         crypt_raw(

@@ -50,7 +50,7 @@ fn actions_become_commands() {
         ),
         (
             "luxor luksRemoveKey -q --last v --pbkdf-memory-limit 5",
-            "luxor key remove --last --pbkdf-memory-limit 5 -- v",
+            "luxor key remove --last --pbkdf-memory-limit 5 --batch-mode -- v",
         ),
         ("luxor isLuks v", "luxor is-luks -- v"),
         (
@@ -102,23 +102,29 @@ fn actions_become_commands() {
             "luxor luksConvertKey v k --hash sha256",
             "luxor key convert --key-file=k -- v",
         ),
-        ("luxor luksRemoveKey v", "luxor key remove -- v"),
+        (
+            "luxor luksRemoveKey v",
+            "luxor key remove --batch-mode -- v",
+        ),
         (
             "luxor luksRemoveKey v k",
-            "luxor key remove --key-file=k -- v",
+            "luxor key remove --batch-mode --key-file=k -- v",
         ),
-        ("luxor luksRemoveKey -q v", "luxor key remove --last -- v"),
+        (
+            "luxor luksRemoveKey -q v",
+            "luxor key remove --batch-mode --last -- v",
+        ),
         (
             "luxor luksKillSlot v 3",
-            "luxor key remove --key-slot=3 -- v",
+            "luxor key remove --batch-mode --key-slot=3 -- v",
         ),
         (
             "luxor --batch-mode luksKillSlot v 3",
-            "luxor key remove --key-slot=3 --if-given --last -- v",
+            "luxor key remove --batch-mode --key-slot=3 --if-given --last -- v",
         ),
         (
             "luxor luksKillSlot -q --force v 3",
-            "luxor key remove --force --key-slot=3 --last -- v",
+            "luxor key remove --force --batch-mode --key-slot=3 --last -- v",
         ),
         (
             "luxor open --test-passphrase v name -r --type luks",
@@ -180,7 +186,7 @@ fn options_are_read_as_cryptsetup_reads_them() {
         // If an option is repeated, the last one counts.
         (
             "luxor luksRemoveKey -d a -d b v",
-            "luxor key remove --key-file=b -- v",
+            "luxor key remove --batch-mode --key-file=b -- v",
         ),
         // Luxor does these in any case.
         (
@@ -190,7 +196,7 @@ fn options_are_read_as_cryptsetup_reads_them() {
         // General options of Luxor.
         (
             "luxor --disable-locks luksRemoveKey --engine=auto v",
-            "luxor key remove --engine=auto --disable-locks -- v",
+            "luxor key remove --engine=auto --batch-mode --disable-locks -- v",
         ),
         (
             "luxor luksHeaderBackup --disable-locks v --header-backup-file b",
@@ -324,7 +330,7 @@ fn passphrases_may_be_lines_of_standard_input() {
         ),
         (
             "luxor luksKillSlot -q v 1",
-            "luxor key remove --key-slot=1 --passphrase-fd=0 --if-given --last -- v",
+            "luxor key remove --batch-mode --key-slot=1 --passphrase-fd=0 --if-given --last -- v",
         ),
     ] {
         let translated = translate(&words(line), false).unwrap().unwrap();

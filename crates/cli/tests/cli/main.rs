@@ -14,6 +14,7 @@ mod formats;
 mod header;
 mod header_sizes;
 mod key_lengths;
+mod key_remove;
 mod keys;
 mod layout;
 mod locks;

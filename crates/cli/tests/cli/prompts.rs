@@ -27,20 +27,23 @@ fn prepared(kind: &str) -> Folder {
     folder
 }
 
-/// Commands that ask, and the answer.
-const COMMANDS: [(&str, &str); 5] = [
-    ("header restore volume backup", "YES\n"),
-    ("erase volume", "YES\n"),
-    ("convert --type TYPE volume", "YES\n"),
-    ("key remove volume", "correct horse\n"),
-    ("key remove --key-slot 0 volume", "correct horse\n"),
+/// Commands that ask, and the answers.
+const COMMANDS: [(&str, &[&str]); 5] = [
+    ("header restore volume backup", &["YES\n"]),
+    ("erase volume", &["YES\n"]),
+    ("convert --type TYPE volume", &["YES\n"]),
+    ("key remove volume", &["correct horse\n", "YES\n"]),
+    (
+        "key remove --key-slot 0 volume",
+        &["correct horse\n", "YES\n"],
+    ),
 ];
 
 /// A key that was added meanwhile stays, and so do the others.
 #[test]
 fn a_key_that_is_added_while_a_question_waits_is_not_lost() {
     for (kind, other) in [("luks1", "luks2"), ("luks2", "luks1")] {
-        for (command, answer) in COMMANDS {
+        for (command, answers) in COMMANDS {
             let folder = prepared(kind);
             if command.starts_with("key remove") {
                 // Not the only key.
@@ -59,15 +62,18 @@ fn a_key_that_is_added_while_a_question_waits_is_not_lost() {
             }
             let command = command.replace("TYPE", other);
             let mut after = Vec::new();
-            let answers = iter::once_with(|| {
-                run(
-                    &folder,
-                    "key add --key-file key --new-key-file other volume",
-                )
-                .args(FAST)
-                .ok();
-                after = fs::read(folder.join("volume")).unwrap();
-                answer
+            let last = answers.len() - 1;
+            let answers = answers.iter().enumerate().map(|(number, answer)| {
+                if number == last {
+                    run(
+                        &folder,
+                        "key add --key-file key --new-key-file other volume",
+                    )
+                    .args(FAST)
+                    .ok();
+                    after = fs::read(folder.join("volume")).unwrap();
+                }
+                *answer
             });
             let line = format!("\"$luxor\" {command}");
             let (code, screen) = answered(&line, answers, folder.path());

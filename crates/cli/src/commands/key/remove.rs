@@ -12,18 +12,19 @@ use crate::{
     commands::{Subcommand, Taken},
     context::Context,
     error::{ErrorClass, Result},
+    secrets::Wanted,
     volume::{Asking, limited, open_to_change},
 };
 
 /// Remove a passphrase or key file, and overwrite its keyslot
 ///
 /// Removes the keyslot that the secret opens. With --key-slot it removes that keyslot, and
-/// the secret must open a different one. Earlier copies of the header still open with the
-/// removed key.
+/// the secret must open a different one. If the secret is typed, luxor names the keyslot and asks
+/// for confirmation. Earlier copies of the header still open with the removed key.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  luxor key remove backup.luks
+  luxor key remove backup.luks                    asks for the passphrase to remove
   luxor key remove --key-slot 3 backup.luks       asks for the passphrase of another one
   luxor key remove --key-slot 3 --force backup.luks")]
 pub(crate) struct KeyRemoveArgs {
@@ -44,6 +45,10 @@ pub(crate) struct KeyRemoveArgs {
     /// As cryptsetup does in batch mode.
     #[arg(long, requires = "key_slot", conflicts_with = "force", hide = true)]
     pub if_given: bool,
+
+    /// Do not ask for confirmation
+    #[arg(long)]
+    pub batch_mode: bool,
 
     /// Allow removing the last keyslot: nothing opens the volume afterwards
     #[arg(long)]
@@ -71,9 +76,16 @@ impl Subcommand for KeyRemoveArgs {
         // The secret must open another keyslot than the one that is removed by its number.
         let mut keyslots = volume.header.keyslot_numbers();
         keyslots.retain(|number| Some(*number) != self.key_slot);
+        let wanted = match (self.key_slot, &*keyslots) {
+            (None, _) => Wanted::Removed,
+            // It may be removed with its own secret.
+            (Some(number), []) => Wanted::Keyslot(number),
+            (Some(_), _) => Wanted::Other,
+        };
         let (path, header) = (volume.path().to_owned(), volume.header.clone());
         let secrets = existing.as_ref().map(|secrets| {
             Asking::for_keyslots(secrets, &self.limits, &keyslots, &path, Some(&header))
+                .for_removal(wanted, !self.batch_mode)
         });
         let secrets = secrets.as_ref().map(|secrets| secrets as &dyn Secrets);
         let options = limited(Vec::new(), &self.limits);
