@@ -71,7 +71,7 @@ pub(crate) struct SecretSource {
 enum SecretFrom {
     KeyFile(NamedKeyFile),
     /// The terminal.
-    Prompt(SecretArgNames),
+    Prompt(SecretArgNames, Console),
     Line(Descriptor),
     /// A volume key in place of a secret.
     VolumeKey(KeyFile),
@@ -271,7 +271,7 @@ impl SecretSource {
             SecretFrom::Line(Descriptor { number, file })
         } else {
             // Never standard input: it may be the list that a loop of the shell reads.
-            SecretFrom::Prompt(names)
+            SecretFrom::Prompt(names, console)
         };
         Ok(Self { from })
     }
@@ -293,7 +293,7 @@ impl SecretSource {
     /// once.
     #[must_use]
     pub(crate) fn attempts(&self, tries: u32) -> u32 {
-        if matches!(self.from, SecretFrom::Prompt(_)) {
+        if matches!(self.from, SecretFrom::Prompt(..)) {
             tries
         } else {
             1
@@ -306,7 +306,7 @@ impl SecretSource {
     /// Fails when it cannot be read, and when it must be typed and there is no terminal.
     pub(crate) fn existing(&self, volume: &Path, wanted: Wanted) -> Result<SecretBytes> {
         let secret = match &self.from {
-            SecretFrom::Prompt(names) => {
+            SecretFrom::Prompt(names, _) => {
                 let question = format!("{} {}: ", wanted.question(), shown(volume));
                 prompt(&terminal_for(names)?, &question)?
             }
@@ -338,7 +338,7 @@ impl SecretSource {
     /// Whether the secret must be typed.
     #[must_use]
     pub(crate) fn is_prompt(&self) -> bool {
-        matches!(self.from, SecretFrom::Prompt(_))
+        matches!(self.from, SecretFrom::Prompt(..))
     }
 
     /// Whether it is a volume key.
@@ -354,7 +354,7 @@ impl SecretSource {
     /// Fails when the secret cannot be read.
     pub(crate) fn if_given(self) -> Result<Option<Self>> {
         let secret = match &self.from {
-            SecretFrom::Prompt(_) => None,
+            SecretFrom::Prompt(..) => None,
             SecretFrom::Line(descriptor) => descriptor.next_line()?,
             SecretFrom::KeyFile(file) if file.file.is_stdin() => {
                 Some(file.read()?).filter(|secret| !secret.is_empty())
@@ -374,7 +374,9 @@ impl SecretSource {
     /// twice.
     pub(crate) fn new_one(&self, volume: &Path) -> Result<SecretBytes> {
         let secret = match &self.from {
-            SecretFrom::Prompt(names) => new_typed(&terminal_for(names)?, volume)?,
+            SecretFrom::Prompt(names, console) => {
+                new_typed(&terminal_for(names)?, volume, *console)?
+            }
             SecretFrom::KeyFile(file) => {
                 let secret = file.read()?;
                 if secret.is_empty() {
@@ -642,11 +644,38 @@ fn terminal_for(names: &SecretArgNames) -> Result<File> {
     })
 }
 
+/// A new passphrase with fewer characters than this is weak. NIST SP 800-63B (5.1.1.2) sets this limit for
+/// passphrases that users choose. It is also where trying all of them becomes expensive: with Argon2id as
+/// Luxor sets it by default, a guess takes a computer 2 seconds. A thousand computers try all
+/// passphrases of 7 lower-case letters in half a year, and those of 8 in 13 years.
+const SHORT: usize = 8;
+
+/// Returns a warning about a new passphrase that is weak.
+fn weakness(secret: &SecretBytes) -> Option<String> {
+    // Of UTF-8 all bytes but these begin a character.
+    let is_begin = |byte: &&u8| !(0x80..0xc0).contains(*byte);
+    let count = secret.expose().iter().filter(is_begin).count();
+    let characters = if count == 1 {
+        "character"
+    } else {
+        "characters"
+    };
+    (1..SHORT).contains(&count).then(|| {
+        format!(
+            "the passphrase has only {count} {characters}: an attacker who has the volume can find it by trying \
+             all passphrases of that length. Use {SHORT} or more, best several random words"
+        )
+    })
+}
+
 /// Asks for a new passphrase until the user has typed it the same twice, at most [`ATTEMPTS`]
-/// times.
-fn new_typed(tty: &File, volume: &Path) -> Result<SecretBytes> {
+/// times. A warning about a short one comes before the repetition, which the user can then type otherwise.
+fn new_typed(tty: &File, volume: &Path, console: Console) -> Result<SecretBytes> {
     for attempt in 1.. {
         let first = prompt(tty, &format!("New passphrase for {}: ", shown(volume)))?;
+        if let Some(warning) = weakness(&first) {
+            console.warn(warning);
+        }
         let problem = if first.is_empty() {
             EMPTY
         } else if prompt(tty, "Repeat it: ")?.expose() != first.expose() {
