@@ -65,6 +65,7 @@ fn edit(error: &EditError) -> Option<String> {
         EditError::EndOfFile { .. } | EditError::BackupDoesNotFit { .. } => {
             "force=True does it nevertheless.".to_owned()
         }
+        EditError::HeaderLost { .. } => "If it was this volume, pass force=True.".to_owned(),
         EditError::TargetChanged { .. } => "Try again.".to_owned(),
         EditError::HalfRestored { .. } => {
             "The header may be the old one still, or that of the backup already. Restore it again when \

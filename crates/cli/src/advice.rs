@@ -179,6 +179,7 @@ fn edit(error: &EditError) -> Option<String> {
         EditError::BackupDoesNotFit { .. } => {
             "--force restores it nevertheless; the data may then be lost.".to_owned()
         }
+        EditError::HeaderLost { .. } => "If it was this volume, add --force.".to_owned(),
         EditError::NoRoomForBackup { .. } => {
             "For a detached header, name an empty file.".to_owned()
         }

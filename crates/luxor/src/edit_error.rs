@@ -96,6 +96,19 @@ pub enum EditError {
         /// What would be destroyed, as a sentence without its full stop.
         loss: String,
     },
+    /// The target has no LUKS header and no known format, so that it may have been the volume of the backup.
+    #[error(
+        "{name} has no LUKS header, and the backup is of {backup}. If {name} was this volume, the backup makes \
+         it readable again; otherwise the first {len} bytes of {name} are lost"
+    )]
+    HeaderLost {
+        /// The name of the file or device, for messages.
+        name: String,
+        /// The volume of the backup, in words.
+        backup: String,
+        /// How many bytes the backup replaces.
+        len: u64,
+    },
     /// The target has no room for the backup.
     #[error("the backup does not fit {name}, which has {len} bytes: it needs {needed}")]
     NoRoomForBackup {

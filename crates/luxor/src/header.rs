@@ -120,6 +120,8 @@ pub fn repair_header<'a>(
 /// [`HeaderRestore::warning`] to the user, then call [`HeaderRestore::write`].
 pub struct HeaderRestore<'a> {
     backup: HeaderBackup,
+    /// The name of the file with the backup.
+    file: String,
     target: VolumePlace<'a>,
     replaced: Replaced,
     force: bool,
@@ -132,7 +134,8 @@ impl<'a> HeaderRestore<'a> {
     /// # Errors
     /// Fails when `file` contains no backup or the policy of `context` refuses it, and when
     /// `target` is too short. Without `force` also fails with [`EditError::BackupDoesNotFit`]
-    /// when data could be lost.
+    /// when data could be lost, and with [`EditError::HeaderLost`] when only a user knows whether
+    /// `target` was the volume of the backup.
     pub fn plan(
         file: &Input,
         target: impl Into<VolumePlace<'a>>,
@@ -151,6 +154,7 @@ impl<'a> HeaderRestore<'a> {
         };
         let plan = Self {
             backup,
+            file: file.name(),
             target,
             replaced,
             force,
@@ -162,7 +166,41 @@ impl<'a> HeaderRestore<'a> {
     /// Returns what will be lost, in one or more lines, for the question to the user.
     #[must_use]
     pub fn warning(&self) -> String {
-        self.replaced.warning(self.target.path)
+        if self.replaced.is_lost_header() {
+            return format!("{}.", self.header_lost());
+        }
+        if self.is_serious() {
+            return self.replaced.warning(self.target.path);
+        }
+        let mut text = format!(
+            "The header and all keyslots of {} will be replaced by those of the backup {}, which is of {}.",
+            path_name(self.target.path),
+            self.file,
+            self.volume()
+        );
+        for misfit in &self.replaced.misfits {
+            text += &format!("\n  {misfit}");
+        }
+        text
+    }
+
+    /// The volume of the backup in words: its version, UUID, label and number of keyslots.
+    #[must_use]
+    pub fn volume(&self) -> String {
+        let header = self.backup.header();
+        let keyslots = match header.keyslot_numbers().len() {
+            1 => "1 keyslot".to_owned(),
+            count => format!("{count} keyslots"),
+        };
+        format!("{}, with {keyslots}", in_words(header))
+    }
+
+    fn header_lost(&self) -> EditError {
+        EditError::HeaderLost {
+            name: path_name(self.target.path),
+            backup: self.volume(),
+            len: self.backup.header().metadata_len(),
+        }
     }
 
     /// Whether data could be lost: [`HeaderRestore::plan`] then requires `force`.
@@ -207,6 +245,9 @@ impl<'a> HeaderRestore<'a> {
         }
         if self.force || !self.is_serious() {
             return Ok(());
+        }
+        if self.replaced.is_lost_header() {
+            return Err(self.header_lost().into());
         }
         Err(EditError::BackupDoesNotFit {
             name,
@@ -300,6 +341,13 @@ impl Replaced {
 
     fn is_serious(&self) -> bool {
         self.serious().next().is_some()
+    }
+
+    /// Whether a lost header is all that speaks against the backup: nothing known is in its place.
+    fn is_lost_header(&self) -> bool {
+        let mut serious = self.serious();
+        let is_lost = matches!(serious.next(), Some(Misfit::NoHeader { .. }));
+        is_lost && serious.next().is_none() && self.present.is_empty()
     }
 
     /// Returns a sentence that says what will be destroyed.

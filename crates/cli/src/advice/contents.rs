@@ -12,11 +12,16 @@ use luxor::{
     files::{shell_quoted, shell_word},
 };
 
-use super::BACKUP_HELPS;
 use crate::subject;
 
 pub(super) const INCOMPLETE: &str = "A copy of it may have failed.";
 const UNPACK: &str = "Unpack it first.";
+/// For a file in which nothing known is in the place of a header.
+const LOST: &str =
+    "If it was a volume, restore its header from a backup: `luxor header restore VOLUME BACKUP`.";
+/// The same, if something else is there.
+const OVERWRITTEN: &str = "If it was a volume and was overwritten, restore its header from a backup: `luxor \
+                           header restore --force VOLUME BACKUP`.";
 
 /// The most commands that are shown.
 const MAX_COMMANDS: usize = 4;
@@ -38,11 +43,13 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
         Contents::Empty => INCOMPLETE.to_owned(),
         Contents::Zeros { .. } if !subject::may_have_lost_header(true) => other_header.to_owned(),
         Contents::Unknown if !subject::may_have_lost_header(false) => other_header.to_owned(),
-        Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {BACKUP_HELPS}"),
-        Contents::Random => format!(
-            "{other_header} For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY \
-             --socket SOCKET VOLUME` or `luxor mount --type plain --key-file KEY VOLUME DIR`."
-        ),
+        Contents::Zeros { .. } | Contents::Unknown => format!("{LOST} {other_header}"),
+        Contents::Random => {
+            let plain = "For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY --socket SOCKET \
+                         VOLUME` or `luxor mount --type plain --key-file KEY VOLUME DIR`.";
+            let lost = subject::may_have_lost_header(false).then(|| format!("{LOST} "));
+            format!("{}{other_header} {plain}", lost.unwrap_or_default())
+        }
         Contents::Disk { partitions, .. } => {
             let numbers = contents.partitions_with_volume().map(|found| found.number);
             let options: Vec<_> = numbers
@@ -55,7 +62,9 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
                 );
             }
             if options.is_empty() {
-                return Some("No partition of it begins with a LUKS header.".to_owned());
+                return Some(or_overwritten(
+                    "No partition of it begins with a LUKS header.",
+                ));
             }
             lines_with(&options)
         }
@@ -79,10 +88,9 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
                  dm-crypt volumes."
                     .to_owned()
             }
-            ContentsClass::FileSystem => {
-                "There is nothing to unlock. `luxor encrypt` makes an encrypted copy of it."
-                    .to_owned()
-            }
+            ContentsClass::FileSystem => or_overwritten(
+                "There is nothing to unlock. `luxor encrypt` makes an encrypted copy of it.",
+            ),
             ContentsClass::Member => {
                 "It is a part of another device: assemble that one first, and name it.".to_owned()
             }
@@ -90,6 +98,15 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
         },
         _ => return None,
     })
+}
+
+/// Adds to `advice` what helps if the contents have overwritten a volume.
+fn or_overwritten(advice: &str) -> String {
+    if subject::may_have_lost_header(true) {
+        format!("{advice} {OVERWRITTEN}")
+    } else {
+        advice.to_owned()
+    }
 }
 
 /// Returns advice for a file that is to have a header, and is not the volume of the command: a backup, or a

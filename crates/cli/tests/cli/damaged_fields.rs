@@ -6,7 +6,9 @@ use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, Outcome, bytes, luxor, shell_without_terminal, with_metadata};
+use crate::support::{
+    Folder, Outcome, bytes, luxor, shell_without_terminal, terminal, with_metadata,
+};
 
 /// How a volume with a damaged field behaves.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +135,6 @@ fn theirs(folder: &Folder, line: &str) -> bool {
 fn follow(folder: &Folder, message: &Outcome) -> Option<String> {
     let mut spans = message.stderr.split('`').skip(1).step_by(2);
     let command = spans.next()?.strip_prefix("luxor ")?;
-    let line = command.replace("BACKUP", "--batch-mode backup");
     let damaged = fs::read(folder.join("v")).unwrap();
     // The other command for the same damage.
     if let Some(other) = spans.next() {
@@ -142,8 +143,14 @@ fn follow(folder: &Folder, message: &Outcome) -> Option<String> {
         assert_eq!(run(folder, "check v").code, Some(0), "{message:#?}");
         folder.write("v", damaged);
     }
-    let outcome = run(folder, &line);
-    assert_eq!(outcome.code, Some(0), "{message:#?}\n{outcome:#?}");
+    if command.contains("BACKUP") {
+        let line = command.replace("BACKUP", "backup");
+        let (code, screen) = terminal(&line, &["YES\n"], folder.path());
+        assert_eq!(code, 0, "{message:#?}\n{screen}");
+    } else {
+        let outcome = run(folder, command);
+        assert_eq!(outcome.code, Some(0), "{message:#?}\n{outcome:#?}");
+    }
     let opened = run(folder, "check --key-file key v");
     assert!(
         opened.code == Some(0) && opened.stderr.is_empty(),

@@ -204,17 +204,38 @@ pub(super) fn table() -> Vec<Advice> {
             "a_header_without_data_and_data_without_a_header_are_named",
         ),
         case(
-            "{other_header} For a plain dm-crypt volume",
+            "For a plain dm-crypt volume use",
             "head -c 1M /dev/urandom > data",
             "luxor decrypt --key-file key data out",
-            Proof::Run { nth: 0, with: &[("SOCKET", "socket")] },
+            Proof::Run { nth: 1, with: &[("SOCKET", "socket")] },
+        case(
+            "If it was a volume, restore its header from a backup",
+            r#"make; luxor header backup "$v" b; head -c 16M /dev/zero | dd of="$v" conv=notrunc"#,
+            r#"luxor check "$v""#,
+            Proof::Run { nth: 0, with: &[("BACKUP", "b")] },
+            "same",
+        ),
+        case(
+            "If it was a volume and was overwritten",
+            r#"make; luxor header backup "$v" b; mkfs.ext4 -q -F "$v" 8M"#,
+            r#"luxor decrypt --key-file key "$v" out"#,
+            Proof::Run { nth: 1, with: &[("BACKUP", "b")] },
+            r#"luxor check --key-file key "$v""#,
+        ),
+        case(
+            "If it was this volume, add --force",
+            r#"make; luxor header backup "$v" b; head -c 16M /dev/zero | dd of="$v" conv=notrunc"#,
+            r#"luxor header restore --batch-mode "$v" b"#,
+            add("--force"),
+            "same",
+        ),
             "",
         ),
         case(
             "--socket SOCKET VOLUME` or `luxor mount --type plain",
             "head -c 1M /dev/urandom > data",
             "luxor decrypt --key-file key data out",
-            Proof::Run { nth: 1, with: &[] },
+            Proof::Run { nth: 2, with: &[] },
             "",
         ),
         by("To open it: `{command}`", "a_volume_in_a_partition_is_opened_as_advised"),
@@ -690,7 +711,7 @@ pub(super) fn table() -> Vec<Advice> {
             "lets keyslot {number} be tried" => advice.shown = "lets keyslot ",
             "Use --key-size {found}." => advice.shown = "Use --key-size ",
             "To lose the other {lost} bytes, add" => advice.shown = "To lose the other ",
-            "{other_header} For a plain dm-crypt volume"
+            "For a plain dm-crypt volume use"
             | "--socket SOCKET VOLUME` or `luxor mount --type plain" => {
                 advice.shown = "For a plain dm-crypt volume";
             }

@@ -289,7 +289,7 @@ fn overwriting_another_volume_or_other_data_needs_force() {
         ("another", "a different volume key"),
         ("same-key", "12345678-1234-4321-8765-123456789abc"),
         ("ext4", "an ext4 file system (signature at byte 1080)"),
-        ("noise", "no header"),
+        ("noise", "noise has no LUKS header"),
     ] {
         let before = fs::read(folder.join(target)).unwrap();
         let restore = |options: &str| {
@@ -340,7 +340,14 @@ fn a_lost_header_is_restored() {
         folder.write(volume, lost);
         let outcome = without_terminal("header", &["restore", volume, "backup"], folder.path());
         outcome.assert_code(1);
-        assert!(outcome.stderr.contains("no header"), "{outcome:#?}");
+        for words in ["has no LUKS header", "add --force"] {
+            assert!(outcome.stderr.contains(words), "{words}: {outcome:#?}");
+        }
+        run(
+            &folder,
+            &format!("header restore --batch-mode {volume} backup"),
+        )
+        .fails(1, "has no LUKS header");
         run(
             &folder,
             &format!("header restore --batch-mode --force {volume} backup"),
@@ -356,6 +363,87 @@ fn a_lost_header_is_restored() {
         .run()
         .assert_code(1);
     run(&folder, "decrypt --header fresh --key-file key luks2 out").ok();
+}
+
+/// Nothing known is in its place, so the user is asked what it was, and needs no `--force`.
+#[test]
+fn a_terminal_asks_whether_a_file_without_header_was_the_volume() {
+    let folder = prepared();
+    let before = fs::read(folder.join("luks2")).unwrap();
+    let uuid = tool(
+        "cryptsetup",
+        ["luksUUID".as_ref(), folder.join("luks2").as_os_str()],
+    );
+    run(&folder, "header backup luks2 backup").ok();
+    for noise in [vec![0; 16 << 20], bytes(16 << 20, 3)] {
+        let mut lost = before.clone();
+        lost[..16 << 20].copy_from_slice(&noise);
+        folder.write("luks2", &lost);
+        // What is to be done is said where the loss is found.
+        for line in ["check", "dump", "header repair", "decrypt --key-file key"] {
+            let line = match line {
+                "decrypt --key-file key" => format!("{line} luks2 out"),
+                _ => format!("{line} luks2"),
+            };
+            let failed = run(&folder, &line).fails(1, "not a LUKS volume");
+            let advice = "If it was a volume, restore its header from a backup: `luxor header restore luks2 BACKUP`";
+            assert!(failed.stderr.contains(advice), "{line}: {failed:#?}");
+        }
+        let line = "header restore luks2 backup";
+        let (code, screen) = terminal(line, &["NO\n"], folder.path());
+        assert_eq!(code, 1, "{screen}");
+        for words in [
+            "luks2 has no LUKS header",
+            uuid.text().trim(),
+            "with 1 keyslot",
+            "If luks2 was this volume, the backup makes it readable again",
+            "the first 16777216 bytes of luks2 are lost",
+        ] {
+            assert!(screen.contains(words), "{words}: {screen}");
+        }
+        for words in ["does not fit", "--force"] {
+            assert!(!screen.contains(words), "{words}: {screen}");
+        }
+        assert!(fs::read(folder.join("luks2")).unwrap() == lost);
+        let (code, screen) = terminal(line, &["YES\n"], folder.path());
+        assert_eq!(code, 0, "{screen}");
+        let restored = format!(
+            "the header of luks2 is restored from backup: a LUKS2 volume with the UUID {}, with 1 keyslot",
+            uuid.text().trim()
+        );
+        assert!(screen.contains(&restored), "{screen}");
+        assert!(fs::read(folder.join("luks2")).unwrap() == before);
+    }
+    // Something is there, which only `--force` destroys.
+    tool(
+        "mkfs.ext4",
+        [
+            "-q".as_ref(),
+            "-F".as_ref(),
+            folder.join("luks2").as_os_str(),
+        ],
+    );
+    let (code, screen) = terminal("header restore luks2 backup", &[], folder.path());
+    assert_eq!(code, 1, "{screen}");
+    assert!(screen.contains("an ext4 file system"), "{screen}");
+    let failed = run(&folder, "check luks2").fails(1, "ext4");
+    let advice = "`luxor header restore --force luks2 BACKUP`";
+    assert!(failed.stderr.contains(advice), "{failed:#?}");
+}
+
+/// The question of an ordinary restore names the backup, and threatens no loss.
+#[test]
+fn an_ordinary_restore_names_the_backup() {
+    let folder = prepared();
+    run(&folder, "header backup luks2 backup").ok();
+    change_key(&folder, "luks2");
+    let (code, screen) = terminal("header restore luks2 backup", &["YES\n"], folder.path());
+    assert_eq!(code, 0, "{screen}");
+    assert!(
+        screen.contains("replaced by those of the backup backup, which is of a LUKS2 volume"),
+        "{screen}"
+    );
+    assert!(!screen.contains("destroy"), "{screen}");
 }
 
 /// The command waits for other programs that read or change the metadata, and they wait for it.
