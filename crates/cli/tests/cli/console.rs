@@ -128,6 +128,95 @@ fn a_terminal_shows_a_bar_and_a_pipe_does_not() {
     );
 }
 
+/// On a terminal; `success_is_silent_and_verbose_is_not` is about scripts.
+#[test]
+fn encrypt_ends_with_what_it_made_and_how_not_to_lose_it() {
+    let folder = prepared();
+    let run = |options: &str| {
+        let costs = FAST.join(" ");
+        let line = format!("encrypt --force --key-file key {costs} {options}");
+        let (code, screen) = terminal(&line, &[], folder.path());
+        assert_eq!(code, 0, "{screen}");
+        screen
+    };
+    let lost = "Without its header the data are lost";
+    let small = "--luks2-keyslots-size 512K makes one of 544 KiB";
+    let length = |name: &str| fs::metadata(folder.join(name)).unwrap().len();
+    let screen = run("plain volume");
+    assert!(
+        screen.contains("luxor: volume is a LUKS2 volume, most of it its header"),
+        "{screen}"
+    );
+    assert!(screen.contains(lost) && screen.contains(small), "{screen}");
+    let backup = "`luxor header backup volume volume.header`";
+    assert!(screen.contains(backup), "{screen}");
+
+    folder.write("long", vec![1; 17 << 20]);
+    for options in [
+        "--luks2-keyslots-size 512K plain volume",
+        "--type luks1 long volume",
+        "long volume",
+    ] {
+        let screen = run(options);
+        assert!(screen.contains(lost) && !screen.contains(small), "{screen}");
+        if options.starts_with("--luks2") {
+            assert!(length("volume") - length("plain") < 560 << 10);
+        }
+    }
+    let screen = run("--header head plain data");
+    let words = "data has the encrypted data, and head the LUKS2 header. Keep a copy of head";
+    assert!(screen.contains(words), "{screen}");
+    for options in ["-q plain volume", "plain - > volume"] {
+        let screen = run(options);
+        assert!(!screen.contains("header"), "{screen}");
+    }
+}
+
+/// Whoever types one is warned before repeating it. A key file, and an old passphrase, are not typed anew.
+#[test]
+fn a_short_new_passphrase_is_warned_of() {
+    let folder = prepared();
+    let costs = FAST.join(" ");
+    for (passphrase, words) in [
+        ("x\n", "has only 1 character:"),
+        ("1234567\n", "has only 7 characters:"),
+        ("\u{fc}\u{fc}\u{fc}\u{fc}\n", "has only 4 characters:"),
+    ] {
+        let line = format!("encrypt --force {costs} plain volume");
+        let (code, screen) = terminal(&line, &[passphrase; 2], folder.path());
+        assert_eq!(code, 0, "{screen}");
+        let (before, after) = screen.split_once("Repeat it: ").unwrap();
+        assert!(
+            before.contains("luxor: warning: the passphrase") && before.contains(words),
+            "{screen}"
+        );
+        assert!(!after.contains("warning"), "{screen}");
+    }
+    let warns = |line: &str, answers: &[&str]| {
+        let (code, screen) = terminal(line, answers, folder.path());
+        assert_eq!(code, 0, "{screen}");
+        screen.contains("warning")
+    };
+    assert!(!warns("key test volume", &["\u{fc}\u{fc}\u{fc}\u{fc}\n"]));
+    assert!(!warns(
+        &format!("encrypt -q --force {costs} plain volume"),
+        &["x\n"; 2]
+    ));
+    assert!(warns(
+        &format!("key add {costs} volume"),
+        &["x\n", "y\n", "y\n"]
+    ));
+    assert!(!warns(
+        &format!("encrypt --force {costs} plain volume"),
+        &["12345678\n"; 2]
+    ));
+    folder.write("short", "x");
+    assert!(!warns(
+        &format!("encrypt --force --key-file short {costs} plain volume"),
+        &[]
+    ));
+}
+
 #[test]
 fn ciphertext_is_kept_off_terminals() {
     let folder = prepared();

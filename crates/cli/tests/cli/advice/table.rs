@@ -198,16 +198,16 @@ pub(super) fn table() -> Vec<Advice> {
             add("--insecure"),
             "same",
         ),
-        // cli/src/advice.rs
-        by(
-            "If its LUKS header is in another file, name that as well",
-            "a_header_without_data_and_data_without_a_header_are_named",
-        ),
+        by("makes one of 544 KiB", "encrypt_ends_with_what_it_made_and_how_not_to_lose_it"),
         case(
-            "For a plain dm-crypt volume use",
-            "head -c 1M /dev/urandom > data",
-            "luxor decrypt --key-file key data out",
-            Proof::Run { nth: 1, with: &[("SOCKET", "socket")] },
+            "Without its header the data are lost",
+            "",
+            r#"luxor encrypt --key-file key plain "$v""#,
+            RUN,
+            r#"head -c 16M /dev/zero | dd of="$v" conv=notrunc
+               luxor header restore "$v" "$v.header"; same"#,
+        ),
+        // cli/src/advice.rs
         case(
             "If it was a volume, restore its header from a backup",
             r#"make; luxor header backup "$v" b; head -c 16M /dev/zero | dd of="$v" conv=notrunc"#,
@@ -229,6 +229,15 @@ pub(super) fn table() -> Vec<Advice> {
             add("--force"),
             "same",
         ),
+        by(
+            "If its LUKS header is in another file, name that as well",
+            "a_header_without_data_and_data_without_a_header_are_named",
+        ),
+        case(
+            "For a plain dm-crypt volume use",
+            "head -c 1M /dev/urandom > data",
+            "luxor decrypt --key-file key data out",
+            Proof::Run { nth: 1, with: &[("SOCKET", "socket")] },
             "",
         ),
         case(
