@@ -5,6 +5,8 @@ mod background;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use luxor::{
     DiskUse, OpenOptions, ReencryptOptions, VolumeDisk, VolumeMetadata,
     files::{DataFile, is_same_file},
@@ -79,13 +81,17 @@ fn open_to_reencrypt(
         unlock: unlock_options(&args.unlock),
         ..ReencryptOptions::default()
     };
-    let context = background::context(&context.library);
+    let has_begun = volume.header.is_reencrypting();
+    let meter = Arc::default();
+    let context = background::context(&context.library, &meter);
     let (disk, reencryption) =
         luxor::reencrypt_in_use(volume, data, &secrets, &new, options, &context)?;
     let work = background::Work {
         reencryption,
         name: disk.name().to_owned(),
         rate: args.reencrypt_rate,
+        has_begun,
+        meter,
         cancel: context.cancel,
     };
     Ok((disk, Some(work)))

@@ -139,7 +139,7 @@ pub(crate) fn run(
         reporter.announce(console);
         notify::ready(console, &status);
         background::ready()?;
-        let background = Background::begin(work)?;
+        let background = Background::begin(work, export.stats())?;
         let served = frontend.run();
         notify::stopping();
         let worked = background.end();

@@ -5,7 +5,7 @@ use std::{
     fmt,
     io::{self, Read, Write},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     thread,
     time::{Duration, Instant},
 };
@@ -14,14 +14,14 @@ use luxor_sector::Disk;
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet, text},
-    metrics::{MetricType, counter::ConstCounter},
+    metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::{Registry, Unit},
 };
 
 use crate::{
     channel::Timed,
     outage::Outage,
-    stats::{OperationStats, Stats},
+    stats::{Operation, OperationStats, Stats},
 };
 
 /// How many clients are served at a time. Others wait.
@@ -215,26 +215,41 @@ impl Collector for StatsCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
         let all = self.stats.all();
         type Count = fn(&OperationStats) -> u64;
-        let counters: [(&str, &str, Option<&Unit>, Count); 3] = [
+        type Of = fn(Operation) -> bool;
+        let counters: [(&str, &str, Option<&Unit>, Of, Count); 4] = [
             (
                 "luxor_requests",
                 "Requests that were answered",
                 None,
+                |_| true,
                 |stats| stats.requests,
             ),
-            ("luxor_errors", "Requests that failed", None, |stats| {
-                stats.errors
-            }),
+            (
+                "luxor_errors",
+                "Requests that failed",
+                None,
+                |_| true,
+                |stats| stats.errors,
+            ),
             (
                 "luxor_request",
-                "Bytes of requests that succeeded",
+                "Bytes that were read and written",
                 Some(&Unit::Bytes),
+                Operation::moves_data,
+                |stats| stats.bytes,
+            ),
+            // A sum over operations must not count these as data.
+            (
+                "luxor_discarded",
+                "Bytes that clients no longer need",
+                Some(&Unit::Bytes),
+                |operation| operation == Operation::Discard,
                 |stats| stats.bytes,
             ),
         ];
-        for (name, help, unit, count) in counters {
+        for (name, help, unit, of, count) in counters {
             let mut metric = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
-            for (operation, stats) in &all {
+            for (operation, stats) in all.iter().filter(|(operation, _)| of(*operation)) {
                 let labels = [("operation", operation.name())];
                 let family = metric.encode_family(&labels)?;
                 ConstCounter::new(count(stats)).encode(family)?;
@@ -251,6 +266,39 @@ impl Collector for StatsCollector {
             let mut family = metric.encode_family(&labels)?;
             let (sum, buckets) = histogram(stats);
             family.encode_histogram::<NoLabelSet>(sum, stats.latency.len(), &buckets, None)?;
+        }
+        let mut gauge = |name, help, unit, value: u64| {
+            let metric = encoder.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+            ConstGauge::new(value).encode(metric)
+        };
+        gauge(
+            "luxor_clients",
+            "Clients that are connected",
+            None,
+            self.stats.clients(),
+        )?;
+        if let Some(meter) = self.stats.reencryption() {
+            let (done, total) = (meter.done.load(Relaxed), meter.total.load(Relaxed));
+            let is_running = meter.is_running.load(Relaxed);
+            let bytes = Some(&Unit::Bytes);
+            gauge(
+                "luxor_reencrypted",
+                "Bytes that have the new key of a re-encryption",
+                bytes,
+                done,
+            )?;
+            gauge(
+                "luxor_reencryption_size",
+                "Bytes that the re-encryption changes",
+                bytes,
+                total,
+            )?;
+            gauge(
+                "luxor_reencryption_running",
+                "1 while the re-encryption is under way, 0 when it has ended or failed",
+                None,
+                is_running.into(),
+            )?;
         }
         let engine = self.disk.upgrade().map(|disk| disk.engine_time());
         let engine = engine.unwrap_or_default();
@@ -312,7 +360,7 @@ mod tests {
     use luxor_sector::{DiskOptions, MemoryStorage, Part};
 
     use super::*;
-    use crate::stats::{Done, Operation};
+    use crate::stats::{Done, ReencryptionMeter};
 
     fn disk() -> Arc<Disk> {
         let part = Part {
@@ -369,13 +417,28 @@ mod tests {
         stats.record([read(true), read(true)], Duration::from_micros(40));
         stats.record([read(false)], Duration::from_secs(100));
 
+        let discard = Done {
+            operation: Operation::Discard,
+            bytes: 1 << 20,
+            succeeded: true,
+        };
+        stats.record([discard], Duration::ZERO);
+        let clients = [(); 3].map(|()| stats.count_client());
         let page = ask(address, "GET /metrics");
         assert!(page.starts_with("HTTP/1.1 200 OK\r\n"), "{page}");
+        assert!(!page.contains("luxor_reencrypt"), "{page}");
+        for operation in ["discard", "flush", "other"] {
+            let line = format!("luxor_request_bytes_total{{operation=\"{operation}\"}}");
+            assert!(!page.contains(&line), "{page}");
+        }
         for line in [
             "luxor_requests_total{operation=\"read\"} 3",
             "luxor_errors_total{operation=\"read\"} 1",
             "luxor_request_bytes_total{operation=\"read\"} 8192",
             "luxor_requests_total{operation=\"flush\"} 0",
+            "luxor_requests_total{operation=\"discard\"} 1",
+            "luxor_discarded_bytes_total{operation=\"discard\"} 1048576",
+            "luxor_clients 3",
             "luxor_latency_seconds_bucket{le=\"0.000025\",operation=\"read\"} 0",
             "luxor_latency_seconds_bucket{le=\"0.00005\",operation=\"read\"} 2",
             "luxor_latency_seconds_bucket{le=\"10.0\",operation=\"read\"} 2",
@@ -387,6 +450,22 @@ mod tests {
             assert!(page.lines().any(|found| found == line), "{line}\n{page}");
         }
         assert!(page.trim_end().ends_with("# EOF"), "{page}");
+
+        drop(clients);
+        let meter = Arc::new(ReencryptionMeter::default());
+        stats.watch_reencryption(Arc::clone(&meter));
+        meter.total.store(8192, Relaxed);
+        meter.done.store(4096, Relaxed);
+        meter.is_running.store(true, Relaxed);
+        let page = ask(address, "GET /metrics");
+        for line in [
+            "luxor_clients 0",
+            "luxor_reencrypted_bytes 4096",
+            "luxor_reencryption_size_bytes 8192",
+            "luxor_reencryption_running 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\n{page}");
+        }
 
         assert!(ask(address, "GET /").starts_with("HTTP/1.1 404 "));
         assert!(ask(address, "POST /metrics").starts_with("HTTP/1.1 405 "));

@@ -3,7 +3,10 @@
 
 use std::{
     fmt,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -51,11 +54,42 @@ impl Operation {
             Self::Other => "other",
         }
     }
+
+    /// Whether its bytes are read or written. The bytes of the others are only those that a request names.
+    #[must_use]
+    pub const fn moves_data(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::WriteZeroes)
+    }
 }
 
 /// Counters that any number of threads can update.
 #[derive(Debug)]
-pub struct Stats(Mutex<[OperationStats; Operation::ALL.len()]>);
+pub struct Stats {
+    operations: Mutex<[OperationStats; Operation::ALL.len()]>,
+    clients: AtomicU64,
+    reencryption: OnceLock<Arc<ReencryptionMeter>>,
+}
+
+/// How far a re-encryption of the disk is.
+#[derive(Debug, Default)]
+pub struct ReencryptionMeter {
+    /// The number of bytes that have the new key.
+    pub done: AtomicU64,
+    /// The number of bytes that are to have it.
+    pub total: AtomicU64,
+    /// Whether it is running: it has neither ended nor failed.
+    pub is_running: AtomicBool,
+}
+
+/// Counts a client until this is dropped.
+#[derive(Debug)]
+pub(crate) struct CountedClient(Arc<Stats>);
+
+impl Drop for CountedClient {
+    fn drop(&mut self) {
+        self.0.clients.fetch_sub(1, Relaxed);
+    }
+}
 
 /// The statistics of one operation.
 #[derive(Clone, Debug)]
@@ -65,7 +99,7 @@ pub struct OperationStats {
     pub requests: u64,
     /// The number of requests that failed or were refused. They count as requests too.
     pub errors: u64,
-    /// The bytes that were read, written or discarded.
+    /// The bytes that were read, written or discarded. 0 for other operations.
     pub bytes: u64,
     /// The time from the arrival of a request to the sending of its reply, in nanoseconds. It is
     /// exact to two significant digits, and more than an hour counts as an hour.
@@ -88,7 +122,11 @@ impl OperationStats {
 
 impl Default for Stats {
     fn default() -> Self {
-        Self(Mutex::new(Operation::ALL.map(|_| OperationStats::new())))
+        Self {
+            operations: Mutex::new(Operation::ALL.map(|_| OperationStats::new())),
+            clients: AtomicU64::new(0),
+            reencryption: OnceLock::new(),
+        }
     }
 }
 
@@ -97,7 +135,7 @@ impl Default for Stats {
 pub struct Done {
     /// The operation.
     pub operation: Operation,
-    /// The number of bytes that it covered.
+    /// The number of bytes that it named.
     pub bytes: u64,
     /// Whether it succeeded.
     pub succeeded: bool,
@@ -108,14 +146,17 @@ impl Stats {
     /// crate call it themselves.
     pub fn record(&self, done: impl IntoIterator<Item = Done>, took: Duration) {
         let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         for done in done {
             let stats = &mut all[done.operation as usize];
             stats.requests += 1;
-            if done.succeeded {
-                stats.bytes += done.bytes;
-            } else {
+            if !done.succeeded {
                 stats.errors += 1;
+            } else if done.operation.moves_data() || done.operation == Operation::Discard {
+                stats.bytes += done.bytes;
             }
             stats.latency.saturating_record(nanoseconds);
         }
@@ -124,8 +165,32 @@ impl Stats {
     /// Returns the statistics of each of [`Operation::ALL`].
     #[must_use]
     pub fn all(&self) -> [(Operation, OperationStats); Operation::ALL.len()] {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         Operation::ALL.map(|operation| (operation, all[operation as usize].clone()))
+    }
+
+    /// Counts one more client that is connected.
+    pub(crate) fn count_client(self: &Arc<Self>) -> CountedClient {
+        self.clients.fetch_add(1, Relaxed);
+        CountedClient(Arc::clone(self))
+    }
+
+    /// The number of clients that are connected and past their handshake.
+    #[must_use]
+    pub fn clients(&self) -> u64 {
+        self.clients.load(Relaxed)
+    }
+
+    /// Publishes `meter` from now on. Only the first one counts.
+    pub fn watch_reencryption(&self, meter: Arc<ReencryptionMeter>) {
+        let _ = self.reencryption.set(meter);
+    }
+
+    pub(crate) fn reencryption(&self) -> Option<&ReencryptionMeter> {
+        self.reencryption.get().map(|meter| &**meter)
     }
 
     /// Returns a table to be printed, with the engine's work for `disk`.
@@ -237,11 +302,15 @@ mod tests {
         let (read, flush) = (Operation::Read, Operation::Flush);
         stats.record([done(read, 4096, true); 3], Duration::from_micros(7));
         stats.record([done(read, 512, false)], Duration::from_millis(40));
-        stats.record([done(flush, 0, true)], Duration::MAX);
+        // Clients may name bytes that no operation reads or writes.
+        stats.record([done(flush, 1 << 20, true)], Duration::MAX);
+        let discard = done(Operation::Discard, 8192, true);
+        stats.record([discard], Duration::ZERO);
         for (operation, found) in stats.all() {
             let expected = match operation {
                 Operation::Read => (4, 1, 3 * 4096),
                 Operation::Flush => (1, 0, 0),
+                Operation::Discard => (1, 0, 8192),
                 _ => (0, 0, 0),
             };
             let found = (found.requests, found.errors, found.bytes);

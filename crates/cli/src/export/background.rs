@@ -12,11 +12,13 @@ use std::{
 };
 
 use luxor::{Context, Events, Progress, ReencryptionInUse, volume::Remedy};
+use luxor_serve::stats::{ReencryptionMeter, Stats};
 use tracing::{debug, error, info, warn};
 
 use crate::{
     advice,
-    error::{Error, ErrorClass, Result},
+    error::{Error, ErrorClass, Result, hint},
+    subject,
 };
 
 /// What is left of a re-encryption.
@@ -26,22 +28,27 @@ pub(crate) struct Work {
     pub name: String,
     /// The most bytes in a second.
     pub rate: Option<NonZeroU64>,
+    /// Whether it has begun before.
+    pub has_begun: bool,
     /// Stops it.
     pub cancel: Arc<AtomicBool>,
+    /// How far it is.
+    pub meter: Arc<ReencryptionMeter>,
 }
 
 /// The thread that does the work.
 pub(crate) struct Background(Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>);
 
 impl Background {
-    /// Starts the thread, if there is anything to do.
+    /// Starts the thread, if there is anything to do. `stats` tell how far it is.
     ///
     /// # Errors
     /// The system has no thread left.
-    pub(crate) fn begin(work: Option<Work>) -> Result<Self> {
+    pub(crate) fn begin(work: Option<Work>, stats: &Stats) -> Result<Self> {
         let Some(work) = work else {
             return Ok(Self(None));
         };
+        stats.watch_reencryption(Arc::clone(&work.meter));
         let cancel = Arc::clone(&work.cancel);
         let thread = thread::Builder::new().name("reencrypt".into());
         let thread = thread.spawn(move || work.run());
@@ -66,14 +73,22 @@ impl Background {
 impl Work {
     fn run(self) -> Result<()> {
         let name = self.name;
-        info!("the re-encryption of {name} goes on while it is in use");
-        match self.reencryption.run(self.rate) {
+        let begins = if self.has_begun {
+            "continues"
+        } else {
+            "begins"
+        };
+        info!("the re-encryption of {name} {begins}, and clients can use it meanwhile");
+        self.meter.is_running.store(true, Relaxed);
+        let ended = self.reencryption.run(self.rate);
+        self.meter.is_running.store(false, Relaxed);
+        match ended {
             Ok(()) => info!("the re-encryption of {name} is done"),
             Err(error) if error.class() == ErrorClass::Cancelled => {
                 info!("the re-encryption of {name} stops, and can be continued");
             }
             Err(error) => {
-                let hint = error.hint_text().map(|hint| format!(". {hint}"));
+                let hint = hint(&error).map(|hint| format!(". {}", subject::complete(&hint)));
                 error!(
                     "the re-encryption has stopped: {}{}",
                     error.message(),
@@ -87,23 +102,32 @@ impl Work {
 }
 
 /// Returns a context for the work, with a flag of its own that stops it. What happens goes to the log.
-pub(crate) fn context(context: &Context) -> Context {
+/// `meter` tells how far the work is.
+pub(crate) fn context(context: &Context, meter: &Arc<ReencryptionMeter>) -> Context {
     Context {
         cancel: Arc::default(),
-        events: Arc::new(Logged(Arc::clone(&context.events))),
+        events: Arc::new(Logged {
+            others: Arc::clone(&context.events),
+            meter: Arc::clone(meter),
+        }),
         ..context.clone()
     }
 }
 
-struct Logged(Arc<dyn Events>);
+struct Logged {
+    /// Shows the events that are not logged.
+    others: Arc<dyn Events>,
+    meter: Arc<ReencryptionMeter>,
+}
 
 impl Events for Logged {
     fn warning(&self, text: &str) {
-        warn!("{text}");
+        warn!("{}", subject::complete(text));
     }
 
     fn header_warning(&self, text: &str, remedy: Option<Remedy>) {
-        warn!("{}", advice::with_remedy(text, remedy));
+        let text = advice::with_remedy(text, remedy);
+        warn!("{}", subject::complete(&text));
     }
 
     fn note(&self, text: &str) {
@@ -111,17 +135,20 @@ impl Events for Logged {
     }
 
     fn step(&self, what: &'static str) -> Box<dyn Any> {
-        self.0.step(what)
+        self.others.step(what)
     }
 
     fn hold(&self) -> Box<dyn Any> {
-        self.0.hold()
+        self.others.hold()
     }
 
     fn bytes(&self, _: &'static str, name: String, total: Option<u64>) -> Box<dyn Progress> {
+        let total = total.unwrap_or(0);
+        self.meter.total.store(total, Relaxed);
         Box::new(Tenths {
             name,
-            total: total.unwrap_or(0),
+            total,
+            meter: Arc::clone(&self.meter),
             said: AtomicU64::new(0),
         })
     }
@@ -131,6 +158,7 @@ impl Events for Logged {
 struct Tenths {
     name: String,
     total: u64,
+    meter: Arc<ReencryptionMeter>,
     said: AtomicU64,
 }
 
@@ -142,10 +170,12 @@ impl Tenths {
 
 impl Progress for Tenths {
     fn continue_from(&self, done: u64) {
+        self.meter.done.store(done, Relaxed);
         self.said.store(self.tenths(done), Relaxed);
     }
 
     fn at(&self, done: u64) {
+        self.meter.done.store(done, Relaxed);
         let tenths = self.tenths(done);
         if self.said.swap(tenths, Relaxed) < tenths && tenths < 10 {
             info!("{}0 % of {} are re-encrypted", tenths, self.name);

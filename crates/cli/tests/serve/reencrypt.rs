@@ -103,7 +103,7 @@ fn a_server_begins_and_stops() {
     server.stop();
     assert!(!is_under_way(&volume));
     let server = volume.serve("--reencrypt --hotzone-size 4K --reencrypt-rate 4K");
-    logs(&server, "goes on");
+    logs(&server, "the re-encryption of volume begins");
     reads();
     server.stop();
     assert!(is_under_way(&volume));
@@ -128,7 +128,7 @@ fn it_waits_for_a_lock_on_the_metadata() {
     let volume = Volume::new(Kind::EXAMPLE, &blank());
     begin(&volume);
     let server = volume.serve("--reencrypt=begun --hotzone-size 8K --reencrypt-rate 64K");
-    logs(&server, "goes on");
+    logs(&server, "the re-encryption of volume continues");
     let device = volume.run("losetup --find --show --read-only volume", &[]);
     logs(&server, "waits");
     volume.run("losetup --detach", &[device.trim()]);

@@ -205,6 +205,7 @@ impl Server {
         let negotiated = self.handshake(channel, tls, begun + HANDSHAKE_LIMIT);
         match self.admit(id, peer, negotiated) {
             Ok((connection, identity)) => {
+                let _counted = self.export.stats().count_client();
                 info!(%peer, tls = tls.is_some(), identity, "client connected");
                 connection.serve();
                 log_end(peer, begun, &connection);
