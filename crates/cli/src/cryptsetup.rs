@@ -147,7 +147,7 @@ const PBKDF: &[&str] = &[
 ];
 
 /// Actions that Luxor supports, under the same or another name.
-const ACTIONS: &[&str] = &[
+pub(crate) const ACTIONS: &[&str] = &[
     "config",
     "isLuks",
     "luksAddKey",

@@ -2,7 +2,10 @@
 //! Defines the command line. Parsing, help, shell completions and man pages all use this
 //! definition.
 
-use std::{ffi::OsString, mem};
+use std::{
+    ffi::{OsStr, OsString},
+    mem,
+};
 
 use clap::{
     Arg, CommandFactory, FromArgMatches, Parser,
@@ -12,7 +15,10 @@ use clap::{
 };
 
 use super::{Command, Taken};
-use crate::args::{General, GlobalArgs};
+use crate::{
+    args::{General, GlobalArgs},
+    cryptsetup,
+};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -66,10 +72,104 @@ pub(crate) struct Cli {
 /// The general options that the commands take.
 const TAKEN: Taken = Taken::Each(Command::TAKES);
 
+/// Returns the help of `-h`, which fits a terminal of 24 lines: a line for each of the usual commands, and
+/// the names of the others. Options stand in the help of each command.
+fn short_help(definition: &clap::Command) -> String {
+    const WIDTH: usize = 78;
+    let styles = definition.get_styles();
+    let (header, literal) = (styles.get_header(), styles.get_literal());
+    let about = definition.get_about().map(ToString::to_string);
+    let mut help = format!(
+        "{}\n\n{header}Usage:{header:#} {literal}luxor{literal:#} <COMMAND> [OPTIONS]\n\n\
+         {header}Commands:{header:#}\n",
+        about.unwrap_or_default()
+    );
+    let commands: Vec<_> = definition.get_subcommands().collect();
+    let usual = commands
+        .iter()
+        .position(|command| command.get_name() == Command::LAST_USUAL)
+        .map_or(0, |last| last + 1);
+    let (usual, others) = commands.split_at(usual);
+    for command in usual {
+        let about = command.get_about().map(ToString::to_string);
+        let mut about = about.unwrap_or_default();
+        if about.len() > WIDTH - "  reencrypt  ".len() {
+            // What it does comes before what that is for.
+            about.truncate(about.find(',').unwrap_or(about.len()));
+        }
+        let name = command.get_name();
+        help += &format!("  {literal}{name:<10}{literal:#} {about}\n");
+    }
+    help += &format!("\n{header}Others:{header:#}");
+    let mut column = "Others:".len();
+    for (index, command) in others.iter().enumerate() {
+        let name = command.get_name();
+        let comma = if index + 1 < others.len() { "," } else { "" };
+        column += name.len() + 2;
+        if column > WIDTH {
+            help += "\n ";
+            column = name.len() + 3;
+        }
+        help += &format!(" {literal}{name}{literal:#}{comma}");
+    }
+    help += "\n\n`luxor COMMAND -h` lists the options of a command, and --help describes them.\n\
+             `luxor --help` has examples, the options of several commands, and exit codes.\n";
+    help
+}
+
+/// Adds the command or the option that an unknown one probably means.
+fn with_suggestion(
+    error: clap::Error,
+    definition: &clap::Command,
+    words: &[OsString],
+) -> clap::Error {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => with_command(error, definition, words),
+        _ => with_option(error, definition),
+    }
+}
+
+/// Replaces clap's suggestions, of which some have little in common with the word, by the command with
+/// the fewest other letters, if they are at most two, and at most a third of it.
+fn with_command(
+    mut error: clap::Error,
+    definition: &clap::Command,
+    words: &[OsString],
+) -> clap::Error {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let mut words = words
+        .iter()
+        .take_while(|word| word.as_os_str() != OsStr::new(unknown));
+    let mut command = definition;
+    for word in &mut words {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    let names = command.get_subcommands().map(clap::Command::get_name);
+    let of_cryptsetup: &[&str] = match command.get_name() {
+        "luxor" => cryptsetup::ACTIONS,
+        _ => &[],
+    };
+    let distances = names.chain(of_cryptsetup.iter().copied()).map(|name| {
+        let distance = strsim::osa_distance(&unknown.to_lowercase(), &name.to_lowercase());
+        (distance, name)
+    });
+    let nearest = distances.min_by_key(|(distance, _)| *distance);
+    let nearest = nearest.filter(|(distance, name)| *distance <= (name.len() / 3).min(2));
+    let nearest = nearest.map(|(_, name)| name.to_owned());
+    error.remove(ContextKind::SuggestedSubcommand);
+    if let Some(name) = nearest {
+        let names = ContextValue::Strings(vec![name]);
+        error.insert(ContextKind::SuggestedSubcommand, names);
+    }
+    error
+}
+
 /// Adds the option that an unknown one probably means. Clap compares whole words; this also finds
 /// `--key-file` for `--kye`, the beginning of an option with a letter missing, wrong or in the wrong
 /// place.
-fn with_suggestion(mut error: clap::Error, definition: &clap::Command) -> clap::Error {
+fn with_option(mut error: clap::Error, definition: &clap::Command) -> clap::Error {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
@@ -144,11 +244,17 @@ fn hide(command: &mut clap::Command, taken: Taken, general: &[Arg]) {
 /// Returns clap's errors, which include help and version texts, and an error for a general option
 /// that the command does not take.
 pub(crate) fn parse(
-    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    args: impl IntoIterator<Item = impl Into<OsString>>,
 ) -> Result<Cli, clap::Error> {
     let mut definition = definition();
-    let matches = definition.try_get_matches_from_mut(args);
-    let matches = matches.map_err(|error| with_suggestion(error, &definition))?;
+    let words: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let is_long = |word: &OsString| word == "--help" || word == "help";
+    if !words.iter().any(is_long) {
+        let help = short_help(&definition);
+        definition = definition.override_help(help);
+    }
+    let matches = definition.try_get_matches_from_mut(&words);
+    let matches = matches.map_err(|error| with_suggestion(error, &definition, &words))?;
     let (mut leaf, mut taken, mut names) = (&matches, TAKEN, Vec::new());
     let mut command = &definition;
     while let Some((name, inner)) = leaf.subcommand() {
@@ -231,6 +337,54 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::UnknownArgument, "{line}");
             let text = error.to_string();
             assert!(text.contains(&format!("has no option {option}")), "{text}");
+        }
+    }
+
+    /// A shell shows its prompt below.
+    #[test]
+    fn short_help_fits_a_small_terminal() {
+        let error = parsed("luxor -h").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DisplayHelp);
+        let help = error.to_string();
+        assert!(help.lines().count() < 24, "{help}");
+        for line in help.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+        let words: Vec<_> = help.split([' ', ',', '\n']).collect();
+        for command in definition().get_subcommands() {
+            let name = command.get_name();
+            assert!(words.contains(&name), "{name}\n{help}");
+        }
+        assert!(!help.contains("--key-file"), "{help}");
+        // Without a command too.
+        let error = parsed("luxor").unwrap_err();
+        assert_eq!(error.to_string(), help);
+        for line in ["luxor --help", "luxor help"] {
+            let help = parsed(line).unwrap_err().to_string();
+            assert!(
+                help.contains("--key-file") && help.contains("Exit codes"),
+                "{help}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mistyped_command_suggests_the_nearest_one() {
+        for (line, nearest) in [
+            ("luxor encrpt in out", Some("encrypt")),
+            ("luxor decrpt in out", Some("decrypt")),
+            ("luxor -q dmup volume", Some("dump")),
+            ("luxor key rmeove volume", Some("remove")),
+            ("luxor header bakcup volume file", Some("backup")),
+            ("luxor luksformat volume", Some("luksFormat")),
+            ("luxor photograph volume", None),
+            ("luxor xx volume", None),
+        ] {
+            let error = parsed(line).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidSubcommand, "{line}");
+            let found = error.get(ContextKind::SuggestedSubcommand);
+            let expected = nearest.map(|name| ContextValue::Strings(vec![name.to_owned()]));
+            assert_eq!(found, expected.as_ref(), "{line}");
         }
     }
 

@@ -173,22 +173,22 @@ commands! {
     Command {
         Encrypt(encrypt::EncryptArgs),
         Decrypt(decrypt::DecryptArgs),
+        Mount(mount::MountArgs),
+        Umount(umount::UmountArgs),
+        Serve(serve::ServeArgs),
         Format(format::FormatArgs),
         Resize(resize::ResizeArgs),
         Reencrypt(reencrypt::ReencryptArgs),
         Dump(dump::DumpArgs),
         Check(check::CheckArgs),
+        Key(key::KeyArgs),
         Header(header::HeaderArgs),
         Convert(convert::ConvertArgs),
         Erase(erase::EraseArgs),
-        Key(key::KeyArgs),
         Token(token::TokenArgs),
         Config(config::ConfigArgs),
         Uuid(uuid::UuidArgs),
         IsLuks(is_luks::IsLuksArgs),
-        Mount(mount::MountArgs),
-        Umount(umount::UmountArgs),
-        Serve(serve::ServeArgs),
         Raw(raw::RawArgs),
         Engines(engines::EnginesArgs),
         Bench(bench::BenchArgs),
@@ -196,6 +196,11 @@ commands! {
         Completions(completions::CompletionsArgs),
         Man(man::ManArgs),
     }
+}
+
+impl Command {
+    /// The last of the commands that the help of `-h` describes. It only names those after it.
+    const LAST_USUAL: &str = header::HeaderArgs::NAME;
 }
 
 /// Whether `output` names standard output.

@@ -156,7 +156,7 @@ fn follow(folder: &Folder, message: &Outcome) -> Option<String> {
         opened.code == Some(0) && opened.stderr.is_empty(),
         "{message:#?}\n{opened:#?}"
     );
-    Some(line)
+    Some(command.to_owned())
 }
 
 #[test]
