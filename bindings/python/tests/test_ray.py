@@ -283,6 +283,28 @@ def test_there_must_be_volumes(bucket: Bucket, key: KeyFile) -> None:
         luxor.ray.read(bucket.url("*.luks"), key=key, storage_options=bucket.options)
 
 
+@pytest.mark.parametrize(
+    ("length", "options", "header"),
+    [
+        (8000, {}, 544 << 10),
+        ((16 << 20) - 1, {}, 544 << 10),
+        (16 << 20, {}, 16 << 20),
+        (8000, {"luks2_keyslots_size": 256 << 10}, 288 << 10),
+        (8000, {"luks2_metadata_size": 32 << 10}, 16 << 20),
+    ],
+)
+def test_a_small_file_gets_a_small_header(
+    tmp_path: Path, key: KeyFile, length: int, options: dict[str, Any], header: int
+) -> None:
+    data = b"x" * length
+    files = ray.data.from_items([{"path": "a", "bytes": data}])
+    luxor.ray.encrypt(files, f"file://{tmp_path}/volumes", key=key, **options, **CHEAP)
+    (volume,) = (tmp_path / "volumes").iterdir()
+    assert volume.stat().st_size == header + -(-length // 4096) * 4096
+    with luxor.open(volume, key_file=key.path) as file:
+        assert file.read() == data
+
+
 class TestNames:
     """Names of rows become names in the folder, and no others."""
 

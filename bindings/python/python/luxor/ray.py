@@ -282,6 +282,8 @@ def encrypt(
     at all. If a task is repeated, the volumes that it has made are kept. `skip_existing` keeps all
     that exist, whatever is in them, so that it continues a call that was interrupted.
 
+    Files of less than 16 MiB get a header of 544 KiB, which has room for two keyslots, unless
+    `luks2_metadata_size` or `luks2_keyslots_size` is given.
     All volumes have the same salt, so that a worker derives the key once. With a `WrappedKey` every
     volume has a secret of its own. The other arguments are as in `new_header`.
 
@@ -327,7 +329,8 @@ def encrypt(
         fs.invalidate_cache()
         if skip_existing and fs.exists(path):
             return made
-        header = header_for(len(row["bytes"]), path, key, {**options, "uuid": own})
+        length = len(row["bytes"])
+        header = header_for(length, path, key, {**options, **_sizes(length, options), "uuid": own})
         exists = FileExistsError(errno.EEXIST, "the volume exists, and force was not given", path)
         try:
             if not force and fs.exists(path):
@@ -347,6 +350,17 @@ def encrypt(
         raise Error("the dataset had other paths when it was executed again: check the volumes")
     # Ray would make lost rows of a materialized dataset again, and with them their volumes.
     return ray.data.from_items(rows)
+
+
+def _sizes(length: int, options: dict[str, Any]) -> dict[str, int]:
+    """Return the sizes of the header for a file of `length` bytes, if it is not the usual one.
+
+    The usual header has 16 MiB, and would be most of the volume of a shorter file.
+    """
+    chosen = [options["luks2_metadata_size"], options["luks2_keyslots_size"]]
+    if length >= 16 << 20 or chosen != [None, None]:
+        return {}
+    return {"luks2_keyslots_size": 512 << 10}
 
 
 def _path_of(row: dict[str, Any]) -> str:
