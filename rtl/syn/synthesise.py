@@ -60,7 +60,7 @@ FAST = "--freq 200 --placer-heap-timingweight 30"
 # other router finds no way if much more than this clock is asked for, nor with each seed.
 WHOLE = "--router router2 --freq 50"
 # Several lanes of gates fill 90 % of the device, which only router2 manages.
-FULL = "--router router2 --freq 80 --placer-heap-timingweight 20"
+FULL = "--router router2 --freq 100 --placer-heap-timingweight 30"
 
 # See luxor_pkg.sv for the meaning of the numbers.
 TWEAK_PAPER, TWEAK_SHARED, TWEAK_DEDICATED = range(3)
