@@ -334,10 +334,14 @@ mod tests {
     }
 
     fn key(mode: Mode) -> KeySpec {
+        key_with(mode, TweakSchedule::Alpha)
+    }
+
+    fn key_with(mode: Mode, schedule: TweakSchedule) -> KeySpec {
         let bytes = key_bytes();
         let aes = AesKey::new(&bytes[..32]).unwrap();
         let parallel = |construction| {
-            let key = ParallelOfbKey::new(&bytes[..32], construction, TweakSchedule::Alpha);
+            let key = ParallelOfbKey::new(&bytes[..32], construction, schedule);
             KeySpec::ParallelOfb(key.unwrap())
         };
         match mode {
@@ -446,14 +450,18 @@ mod tests {
     fn a_message_continues_wherever_a_piece_ends() {
         let input = input(PIECE_LEN + 4099);
         for name in ["auto", "portable"] {
-            for mode in FEEDBACK {
+            let modes = FEEDBACK
+                .map(|mode| (mode, TweakSchedule::Alpha))
+                .into_iter();
+            let printed = [Mode::OfbXex, Mode::OfbXe].map(|mode| (mode, TweakSchedule::Printed));
+            for (mode, schedule) in modes.chain(printed) {
                 let registry = Registry::cpu();
                 let backend = match name {
                     "auto" => registry.best(mode).unwrap(),
                     name => registry.get(name).unwrap(),
                 };
-                let key = backend.load_key(&key(mode)).unwrap();
-                let expected = in_reference(mode, &input);
+                let key = backend.load_key(&key_with(mode, schedule)).unwrap();
+                let expected = in_reference(mode, schedule, &input);
                 for (piece, threads) in [(1000, 1), (65_537, 1), (65_537, 2), (input.len(), 2)] {
                     for direction in [Direction::Encrypt, Direction::Decrypt] {
                         let cipher = RawCipher {
@@ -475,17 +483,20 @@ mod tests {
                         cipher
                             .run(Source::Stream(&mut stream), &mut output, &|_| {})
                             .unwrap();
-                        assert!(output == *to, "{name} {mode} {piece} {threads}");
+                        assert!(
+                            output == *to,
+                            "{name} {mode} {schedule:?} {piece} {threads}"
+                        );
                     }
                 }
             }
         }
     }
 
-    fn in_reference(mode: Mode, input: &[u8]) -> Vec<u8> {
+    fn in_reference(mode: Mode, schedule: TweakSchedule, input: &[u8]) -> Vec<u8> {
         let parallel = TweakableOfb {
             xex: mode == Mode::OfbXex,
-            as_printed: false,
+            as_printed: schedule == TweakSchedule::Printed,
         };
         match mode {
             Mode::Ofb => luxor_reference::ofb(&key_bytes()[..32], FIRST, input),
