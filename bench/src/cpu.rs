@@ -39,6 +39,7 @@ use crate::{
     bench::{Bench, Context},
     cipher::{Luxor, direction_name},
     limit::Limit,
+    neighbour::Neighbour,
     rivals::Rival,
     size,
     stats::{self, Summary},
@@ -316,7 +317,8 @@ fn time(
             match (turn + round) % all {
                 i if i < lanes.len() => {
                     let limit = limits.for_contestant(&lanes[i]);
-                    lanes[i].sample(round, case, bytes, &rounds, limit)?;
+                    let neighbour = &limits.neighbour;
+                    lanes[i].sample(round, case, bytes, &rounds, limit, neighbour)?;
                 }
                 i => limits.lanes[i - lanes.len()].sample(aes_rounds),
             }
@@ -349,7 +351,7 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
         samples: rates.len(),
         gb_per_s: Summary::from_samples(rates)
             .expect("every contestant is timed in the first round"),
-        of_limit: stats::ratios(&lane.limit_seconds_per_byte, own)
+        of_limit: Summary::from_samples(lane.of_limit.iter().flatten().copied().collect())
             .map(|all| all.scaled(1.0 / lane.threads as f64)),
         of_one_thread: lanes
             .iter()
@@ -364,15 +366,17 @@ fn row(case: &Case, lane: &Lane, lanes: &[Lane]) -> KernelRate {
     }
 }
 
-/// The limit loops, over all cases.
+/// The limit loops, over all cases, and who else uses the core.
 struct Limits {
     lanes: Vec<LimitLane>,
+    neighbour: Neighbour,
 }
 
 impl Limits {
     fn new() -> Self {
         Self {
             lanes: Limit::all().into_iter().map(LimitLane::new).collect(),
+            neighbour: Neighbour::watch(),
         }
     }
 

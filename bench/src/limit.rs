@@ -92,19 +92,21 @@ const IN_FLIGHT: usize = 12;
 /// Measures the seconds of a cycle of the core, with a chain of additions of one cycle each. It
 /// takes the least of several measurements, since another program may interrupt.
 fn cycle() -> f64 {
-    const STEPS: u32 = 10_000;
-    let once = || {
-        let start = Instant::now();
-        let (mut x, step) = black_box((1_u64, 3_u64));
-        for _ in 0..STEPS / 10 {
-            for _ in 0..10 {
-                x = add(x, step);
-            }
+    let all = (0..5).map(|_| cycle_of_chain(10_000));
+    all.fold(f64::INFINITY, f64::min)
+}
+
+/// As [`cycle`], with one chain of about so many steps.
+pub(crate) fn cycle_of_chain(steps: u32) -> f64 {
+    let start = Instant::now();
+    let (mut x, step) = black_box((1_u64, 3_u64));
+    for _ in 0..steps / 10 {
+        for _ in 0..10 {
+            x = add(x, step);
         }
-        black_box(x);
-        start.elapsed().as_secs_f64() / f64::from(STEPS)
-    };
-    (0..5).map(|_| once()).fold(f64::INFINITY, f64::min)
+    }
+    black_box(x);
+    start.elapsed().as_secs_f64() / f64::from(steps)
 }
 
 /// Adds in one instruction of one cycle, which neither the compiler nor the CPU can fold. Intel
@@ -123,7 +125,17 @@ fn add(mut x: u64, step: u64) -> u64 {
             options(nomem, nostack, pure)
         );
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: the instruction only adds registers.
+    unsafe {
+        std::arch::asm!(
+            "add {x}, {x}, {step}",
+            x = inout(reg) x,
+            step = in(reg) step,
+            options(nomem, nostack, pure)
+        );
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     {
         x = x.wrapping_add(step);
     }

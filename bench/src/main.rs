@@ -26,6 +26,7 @@ mod fio;
 mod gpu;
 mod limit;
 mod machine;
+mod neighbour;
 mod page;
 mod papers;
 mod plaintext;

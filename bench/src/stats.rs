@@ -78,6 +78,11 @@ pub(crate) fn beyond(bound: f64, digits: usize) -> String {
     format!("disturbed: above {bound:.digits$}")
 }
 
+/// Returns the median; `None` without samples.
+pub(crate) fn median(samples: Vec<f64>) -> Option<f64> {
+    Some(Summary::from_samples(samples)?.median)
+}
+
 /// Interpolates linearly between the two nearest samples.
 #[expect(
     clippy::cast_possible_truncation,

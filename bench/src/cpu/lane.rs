@@ -9,8 +9,9 @@ use super::matrix::{Case, ResultPlace};
 use crate::{
     cipher::{Cipher, direction_name},
     limit::Limit,
+    neighbour::Neighbour,
     rivals::About,
-    size,
+    size, stats,
 };
 
 /// The number of rounds, and their lengths.
@@ -19,8 +20,10 @@ pub(super) struct Rounds {
     /// Untimed work at the beginning of a turn. For half a millisecond, a core without recent
     /// 512-bit instructions runs them slowly; after five milliseconds its clock is stable.
     settle: Duration,
-    /// The target length of a sample.
+    /// The target length of a sample, of which the contestant has the core for itself.
     sample: Duration,
+    /// The length of a sample on a core that another program shares.
+    longest_sample: Duration,
 }
 
 impl Rounds {
@@ -34,6 +37,7 @@ impl Rounds {
             },
             settle: Duration::from_millis(5),
             sample: Duration::from_millis(1),
+            longest_sample: Duration::from_millis(8),
         }
     }
 }
@@ -50,8 +54,37 @@ pub(super) struct Lane {
     every: usize,
     /// One sample per round.
     pub(super) seconds_per_byte: Vec<Option<f64>>,
-    /// The same for the limit loop between the passes.
-    pub(super) limit_seconds_per_byte: Vec<Option<f64>>,
+    /// The ratio to the limit loop between the passes.
+    pub(super) of_limit: Vec<Option<f64>>,
+}
+
+/// Some passes, and the slice of the limit loop behind them, in seconds per byte.
+struct Piece {
+    own: f64,
+    slice: Option<f64>,
+    /// Whether no [`Neighbour`] was seen before and behind them.
+    alone: bool,
+}
+
+/// Returns the median time of the passes: of those alone on the core, if there are any.
+fn seconds(pieces: &[Piece]) -> Option<f64> {
+    let of = |pieces: &mut dyn Iterator<Item = &Piece>| {
+        stats::median(pieces.map(|piece| piece.own).collect())
+    };
+    let alone = of(&mut pieces.iter().filter(|piece| piece.alone));
+    alone.or_else(|| of(&mut pieces.iter()))
+}
+
+/// Returns the median ratio to the limit of the pieces that were alone on the core. Each is compared with
+/// the slices before and behind it, so a change of the clock changes both sides, and a program that takes
+/// the core away for a while spoils two pieces.
+fn of_limit(pieces: &[Piece]) -> Option<f64> {
+    // The slice before the first piece belongs to another contestant.
+    let before = pieces.iter().take(1).chain(pieces);
+    let pairs = pieces.iter().zip(before).filter(|(piece, _)| piece.alone);
+    let ratios = pairs
+        .filter_map(|(piece, before)| Some(f64::midpoint(before.slice?, piece.slice?) / piece.own));
+    stats::median(ratios.collect())
 }
 
 /// Bytes that the limit loop does in a slice: 10 to 30 µs.
@@ -79,7 +112,7 @@ impl Lane {
             cipher,
             every: 1,
             seconds_per_byte: Vec::new(),
-            limit_seconds_per_byte: Vec::new(),
+            of_limit: Vec::new(),
         }
     }
 
@@ -144,47 +177,54 @@ impl Lane {
         bytes: &mut Bytes,
         rounds: &Rounds,
         limit: Option<&LimitLane>,
+        neighbour: &Neighbour,
     ) -> Result<(), String> {
         if !round.is_multiple_of(self.every) {
             self.seconds_per_byte.push(None);
-            self.limit_seconds_per_byte.push(None);
+            self.of_limit.push(None);
             return Ok(());
         }
         let (input, output) = bytes.both(case);
         let passes = BETWEEN_SLICES.div_ceil(case.buffer as u64);
         let slice = if case.in_memory() { LONG_SLICE } else { SLICE };
-        let mut turn = |at_least: Duration| -> Result<(f64, f64), String> {
-            let start = Instant::now();
-            let (mut slices, mut own, mut limits) = (0, Duration::ZERO, Duration::ZERO);
-            while slices == 0 || start.elapsed() < at_least {
+        // Luxor's other threads may be on the same core.
+        let several = self.threads > 1;
+        let is_alone = || several || neighbour.is_absent();
+        let mut turn = |alone: Duration, at_most: Duration| -> Result<Vec<Piece>, String> {
+            let (begun, mut pieces) = (Instant::now(), Vec::new());
+            let (mut was_alone, mut time_alone) = (is_alone(), Duration::ZERO);
+            while pieces.is_empty() || time_alone < alone && begun.elapsed() < at_most {
                 let start = Instant::now();
                 for _ in 0..passes {
                     self.pass(case, input, output)?;
                 }
-                own += start.elapsed();
+                let own = start.elapsed();
                 // Run the slice after the passes, so that its clock is the one at which they leave
                 // the core.
-                if let Some(limit) = limit {
-                    limits += limit.slice(slice, case);
+                let per_byte = |time: Duration, bytes: u64| time.as_secs_f64() / bytes as f64;
+                let slice = limit.map(|limit| per_byte(limit.slice(slice, case), slice));
+                let is_alone = is_alone();
+                let piece = Piece {
+                    own: per_byte(own, passes * case.buffer as u64),
+                    slice,
+                    alone: was_alone && is_alone,
+                };
+                if piece.alone {
+                    time_alone += start.elapsed();
                 }
-                slices += 1;
+                pieces.push(piece);
+                was_alone = is_alone;
             }
-            let slices = f64::from(slices);
-            let per_byte =
-                |time: Duration, bytes: u64| time.as_secs_f64() / (slices * bytes as f64);
-            Ok((
-                per_byte(own, passes * case.buffer as u64),
-                per_byte(limits, slice),
-            ))
+            Ok(pieces)
         };
         // The caches and the clock are still those of the previous contestant. Passes through
         // memory take so long that they settle by themselves.
         if !case.in_memory() {
-            turn(rounds.settle)?;
+            turn(rounds.settle, rounds.settle)?;
         }
-        let (own, limits) = turn(rounds.sample)?;
-        self.seconds_per_byte.push(Some(own));
-        self.limit_seconds_per_byte.push(limit.map(|_| limits));
+        let pieces = turn(rounds.sample, rounds.longest_sample)?;
+        self.seconds_per_byte.push(seconds(&pieces));
+        self.of_limit.push(of_limit(&pieces));
         Ok(())
     }
 
@@ -319,6 +359,31 @@ mod tests {
             }
             Ok(())
         }
+    }
+
+    /// In the third piece another program had the core for a while, in the last two it shared it.
+    #[test]
+    fn ratios_to_the_limit_are_of_neighbouring_moments_alone_on_the_core() {
+        let piece = |own, slice, alone| Piece {
+            own,
+            slice: Some(slice),
+            alone,
+        };
+        let pieces = [
+            piece(2.0, 1.6, true),
+            piece(2.0, 1.6, true),
+            piece(9.0, 1.6, true),
+            // The clock changes between two slices.
+            piece(3.0, 3.2, true),
+            piece(4.0, 3.2, true),
+            piece(5.0, 3.2, false),
+            piece(5.0, 3.2, false),
+        ];
+        let near = |found: Option<f64>, expected: f64| (found.unwrap() - expected).abs() < 1e-9;
+        assert!(near(of_limit(&pieces), 0.8), "{:?}", of_limit(&pieces));
+        assert!(near(seconds(&pieces), 3.0));
+        assert_eq!(of_limit(&pieces[5..]), None);
+        assert_eq!(seconds(&pieces[5..]), Some(5.0));
     }
 
     #[test]
