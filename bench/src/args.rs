@@ -123,7 +123,12 @@ pub(crate) fn parse(
 impl Args {
     /// Returns whether the bench is to be measured.
     pub(crate) fn wants(&self, bench: &Entry) -> bool {
-        self.names.is_empty() || self.names.iter().any(|name| name == bench.name)
+        self.has_all() || self.names.iter().any(|name| name == bench.name)
+    }
+
+    /// Returns whether all benches are to be measured.
+    pub(crate) fn has_all(&self) -> bool {
+        self.names.is_empty()
     }
 
     /// Returns the path for the JSON, if it is written.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CPU time that other programs and the host took from a measurement.
 
-use std::{collections::HashMap, fs, io};
+use std::{
+    collections::HashMap,
+    fs, io, thread,
+    time::{Duration, Instant},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +47,65 @@ impl Disturbance {
 
 /// A measurement in progress.
 pub(crate) struct Watch(Ticks);
+
+/// How long the CPU times are watched to learn how busy the machine is.
+const GLANCE: Duration = Duration::from_millis(300);
+
+/// The time of everything with `--quick`, on a machine without other work.
+const QUICK: Duration = Duration::from_secs(60);
+
+/// A quick look at everything in progress, which says if it takes longer than its help does.
+pub(crate) struct QuickLook {
+    begun: Instant,
+    watch: Watch,
+}
+
+impl QuickLook {
+    /// Begins.
+    pub(crate) fn begin() -> Self {
+        Self {
+            begun: Instant::now(),
+            watch: Watch::begin(),
+        }
+    }
+
+    /// Returns a warning if the machine is so busy that the look will take longer.
+    pub(crate) fn warning() -> Option<String> {
+        let watch = Watch::begin();
+        thread::sleep(GLANCE);
+        warning(watch.end())
+    }
+
+    /// Returns how long the look took and why, if it took longer.
+    pub(crate) fn end(&self) -> Option<String> {
+        end(self.begun.elapsed(), self.watch.end())
+    }
+}
+
+fn warning(now: Disturbance) -> Option<String> {
+    let part = 100.0 * now.total();
+    now.is_large().then(|| {
+        format!(
+            "other work takes {part:.0} % of the CPU time, so --quick will take longer than a minute"
+        )
+    })
+}
+
+fn end(took: Duration, disturbance: Disturbance) -> Option<String> {
+    // A second look at the same machine may differ by so much.
+    if took < QUICK + QUICK / 2 {
+        return None;
+    }
+    let (minutes, seconds) = (took.as_secs() / 60, took.as_secs() % 60);
+    let why = if disturbance.is_large() {
+        disturbance.text()
+    } else {
+        "the machine is slow, or has GPUs".to_owned()
+    };
+    Some(format!(
+        "this quick look took {minutes} min {seconds} s, longer than a minute: {why}"
+    ))
+}
 
 /// CPU times in clock ticks, since the system was started.
 #[derive(Clone, Copy, Default)]
@@ -168,11 +231,7 @@ impl Process {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        process::{Command, Stdio},
-        thread,
-        time::{Duration, Instant},
-    };
+    use std::process::{Command, Stdio};
 
     use super::*;
 
@@ -212,6 +271,27 @@ mod tests {
         ]);
         assert_eq!(of_family(10, &processes), 10 + 20 + 30 + 3 * 6);
         assert!(Process::from_stat("no fields").is_none());
+    }
+
+    #[test]
+    fn a_quick_look_says_early_and_at_the_end_that_it_takes_longer() {
+        let calm = Disturbance::default();
+        let busy = Disturbance {
+            stolen: 0.0,
+            others: 0.6,
+        };
+        assert_eq!(warning(calm), None);
+        let early = warning(busy).unwrap();
+        assert!(early.contains("60 %") && early.contains("longer than a minute"));
+        assert_eq!(end(Duration::from_secs(70), busy), None);
+        let late = "this quick look took 2 min 5 s, longer than a minute: other programs used 60 % \
+                    of the CPU time meanwhile";
+        assert_eq!(end(Duration::from_secs(125), busy).as_deref(), Some(late));
+        assert!(
+            end(Duration::from_secs(125), calm)
+                .unwrap()
+                .contains("slow")
+        );
     }
 
     /// Our own work is no disturbance, and a child's neither; both would fill a processor.

@@ -49,7 +49,7 @@ use std::{fs, process::ExitCode};
 
 use clap::{ArgMatches, error::ErrorKind};
 
-use crate::{args::Args, bench::Context, compare::Record, report::Report};
+use crate::{args::Args, bench::Context, compare::Record, disturbance::QuickLook, report::Report};
 
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
@@ -125,6 +125,10 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
             Err(reason) => return Err(reason),
         }
     }
+    let quick = (args.settings.quick && args.has_all()).then(QuickLook::begin);
+    if let Some(warning) = quick.as_ref().and_then(|_| QuickLook::warning()) {
+        eprintln!("luxor-bench: {warning}");
+    }
     let mut text = report.head();
     print!("{text}");
     let mut stopped = Vec::new();
@@ -160,6 +164,9 @@ fn measure(args: &Args, matches: &ArgMatches) -> Result<(), String> {
     }
     show(&report, args)?;
     print!("{}", report.summary());
+    if let Some(took) = quick.and_then(|quick| quick.end()) {
+        eprintln!("luxor-bench: {took}");
+    }
     match stopped.as_slice() {
         [] => Ok(()),
         names => Err(format!("stopped with an error: {}", names.join(", "))),

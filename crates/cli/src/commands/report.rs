@@ -22,7 +22,7 @@ use crate::{
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  luxor report --quick report.html      a quick look, a minute
+  luxor report --quick report.html      a quick look, a minute unless the machine is busy
   luxor report report.html              everything, an hour
   luxor report report.html --dir /var/tmp        see luxor-bench --help")]
 pub(crate) struct ReportArgs {
