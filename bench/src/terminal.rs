@@ -4,7 +4,7 @@
 use crate::section::{Section, Table};
 
 /// The longest line of text. Tables may be wider.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// A column head is wrapped if it is longer than this and than the column's cells.
 const HEAD: usize = 14;
@@ -146,8 +146,8 @@ mod tests {
             absent: vec!["cuda: none".to_owned()],
             ..Section::default()
         };
-        let line = "word ".repeat(20);
-        let rest = "word ".repeat(10);
+        let line = "word ".repeat(16);
+        let rest = "word ".repeat(14);
         let expected = format!(
             "A title\n{}\n{}\n\nTimes\n             a head that is\n\
              Who      ms          broken\n\
