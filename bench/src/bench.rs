@@ -24,6 +24,8 @@ pub(crate) trait Bench: Sized {
     const ABOUT: &'static str = Self::HELP;
     /// The meaning of `--size` for this bench, with its defaults.
     const SIZE: Option<&'static str> = None;
+    /// Whether other programs can disturb the bench: it measures times.
+    const IS_TIMED: bool = true;
     /// The options that only this bench has.
     type Options: Args;
     /// The result: a member of the JSON, from which the section is made.
@@ -78,6 +80,8 @@ pub(crate) struct Entry {
     pub(crate) help: &'static str,
     pub(crate) about: &'static str,
     pub(crate) size: Option<&'static str>,
+    /// [`Bench::IS_TIMED`].
+    is_timed: bool,
     /// Adds the bench's own options.
     pub(crate) options: fn(Command) -> Command,
     /// [`Bench::check`].
@@ -105,6 +109,7 @@ impl Entry {
             help: B::HELP,
             about: B::ABOUT,
             size: B::SIZE,
+            is_timed: B::IS_TIMED,
             options: B::Options::augment_args,
             check: |context, matches| bench::<B>(context, matches)?.check(),
             run: |context, matches| {
@@ -136,7 +141,7 @@ impl Entry {
             Ok::<_, String>((outcome, watch.end()))
         };
         let (mut outcome, mut disturbance) = run()?;
-        let most = if context.settings.quick {
+        let most = if context.settings.quick || !self.is_timed {
             0
         } else {
             MOST_REPEATS
@@ -156,7 +161,7 @@ impl Entry {
         if let Some(fields) = outcome.json.as_object_mut() {
             fields.insert(DISTURBANCE.to_owned(), about);
         }
-        self.beside_record(outcome.marked(disturbance))
+        self.beside_record(self.marked(outcome, disturbance))
     }
 
     /// Reads the result from the JSON of an earlier run; `None` if it has none.
@@ -175,7 +180,16 @@ impl Entry {
         // Older results do not have it.
         let disturbance = json.get(DISTURBANCE).map(Disturbance::deserialize);
         let disturbance = disturbance.transpose().map_err(|e| e.to_string())?;
-        Ok(Some(outcome.marked(disturbance.unwrap_or_default())))
+        Ok(Some(self.marked(outcome, disturbance.unwrap_or_default())))
+    }
+
+    /// Says that the bench was disturbed, if it was.
+    fn marked(&self, outcome: Outcome, disturbance: Disturbance) -> Outcome {
+        if !self.is_timed || !disturbance.is_large() {
+            return outcome;
+        }
+        let section = outcome.section.disturbed(&disturbance.text());
+        Outcome { section, ..outcome }
     }
 
     /// Shows the committed record of a GPU beside a result without one.
@@ -211,14 +225,6 @@ const LAST_REPEAT: Duration = Duration::from_secs(20);
 const DISTURBANCE: &str = "disturbance";
 
 impl Outcome {
-    /// Says in the conclusion, which the terminal and the page show, that the bench was disturbed.
-    fn marked(mut self, disturbance: Disturbance) -> Self {
-        if let (true, Some(conclusion)) = (disturbance.is_large(), &mut self.section.conclusion) {
-            *conclusion = format!("Disturbed ({}): {conclusion}", disturbance.text());
-        }
-        self
-    }
-
     fn from_report<B: Bench>(report: &B::Report) -> Result<Self, String> {
         Ok(Self {
             json: serde_json::to_value(report).map_err(|e| e.to_string())?,
@@ -227,3 +233,6 @@ impl Outcome {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

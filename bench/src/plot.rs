@@ -10,6 +10,8 @@ use plotters::{
     style::text_anchor::{HPos, Pos, VPos},
 };
 
+use crate::stats::{Summary, UNSTEADY};
+
 /// The kind of contestant that a row or a bar shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
@@ -176,16 +178,16 @@ const PICTURE: &str = "\
 pub(crate) struct Bar {
     pub(crate) name: String,
     pub(crate) whose: Whose,
-    pub(crate) value: f64,
+    pub(crate) value: Summary,
 }
 
 impl Bar {
     /// Creates a bar.
-    pub(crate) fn new(name: impl Into<String>, whose: Whose, value: f64) -> Self {
+    pub(crate) fn new(name: impl Into<String>, whose: Whose, value: impl Into<Summary>) -> Self {
         Self {
             name: name.into(),
             whose,
-            value,
+            value: value.into(),
         }
     }
 }
@@ -195,7 +197,15 @@ impl Bar {
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) whose: Whose,
-    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) points: Vec<(f64, Summary)>,
+}
+
+impl Line {
+    /// Returns the unsteady points, which have rings.
+    fn ringed(&self) -> impl Iterator<Item = (f64, f64)> {
+        let points = self.points.iter().filter(|(_, y)| y.is_unsteady());
+        points.map(|(x, y)| (*x, y.median))
+    }
 }
 
 /// The size of a plot. Its texts stay readable when a phone shows it at two thirds of this size.
@@ -260,14 +270,15 @@ fn colour(whose: Whose) -> RGBColor {
 }
 
 fn draw_bars(unit: &str, bars: &[Bar]) -> Result<String, String> {
-    let most = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    let most = bars.iter().map(|bar| bar.value.median);
+    let most = most.fold(0.0, f64::max);
     // Leave room for the value beside the longest bar.
     let room = most / (1.0 - room_for_values(bars));
     draw_slots(unit, bars, 0.0..room, false)
 }
 
 fn draw_dots(unit: &str, bars: &[Bar]) -> Result<String, String> {
-    let values = || bars.iter().map(|bar| bar.value);
+    let values = || bars.iter().map(|bar| bar.value.median);
     let least = values().fold(f64::INFINITY, f64::min);
     let most = values().fold(0.0, f64::max);
     if least <= 0.0 || bars.is_empty() {
@@ -316,19 +327,20 @@ where
         for (place, bar) in (0..).zip(bars.iter().rev()) {
             let base = SLOT * place;
             let middle = base + i32::midpoint(BAR[0], BAR[1]);
+            let end = bar.value.median;
             if dots {
-                let track = [(ends.start, middle), (bar.value, middle)];
+                let track = [(ends.start, middle), (end, middle)];
                 chart.draw_series([PathElement::new(track, GRID.stroke_width(1))])?;
-                let dot = Circle::new((bar.value, middle), 8, colour(bar.whose).filled());
+                let dot = Circle::new((end, middle), 8, colour(bar.whose).filled());
                 chart.draw_series([dot])?;
             } else {
-                let corners = [(ends.start, base + BAR[0]), (bar.value, base + BAR[1])];
+                let corners = [(ends.start, base + BAR[0]), (end, base + BAR[1])];
                 chart.draw_series([Rectangle::new(corners, colour(bar.whose).filled())])?;
             }
             let name = text(HPos::Left, VPos::Bottom);
             let name = Text::new(bar.name.clone(), (ends.start, base + NAME), name);
             chart.draw_series([name])?;
-            let beside = EmptyElement::at((bar.value, middle))
+            let beside = EmptyElement::at((end, middle))
                 + Text::new(value(bar.value), (14, 0), text(HPos::Left, VPos::Center));
             chart.draw_series([beside])?;
         }
@@ -339,13 +351,15 @@ where
 
 fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> {
     let points = || lines.iter().flat_map(|line| &line.points);
-    let most = points().map(|point| point.1).fold(0.0, f64::max);
+    let most = points().map(|point| point.1.median).fold(0.0, f64::max);
     let least_x = points().map(|point| point.0).fold(f64::INFINITY, f64::min);
     let most_x = points().map(|point| point.0).fold(0.0, f64::max);
     if least_x <= 0.0 || least_x >= most_x {
         return Err("a line plot needs two different lengths".to_owned());
     }
-    let key = KEY * i32::try_from(lines.len()).map_err(|e| e.to_string())?;
+    let is_ringed = lines.iter().any(|line| line.ringed().next().is_some());
+    let keys = lines.len() + usize::from(is_ringed);
+    let key = KEY * i32::try_from(keys).map_err(|e| e.to_string())?;
     let draw = |area: &Area<'_>| {
         let (above, below) = area.split_vertically(key);
         for (place, line) in lines.iter().enumerate() {
@@ -355,6 +369,12 @@ fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> 
             above.draw(&mark(place, (78, y), style))?;
             let name = text(HPos::Left, VPos::Center);
             above.draw(&Text::new(line.name.clone(), (106, y), name))?;
+        }
+        if is_ringed {
+            let y = key - KEY / 2;
+            above.draw(&ring((78, y), INK))?;
+            let name = text(HPos::Left, VPos::Center);
+            above.draw(&Text::new(UNSTEADY, (106, y), name))?;
         }
         let x = (least_x..most_x)
             .log_scale()
@@ -368,9 +388,10 @@ fn draw_lines(across: &str, up: &str, lines: &[Line]) -> Result<String, String> 
         mesh(&mut chart, across, up)?;
         for (place, line) in lines.iter().enumerate() {
             let style = colour(line.whose);
-            let points = line.points.iter().copied();
+            let points = line.points.iter().map(|(x, y)| (*x, y.median));
             chart.draw_series(LineSeries::new(points.clone(), style.stroke_width(2)))?;
             chart.draw_series(points.map(|at| mark(place, at, style)))?;
+            chart.draw_series(line.ringed().map(|at| ring(at, style)))?;
         }
         Ok(())
     };
@@ -390,6 +411,11 @@ fn mark<'a, C: Clone + 'static>(
         2 => Cross::new(at, 5, colour.stroke_width(2)).into_dyn(),
         _ => Circle::new(at, 5, colour.stroke_width(2)).into_dyn(),
     }
+}
+
+/// Draws what surrounds an unsteady point.
+fn ring<C>(at: C, colour: RGBColor) -> Circle<C, i32> {
+    Circle::new(at, 10, colour.stroke_width(1))
 }
 
 /// Returns round numbers for a logarithmic axis, as many as fit, or else the two ends.
@@ -465,8 +491,12 @@ fn text(across: HPos, up: VPos) -> TextStyle<'static> {
         .pos(Pos::new(across, up))
 }
 
-/// Formats a number with as many digits as are useful.
-pub(crate) fn value(value: f64) -> String {
+/// Formats a number with as many digits as are useful, and says if its rounds disagree.
+pub(crate) fn value(value: impl Into<Summary>) -> String {
+    value.into().shown(digits)
+}
+
+fn digits(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
         format!("{value:.0}")
@@ -481,13 +511,15 @@ pub(crate) fn value(value: f64) -> String {
     }
 }
 
-/// Formats a number with at least two decimals and three digits.
-pub(crate) fn precise(value: f64) -> String {
-    if value.abs() >= 10.0 {
-        format!("{value:.2}")
-    } else {
-        self::value(value)
-    }
+/// As [`value`], with at least two decimals and three digits.
+pub(crate) fn precise(value: impl Into<Summary>) -> String {
+    value.into().shown(|value| {
+        if value.abs() >= 10.0 {
+            format!("{value:.2}")
+        } else {
+            digits(value)
+        }
+    })
 }
 
 /// Formats a number for an axis, with all its digits but without rounding noise.
@@ -544,7 +576,7 @@ mod tests {
         Line {
             name: name.to_owned(),
             whose,
-            points: points.to_vec(),
+            points: points.iter().map(|&(x, y)| (x, y.into())).collect(),
         }
     }
 
@@ -620,6 +652,36 @@ mod tests {
             let svg = plot.svg().unwrap();
             assert!(!svg.contains("NaN") && !svg.contains("inf"));
         }
+    }
+
+    #[test]
+    fn unsteady_numbers_are_marked_in_every_shape() {
+        let unsteady = Summary::from_samples(vec![1.0, 2.0, 9.0]).unwrap();
+        let bars = || [("one", unsteady), ("two", 3.0.into())];
+        let bars = || bars().map(|(name, value)| Bar::new(name, Whose::Luxor, value));
+        for plot in [Plot::bars("", "s", bars()), Plot::dots("", "s", bars())] {
+            let said = texts(&plot.svg().unwrap());
+            let marked = said.iter().filter(|text| text.2.contains(UNSTEADY));
+            let marked: Vec<_> = marked.map(|text| text.2.as_str()).collect();
+            assert_eq!(marked, ["2.00 (unsteady)"]);
+            assert!(
+                plot.description()
+                    .contains("one: 2.00 (unsteady) s; two: 3.00 s")
+            );
+        }
+        let mut line = line("one", Whose::Luxor, &[(1.0, 1.0), (2.0, 1.0)]);
+        let plot = |line: &Line| Plot::lines("", ["", "s"], [line.clone()]);
+        let steady = plot(&line).svg().unwrap();
+        assert!(!steady.contains(UNSTEADY));
+        line.points[1].1 = unsteady;
+        let svg = plot(&line).svg().unwrap();
+        // The ring of the point, and that of the legend, which says what it means.
+        let rings = svg.matches("<circle").count() - steady.matches("<circle").count();
+        assert_eq!(rings, 2, "{svg}");
+        assert_eq!(
+            texts(&svg).iter().filter(|text| text.2 == UNSTEADY).count(),
+            1
+        );
     }
 
     /// The axis ends just behind 1000.

@@ -130,7 +130,7 @@ impl Verdicts {
             return;
         };
         // The same machine's is the fairer comparison.
-        let rank = |verdict: &Verdict| (verdict.rebuilt.is_some(), verdict.times);
+        let rank = |verdict: &Verdict| (verdict.rebuilt.is_some(), verdict.times.median);
         for verdict in &section.verdicts {
             let verdict = Verdict {
                 record: record.map(str::to_owned),

@@ -2,7 +2,10 @@
 //! The description of a bench's result. The [terminal](crate::terminal) and the [page](crate::page)
 //! render it.
 
-use crate::plot::{self, Plot, Whose};
+use crate::{
+    plot::{self, Plot, Whose},
+    stats::Summary,
+};
 
 /// The result of a bench, or the reason why there is none.
 #[derive(Clone, Default)]
@@ -33,6 +36,8 @@ pub(crate) struct Section {
     pub(crate) notes: Vec<String>,
     /// The parts that could not run here, each as "what: why".
     pub(crate) absent: Vec<String>,
+    /// Whether other programs or the host disturbed the measurement.
+    pub(crate) is_disturbed: bool,
 }
 
 /// A paper: its short name, the question that it asks, its reference, its claim, and what was rebuilt
@@ -56,7 +61,7 @@ pub(crate) struct Verdict {
     pub(crate) rebuilt: Option<String>,
     pub(crate) luxor: String,
     /// How many times as good Luxor's figure is as the rebuilt system's, or else as the printed one.
-    pub(crate) times: f64,
+    pub(crate) times: Summary,
     /// Why Luxor is behind, or what limits the comparison.
     pub(crate) why: Option<String>,
     /// The record of Luxor's figure; `None` for the results that are being shown.
@@ -89,7 +94,7 @@ impl Verdict {
     }
 
     pub(crate) fn is_ahead(&self) -> bool {
-        self.times >= 1.0
+        self.times.median >= 1.0
     }
 
     fn text(&self) -> String {
@@ -186,6 +191,23 @@ impl Section {
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 
+    /// Says wherever a number is shown that the measurement was disturbed, and in the conclusion how.
+    pub(crate) fn disturbed(mut self, how: &str) -> Self {
+        let said = |conclusion: String| format!("Disturbed: {how}. {conclusion}");
+        self.conclusion = self.conclusion.map(said);
+        let tables = [&mut self.tables, &mut self.details, &mut self.digest];
+        let tables = tables.into_iter().flatten();
+        let plots = self.plots.iter_mut().chain(&mut self.headline);
+        let captions = tables.map(|table| &mut table.caption);
+        let captions = captions.chain(plots.map(|plot| &mut plot.caption));
+        let verdicts = self.verdicts.iter_mut().map(|verdict| &mut verdict.luxor);
+        for text in captions.chain(verdicts).chain(&mut self.brief) {
+            *text += " (disturbed)";
+        }
+        self.is_disturbed = true;
+        self
+    }
+
     /// Adds the committed result of a GPU, for a machine that has none.
     pub(crate) fn beside_record(mut self, record: Self, name: &str) -> Self {
         let prefixed = |caption: &mut String| *caption = format!("{name}. {caption}");
@@ -211,6 +233,7 @@ impl Section {
         }
         // The rows of this machine answer for no GPU, so the record's verdicts replace its own.
         self.verdicts = record.verdicts;
+        self.is_disturbed = record.is_disturbed;
         for verdict in &mut self.verdicts {
             verdict.record = Some(name.to_owned());
         }

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Statistics of a series of samples.
 
+use std::{fmt, ops::Div};
+
 use serde::{Deserialize, Serialize};
 
 /// The median, with the two quartiles as the spread.
+///
+/// A measured number stays a `Summary` until it is shown, since only its own texts say that the rounds
+/// disagree: [`fmt::Display`] and [`plot::value`](crate::plot::value) for the median alone,
+/// [`Self::text`] with the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 pub(crate) struct Summary {
     pub(crate) median: f64,
@@ -24,6 +30,16 @@ impl Summary {
         })
     }
 
+    /// Returns whether the rounds disagree so much that the median means little.
+    pub(crate) fn is_unsteady(&self) -> bool {
+        self.upper > 2.0 * self.lower
+    }
+
+    /// Formats the median with `number`, and says if the rounds disagree.
+    pub(crate) fn shown(&self, number: impl Fn(f64) -> String) -> String {
+        marked(number(self.median), self.is_unsteady())
+    }
+
     /// Formats the summary as `median (lower - upper)`, and says if the rounds disagree. One sample has
     /// no quartiles.
     pub(crate) fn text(&self, digits: usize) -> String {
@@ -32,10 +48,10 @@ impl Summary {
         if self.lower == self.upper {
             return median;
         }
-        let unsteady = if self.upper > 2.0 * self.lower {
-            "unsteady: "
+        let unsteady = if self.is_unsteady() {
+            format!("{UNSTEADY}: ")
         } else {
-            ""
+            String::new()
         };
         format!("{median} ({unsteady}{lower} - {upper})")
     }
@@ -57,6 +73,11 @@ impl Summary {
         }
     }
 
+    /// Returns the rates that belong to these times; that of the median is `rate`.
+    pub(crate) fn as_rate(self, rate: f64) -> Self {
+        self.inverse().scaled(rate * self.median)
+    }
+
     /// Scales the summary by `factor`, which must be positive.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {
@@ -64,6 +85,52 @@ impl Summary {
             lower: self.lower * factor,
             upper: self.upper * factor,
         }
+    }
+}
+
+/// The median with the given precision.
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = f.precision();
+        let number =
+            |n: f64| digits.map_or_else(|| n.to_string(), |digits| format!("{n:.digits$}"));
+        f.write_str(&self.shown(number))
+    }
+}
+
+/// A number without rounds: printed in a paper, counted, or simulated.
+impl From<f64> for Summary {
+    fn from(number: f64) -> Self {
+        Self {
+            median: number,
+            lower: number,
+            upper: number,
+        }
+    }
+}
+
+/// The ratio of two summaries whose rounds are not the same.
+impl Div for Summary {
+    type Output = Self;
+
+    fn div(self, other: Self) -> Self {
+        Self {
+            median: self.median / other.median,
+            lower: self.lower / other.upper,
+            upper: self.upper / other.lower,
+        }
+    }
+}
+
+/// The mark of a number whose rounds disagree.
+pub(crate) const UNSTEADY: &str = "unsteady";
+
+/// Marks a text with one or more numbers if the rounds of one of them disagree.
+pub(crate) fn marked(text: String, is_unsteady: bool) -> String {
+    if is_unsteady {
+        format!("{text} ({UNSTEADY})")
+    } else {
+        text
     }
 }
 
@@ -131,9 +198,22 @@ mod tests {
         assert_eq!(five.text(1), "3.0 (2.0 - 4.0)");
         let disturbed = summary(&[0.3, 0.3, 8.0]).unwrap();
         assert_eq!(disturbed.text(1), "0.3 (unsteady: 0.3 - 4.2)");
+        assert_eq!(
+            format!("{disturbed:.2}, {five:.2}"),
+            "0.30 (unsteady), 3.00"
+        );
         let fast = summary(&[1.2, 1.3]).unwrap();
         assert_eq!(fast.text_within(1.0, 2), "disturbed: above 1.00");
         assert_eq!(fast.text_within(1.25, 1), "1.2 (1.2 - 1.3)");
+    }
+
+    #[test]
+    fn the_ratio_to_an_unsteady_number_is_unsteady() {
+        let unsteady = Summary::from_samples(vec![1.0, 2.0, 8.0]).unwrap();
+        for ratio in [unsteady / 4.0.into(), Summary::from(4.0) / unsteady] {
+            assert!(ratio.is_unsteady(), "{ratio:?}");
+        }
+        assert_eq!(Summary::from(3.0) / 2.0.into(), 1.5.into());
     }
 
     #[test]

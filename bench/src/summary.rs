@@ -31,10 +31,13 @@ pub(crate) fn of_papers(sections: &[(&'static str, Section)]) -> Vec<PaperVerdic
         let all = &section.verdicts;
         let ahead = all.iter().filter(|one| one.is_ahead()).count();
         let mut text = format!("ahead in {ahead} of {} figures", all.len());
+        if section.is_disturbed {
+            text += " (disturbed)";
+        }
         let mut behind = all.iter().filter(|one| !one.is_ahead()).peekable();
         while let Some(verdict) = behind.next() {
             text += &format!(
-                "; behind in {} ({} times)",
+                "; behind in {}, {} times",
                 verdict.figure,
                 plot::value(verdict.times)
             );
@@ -77,10 +80,18 @@ fn papers(sections: &[(&str, Section)]) -> Option<String> {
         Some(format!("{behind} of {}", paper.name))
     });
     let behind: Vec<_> = behind.collect();
-    let behind = match behind.as_slice() {
+    let mut behind = match behind.as_slice() {
         [] => String::new(),
         behind => format!("; behind in {}", behind.join(" and ")),
     };
+    let disturbed = sections.iter();
+    let disturbed =
+        disturbed.filter(|(_, section)| section.is_disturbed && section.paper.is_some());
+    let disturbed = disturbed.count();
+    if disturbed > 0 {
+        let papers = if disturbed == 1 { "paper" } else { "papers" };
+        behind += &format!("; {disturbed} {papers} disturbed");
+    }
     (all > 0).then(|| format!("ahead in {ahead} of {all} figures{behind}"))
 }
 

@@ -48,7 +48,7 @@ impl Report {
         let case = cases.next()?;
         let mut rows = case.rows.iter();
         let own = rows.find(|row| row.contestant == Contestant::Luxor)?;
-        let rate = plot::value(own.mib_per_s.median);
+        let rate = plot::value(own.mib_per_s);
         let load = case.load.text();
         Some(format!("serve {rate} MiB/s ({load})"))
     }
@@ -57,11 +57,11 @@ impl Report {
         let said = self.throughput.iter().filter_map(|case| {
             let mut rows = case.rows.iter().filter(|_| case.is_plotted());
             let own = rows.find(|row| row.contestant == Contestant::Luxor)?;
-            let rate = plot::value(own.mib_per_s.median);
+            let rate = plot::value(own.mib_per_s);
             let mut text = format!("{rate} MiB/s ({})", case.load.text());
             for (name, rival) in [("nbdkit-luks", "nbdkit's"), ("qemu-luks", "qemu-nbd's")] {
                 if let Some(ratio) = own.times.get(name) {
-                    text += &format!(", {:.2} times {rival} with LUKS1", ratio.median);
+                    text += &format!(", {ratio:.2} times {rival} with LUKS1");
                 }
             }
             Some(text)
@@ -175,7 +175,7 @@ impl Case {
     fn plot(&self) -> Plot {
         let bars = self.rows.iter().map(|row| {
             let who = row.contestant;
-            Bar::new(who.text(), who.whose(), row.mib_per_s.median)
+            Bar::new(who.text(), who.whose(), row.mib_per_s)
         });
         let plot = Plot::bars(self.load.text(), "MiB/s", bars);
         let surprises = self.rows.iter().filter_map(|row| {

@@ -7,7 +7,7 @@ use crate::{
     rivals,
     section::{Row, Section, Table, cell},
     size,
-    stats::{beyond, is_beyond},
+    stats::{Summary, beyond, is_beyond, marked},
 };
 
 /// The call and the data units that the page shows, if they were measured.
@@ -203,6 +203,7 @@ struct Digits {
     rate: [f64; 2],
     ratio: Option<[f64; 2]>,
     several: bool,
+    unsteady: bool,
 }
 
 impl Digits {
@@ -211,6 +212,7 @@ impl Digits {
         Self {
             rate: wider(self.rate, other.rate),
             ratio: self.ratio.zip(other.ratio).map(|(a, b)| wider(a, b)),
+            unsteady: self.unsteady || other.unsteady,
             ..self
         }
     }
@@ -224,11 +226,16 @@ impl Digits {
                 format!("{low} - {high}")
             }
         };
-        let rate = range(self.rate, &decimals);
-        let ratio = self
-            .ratio
-            .map(|ends| range(ends, &|_| if self.several { 2 } else { 3 }));
-        ratio.map_or(rate.clone(), |ratio| format!("{rate}, {ratio}"))
+        let mut text = range(self.rate, &decimals);
+        if let Some(ends) = self.ratio {
+            text += ", ";
+            text += &if !self.several && is_beyond(ends[1], 1.0) {
+                beyond(1.0, 0)
+            } else {
+                range(ends, &|_| if self.several { 2 } else { 3 })
+            };
+        }
+        marked(text, self.unsteady)
     }
 }
 
@@ -276,20 +283,20 @@ fn table(rows: &[&KernelRate]) -> Table {
 fn conclusion(shown: &[&KernelRate]) -> Option<String> {
     let said = units(shown).into_iter().filter_map(|unit| {
         let best = best(&of_unit(shown, unit))?;
-        let rate = plot::value(best.gb_per_s.median);
+        let rate = plot::value(best.gb_per_s);
         let mut text = format!(
             "with data units of {unit} bytes, {} reaches {rate} GB/s",
             best.contestant
         );
-        if let Some(part) = best.of_limit.map(|part| part.median) {
-            text += &if is_beyond(part, 1.0) {
+        if let Some(part) = best.of_limit {
+            text += &if is_beyond(part.median, 1.0) {
                 ", which is above the limit, so the machine was disturbed".to_owned()
             } else {
                 format!(", {part:.2} of the limit")
             };
         }
         for (rival, ratio) in &best.of_rival {
-            text += &format!(", {:.2} times {rival}'s speed", ratio.median);
+            text += &format!(", {ratio:.2} times {rival}'s speed");
         }
         Some(text)
     });
@@ -304,9 +311,9 @@ fn conclusion(shown: &[&KernelRate]) -> Option<String> {
 fn brief(shown: &[&KernelRate]) -> Option<String> {
     let unit = *units(shown).first()?;
     let best = best(&of_unit(shown, unit))?;
-    let rate = plot::value(best.gb_per_s.median);
+    let rate = plot::value(best.gb_per_s);
     let rivals = best.of_rival.iter();
-    let rivals = rivals.map(|(rival, ratio)| format!(", {:.2} times {rival}", ratio.median));
+    let rivals = rivals.map(|(rival, ratio)| format!(", {ratio:.2} times {rival}"));
     Some(format!(
         "{rate} GB/s by {} on one thread, units of {unit} B{}",
         best.contestant,
@@ -358,14 +365,15 @@ impl KernelRate {
         format!("{mode} AES-{bits}, {direction}, {place}")
     }
 
-    fn limit(&self) -> Option<f64> {
-        let part = self.of_limit.as_ref()?.median;
-        (part > 0.0).then(|| self.gb_per_s.median / part)
+    fn limit(&self) -> Option<Summary> {
+        let part = self.of_limit?;
+        let is_possible = part.median > 0.0 && !is_beyond(part.median, 1.0);
+        is_possible.then(|| self.gb_per_s / part)
     }
 
     fn bar(&self) -> Bar {
         let whose = Whose::rival_if(self.rival);
-        Bar::new(&self.contestant, whose, self.gb_per_s.median)
+        Bar::new(&self.contestant, whose, self.gb_per_s)
     }
 
     /// Returns the table row; `several` adds the ratio to one thread.
@@ -389,7 +397,7 @@ impl KernelRate {
 
     /// Returns the table row of calls that take so long each.
     fn row_of_call(&self) -> Row {
-        let nanoseconds = self.call_bytes as f64 / self.gb_per_s.median;
+        let nanoseconds = self.gb_per_s.inverse().scaled(self.call_bytes as f64);
         let cells = [
             size::text(self.unit_bytes),
             format!("{nanoseconds:.0}"),
@@ -397,6 +405,12 @@ impl KernelRate {
             cell(self.of_limit, |part| part.text_within(1.0, 3)),
         ];
         Row::new(Whose::rival_if(self.rival), &self.contestant, cells)
+    }
+
+    fn is_unsteady(&self) -> bool {
+        let [limit, one] = [self.of_limit, self.of_one_thread];
+        let all = [Some(self.gb_per_s), limit, one];
+        all.iter().flatten().any(Summary::is_unsteady)
     }
 
     fn digits(&self) -> Digits {
@@ -410,19 +424,20 @@ impl KernelRate {
             rate: [self.gb_per_s.median; 2],
             ratio: ratio.map(|all| [all.median; 2]),
             several,
+            unsteady: self.is_unsteady(),
         }
     }
 
     /// Formats GB/s with three digits, and the ratio that belongs to it.
     fn rate_and_ratio(&self) -> String {
-        let rate = self.gb_per_s.median;
-        let decimals = decimals(rate);
+        let rate = self.gb_per_s;
+        let decimals = decimals(rate.median);
         let ratio = if self.threads > 1 {
-            self.of_one_thread.map(|all| format!("{:.2}", all.median))
+            self.of_one_thread.map(|all| format!("{all:.2}"))
         } else {
             self.of_limit.map(|all| match all.median {
                 ratio if is_beyond(ratio, 1.0) => beyond(1.0, 0),
-                ratio => format!("{ratio:.3}"),
+                _ => format!("{all:.3}"),
             })
         };
         format!("{rate:.decimals$} {:>5}", ratio.unwrap_or_default())

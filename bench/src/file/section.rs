@@ -12,7 +12,7 @@ use crate::{
 impl Report {
     pub(super) fn section(&self) -> Section {
         let whole = self.rows.iter().filter(|row| row.gb_per_s.is_some());
-        let bars = whole.map(|row| Bar::new(row.what, row.whose(), row.seconds.median));
+        let bars = whole.map(|row| Bar::new(row.what, row.whose(), row.seconds));
         let bytes = size::text(self.file_bytes);
         let caption = format!("Seconds for a file of {bytes}");
         let mut rows = self.rows.iter();
@@ -47,7 +47,7 @@ impl Report {
     fn brief(&self) -> Option<String> {
         let of = |what: &str| {
             let row = self.rows.iter().find(|row| row.what == what)?;
-            Some(format!("{:.2}", row.times_cp?.median))
+            Some(format!("{:.2}", row.times_cp?))
         };
         let (to, from) = (of("luxor encrypt")?, of("luxor decrypt")?);
         Some(format!(
@@ -58,8 +58,8 @@ impl Report {
     fn conclusion(&self) -> Option<String> {
         let of = |what: &str| {
             let row = self.rows.iter().find(|row| row.what == what)?;
-            let seconds = crate::plot::value(row.seconds.median);
-            let times = row.times_cp?.median;
+            let seconds = crate::plot::value(row.seconds);
+            let times = row.times_cp?;
             Some(format!("{seconds} s ({times:.2} times as long as cp)"))
         };
         let (to, from) = (of("luxor encrypt")?, of("luxor decrypt")?);
@@ -78,7 +78,9 @@ impl FileTimes {
     fn row(&self) -> Row {
         let cells = [
             self.seconds.text(4),
-            cell(self.gb_per_s, |rate| format!("{rate:.2}")),
+            cell(self.gb_per_s, |rate| {
+                format!("{:.2}", self.seconds.as_rate(rate))
+            }),
             cell(self.times_cp, |all| all.text(2)),
             format!("{:.1}", self.peak_bytes as f64 / f64::from(1 << 20)),
         ];

@@ -53,8 +53,9 @@ impl Report {
         let gpus = self.devices.iter().filter(|device| !device.about.is_cpu);
         let rows = gpus
             .filter_map(|device| Some((device, device.resident.first()?, device.host.first()?)));
-        let rate = |row: &DeviceRate| row.gb_per_s.median;
-        let (device, resident, host) = rows.max_by(|a, b| rate(a.1).total_cmp(&rate(b.1)))?;
+        let rate = |row: &DeviceRate| row.gb_per_s;
+        let (device, resident, host) =
+            rows.max_by(|a, b| rate(a.1).median.total_cmp(&rate(b.1).median))?;
         let about = std::slice::from_ref(&device.about);
         Some(format!(
             "{} GB/s with data on {}, {} from host to host",
@@ -74,15 +75,15 @@ impl OnDevice {
              host, {} of the copies'",
             self.about.name,
             on_device.name(),
-            plot::value(on_device.gb_per_s.median),
-            plot::value(on_device.of_copy.median),
-            plot::value(host.gb_per_s.median),
-            plot::value(host.of_copy.median),
+            plot::value(on_device.gb_per_s),
+            plot::value(on_device.of_copy),
+            plot::value(host.gb_per_s),
+            plot::value(host.of_copy),
         );
         if let Some(beside) = self.papers.first() {
             text += &format!(
                 "; its kernels are {} times as fast as An and Seo's",
-                plot::value(beside.kernels.times.median)
+                plot::value(beside.kernels.times)
             );
         }
         Some(text)
@@ -93,15 +94,15 @@ impl OnDevice {
         let resident = self.resident.iter().flat_map(|row| {
             let copy = format!("copy, in turn with {}", row.name());
             [
-                Bar::new(row.name(), Whose::Luxor, row.gb_per_s.median),
-                Bar::new(copy, Whose::Limit, row.copy_gb_per_s.median),
+                Bar::new(row.name(), Whose::Luxor, row.gb_per_s),
+                Bar::new(copy, Whose::Limit, row.copy_gb_per_s),
             ]
         });
         let papers = self.papers.iter().flat_map(|beside| {
             let (ours, what) = (&beside.kernels, beside.name());
-            let theirs = ours.papers_gb_per_s.median;
+            let theirs = ours.papers_gb_per_s;
             [
-                Bar::new(what.clone(), Whose::Luxor, ours.gb_per_s.median),
+                Bar::new(what.clone(), Whose::Luxor, ours.gb_per_s),
                 Bar::new(format!("alpha^128, {what}"), Whose::Rival, theirs),
             ]
         });
@@ -169,9 +170,9 @@ impl DeviceRate {
 
     fn row(&self) -> Row {
         let cells = [&self.gb_per_s, &self.copy_gb_per_s, &self.of_copy];
-        let cells = cells.map(|summary| number(summary.median));
+        let cells = cells.map(|summary| summary.shown(number));
         let mark = cell(self.of_copy_mark, |mark| format!("{mark:.2}"));
-        let of_4096 = cell(self.of_4096, |of| number(of.median));
+        let of_4096 = cell(self.of_4096, |of| of.shown(number));
         let cells = cells.into_iter().chain([mark, of_4096]);
         Row::new(Whose::Luxor, self.name(), cells)
     }
@@ -186,7 +187,7 @@ impl Beside {
     fn row(&self) -> Row {
         let cells = [&self.kernels, &self.total].into_iter().flat_map(|rates| {
             let all = [&rates.gb_per_s, &rates.papers_gb_per_s, &rates.times];
-            all.map(|summary| number(summary.median))
+            all.map(|summary| summary.shown(number))
         });
         Row::new(Whose::Luxor, self.name(), cells)
     }

@@ -21,6 +21,7 @@ pub(crate) struct Plan;
 impl Bench for Plan {
     const HELP: &'static str =
         "XTS-AES cores on FPGAs: area, clock, and cycles by simulation (Elmoghany et al., 2011)";
+    const IS_TIMED: bool = false;
     type Options = NoOptions;
     type Report = Report;
 

@@ -32,7 +32,7 @@ impl Report {
         let bytes = size::text(self.data_bytes);
         let caption = format!("Seconds for {bytes} of data");
         let bars = self.rows.iter();
-        let bars = bars.map(|row| Bar::new(row.name(), row.whose(), row.seconds.median));
+        let bars = bars.map(|row| Bar::new(row.name(), row.whose(), row.seconds));
         let rival = self.cryptsetup.as_ref();
         let rival = rival.map_or(String::new(), |version| format!("{version} and "));
         Section {
@@ -76,7 +76,7 @@ impl Report {
     fn brief(&self) -> Option<String> {
         let mut ours = self.rows.iter();
         let row = ours.find(|row| row.contestant == Contestant::Luxor && row.times.is_some())?;
-        let (times, resilience) = (row.times?.median, row.resilience?.name());
+        let (times, resilience) = (row.times?, row.resilience?.name());
         Some(format!(
             "reencrypt {times:.2} times as fast as cryptsetup ({resilience})"
         ))
@@ -86,12 +86,12 @@ impl Report {
         let ours = self.rows.iter();
         let mut ours = ours.filter(|row| row.contestant == Contestant::Luxor);
         let times = ours.clone().filter_map(|row| {
-            let (times, resilience) = (row.times?.median, row.resilience?.name());
+            let (times, resilience) = (row.times?, row.resilience?.name());
             Some(format!("{times:.2} ({resilience})"))
         });
         let times: Vec<_> = times.collect();
         let copy = ours.find(|row| row.resilience == Some(Resilience::None))?;
-        let of_copy = copy.of_copy?.median;
+        let of_copy = copy.of_copy?;
         let cryptsetup = match times.as_slice() {
             [] => String::new(),
             times => format!("{} times as fast as cryptsetup, and ", times.join(", ")),
@@ -119,7 +119,7 @@ impl Times {
         let goal = |is_set: bool, goal: f64| cell(is_set.then_some(goal), |goal| goal.to_string());
         let cells = [
             self.seconds.text(3),
-            format!("{:.2}", self.gb_per_s),
+            format!("{:.2}", self.seconds.as_rate(self.gb_per_s)),
             cell(self.times, |times| times.text(2)),
             goal(self.times.is_some(), OF_CRYPTSETUP),
             cell(self.of_copy, |part| part.text(2)),

@@ -10,14 +10,14 @@ use crate::{
 impl Report {
     pub(super) fn section(&self) -> Section {
         let bars = self.rows.iter().flat_map(|row| {
-            let [ours, theirs] = [&row.luxor_seconds, &row.cryptsetup_seconds].map(|s| s.median);
+            let [ours, theirs] = [row.luxor_seconds, row.cryptsetup_seconds];
             [
                 Bar::new(format!("luxor, {}", row.what), Whose::Luxor, ours),
                 Bar::new(format!("cryptsetup, {}", row.what), Whose::Rival, theirs),
             ]
         });
         let said = self.rows.iter();
-        let said = said.map(|row| format!("{:.2} ({})", row.times_cryptsetup.median, row.what));
+        let said = said.map(|row| format!("{:.2} ({})", row.times_cryptsetup, row.what));
         let said: Vec<_> = said.collect();
         let most = self.rows.iter().max_by_key(|row| row.luxor_peak_bytes);
         let conclusion = most.map(|most| {
@@ -58,8 +58,8 @@ impl Report {
 
 impl Report {
     fn brief(&self) -> Option<String> {
-        let ratios = self.rows.iter().map(|row| row.times_cryptsetup.median);
-        let most = ratios.max_by(f64::total_cmp)?;
+        let ratios = self.rows.iter().map(|row| row.times_cryptsetup);
+        let most = ratios.max_by(|a, b| a.median.total_cmp(&b.median))?;
         Some(format!(
             "a keyslot at most {most:.2} times as long as cryptsetup"
         ))

@@ -109,14 +109,14 @@ impl Report {
         let mut all = self.table_5.iter();
         let found = all.find(|rates| (rates.block_bytes, rates.key_bits) == (SHOWN, 128))?;
         let ours = found.rows.iter().flat_map(|row| {
-            let bar = |name, rate: Summary| Bar::new(name, row.whose.of_row(), rate.median);
+            let bar = |name, rate: Summary| Bar::new(name, row.whose.of_row(), rate);
             let alone = row.kernels_gb_per_s;
             let alone = alone.map(|rate| bar(format!("{}, kernels alone", row.name()), rate));
             std::iter::once(bar(row.name(), row.gb_per_s)).chain(alone)
         });
         let printed = published::CONTESTANTS.into_iter().take(2).enumerate();
         let printed = printed.filter_map(|(at, who)| {
-            let rate = published::rates(SHOWN, 128)?[at].parse().ok()?;
+            let rate = published::rates(SHOWN, 128)?[at].parse::<f64>().ok()?;
             Some(Bar::new(
                 format!("the paper's {who}"),
                 plot::Whose::Paper,
@@ -174,7 +174,7 @@ impl Report {
                 devices.push(&row.contestant);
             }
         }
-        let row = |whose, name: String, printed: &str, of: &dyn Fn(&str) -> Option<f64>| {
+        let row = |whose, name: String, printed: &str, of: &dyn Fn(&str) -> Option<Summary>| {
             let ours = devices
                 .iter()
                 .map(|device| cell(of(device), |times| format!("{times:.2}")));
@@ -189,7 +189,7 @@ impl Report {
         let luxor = [NAIVE_CPU, BEST].map(|slow| {
             let name = format!("Luxor's kernels over {slow}");
             row(plot::Whose::Luxor, name, NOTHING, &|device| {
-                Some(self.row_of(device, slow)?.total_ms.median / self.own(device)?.total_ms.median)
+                Some(self.row_of(device, slow)?.total_ms / self.own(device)?.total_ms)
             })
         });
         let alone = row(
@@ -199,7 +199,7 @@ impl Report {
             &|device| {
                 let [slow, fast] =
                     [self.row_of(device, BEST)?, self.own(device)?].map(|row| row.kernels_ms);
-                Some(slow?.median / fast?.median)
+                Some(slow? / fast?)
             },
         );
         let has_own = devices.iter().any(|device| self.own(device).is_some());
@@ -215,8 +215,8 @@ impl Report {
     }
 
     /// Returns the speed-up of a system with a device over another system.
-    fn times(&self, device: &str, fast: &str, slow: &str) -> Option<f64> {
-        let of = |system| Some(self.row_of(device, system)?.total_ms.median);
+    fn times(&self, device: &str, fast: &str, slow: &str) -> Option<Summary> {
+        let of = |system| Some(self.row_of(device, system)?.total_ms);
         Some(of(slow)? / of(fast)?)
     }
 
@@ -276,7 +276,7 @@ impl Report {
         let all = || self.table_5.iter().filter(|rates| rates.key_bits == bits);
         let mut rows = Vec::new();
         for (at, first) in all().next()?.rows.iter().enumerate() {
-            let mut row = |what: &str, number: &dyn Fn(&Rates, &Rate) -> Option<f64>| {
+            let mut row = |what: &str, number: &dyn Fn(&Rates, &Rate) -> Option<Summary>| {
                 let cells = all().map(|rates| {
                     let number = rates.rows.get(at).and_then(|rate| number(rates, rate));
                     cell(number, |number| format!("{number:.2}"))
@@ -284,17 +284,17 @@ impl Report {
                 let name = format!("{}{what}", first.name());
                 rows.push(Row::new(first.whose.of_row(), name, cells));
             };
-            row("", &|_, rate| Some(rate.gb_per_s.median));
+            row("", &|_, rate| Some(rate.gb_per_s));
             if first.kernels_gb_per_s.is_some() {
                 let is_own = first.system == OWN_RATES;
                 let alone = if is_own { ", alone" } else { ", kernels alone" };
-                row(alone, &|_, rate| Some(rate.kernels_gb_per_s?.median));
+                row(alone, &|_, rate| rate.kernels_gb_per_s);
                 // Of the medians: rounds are compared with copies only.
                 for rival in first.of_rival.keys().filter(|_| is_own) {
                     row(&format!("{alone}, times {rival}'s"), &|rates, rate| {
                         let mut rows = rates.rows.iter();
                         let rival = rows.find(|row| row.contestant == *rival)?;
-                        Some(rate.kernels_gb_per_s?.median / rival.gb_per_s.median)
+                        Some(rate.kernels_gb_per_s? / rival.gb_per_s)
                     });
                 }
             }
@@ -303,7 +303,7 @@ impl Report {
             }
             for rival in first.of_rival.keys() {
                 row(&format!(", times {rival}'s"), &|_, rate| {
-                    Some(rate.of_rival.get(rival)?.median)
+                    rate.of_rival.get(rival).copied()
                 });
             }
         }
@@ -332,9 +332,9 @@ impl Report {
     }
 
     fn conclusion(&self) -> Option<String> {
-        let naive = self.fastest(|row| row.system == NAIVE_CPU)?.total_ms.median;
+        let naive = self.fastest(|row| row.system == NAIVE_CPU)?.total_ms;
         let engine = self.fastest(SystemTimes::is_engine)?;
-        let (bytes, ms) = (size::text(self.file_bytes), engine.total_ms.median);
+        let (bytes, ms) = (size::text(self.file_bytes), engine.total_ms);
         let mut text = format!(
             "One thread of Luxor's {} encrypts {bytes} in {} ms, {} Gbps. The paper's CPU system takes \
              {} ms here, and 381.76 ms as printed.",
@@ -344,7 +344,7 @@ impl Report {
             plot::value(naive),
         );
         if let Some(rival) = self.fastest(|row| row.whose == Whose::Rival) {
-            let ms = plot::value(rival.total_ms.median);
+            let ms = plot::value(rival.total_ms);
             text += &format!(" With {} it takes {ms} ms.", rival.contestant);
         }
         Some(text)
@@ -352,7 +352,7 @@ impl Report {
 
     fn on_gpu(&self) -> Option<String> {
         let [own, best] = self.best_gpu()?;
-        let [ms, theirs] = [own.kernels_ms?.median, best.kernels_ms?.median];
+        let [ms, theirs] = [own.kernels_ms?, best.kernels_ms?];
         let computed = if own.is_computed {
             ", computed from their rate"
         } else {
@@ -367,8 +367,8 @@ impl Report {
             plot::value(ms),
             plot::value(self.gbps(ms)),
             plot::value(theirs),
-            plot::value(own.total_ms.median),
-            plot::value(best.total_ms.median),
+            plot::value(own.total_ms),
+            plot::value(best.total_ms),
         );
         if let Some(times) = self.times(&own.contestant, BEST, "naive GPU") {
             text += &format!(
@@ -380,8 +380,8 @@ impl Report {
     }
 
     /// Returns the rate of the whole data in milliseconds.
-    fn gbps(&self, milliseconds: f64) -> f64 {
-        self.file_bytes as f64 * 8e-6 / milliseconds
+    fn gbps(&self, milliseconds: Summary) -> Summary {
+        milliseconds.inverse().scaled(self.file_bytes as f64 * 8e-6)
     }
 
     /// Compares the best GPU with the paper's figures; empty without a GPU.
@@ -392,9 +392,8 @@ impl Report {
         };
         let device = &own.contestant;
         let computed = if own.is_computed { ", computed" } else { "" };
-        let times = |what: &str, printed: &str, [ours, theirs]: [Summary; 2], luxor: &str, why| {
-            let [ours, theirs] = [ours.median, theirs.median];
-            Verdict {
+        let times =
+            |what: &str, printed: &str, [ours, theirs]: [Summary; 2], luxor: &str, why| Verdict {
                 figure: format!("Tables 3 and 4: 128 MB with {what}"),
                 printed: printed.to_owned(),
                 rebuilt: Some(format!("{} ms", plot::value(theirs))),
@@ -402,8 +401,7 @@ impl Report {
                 times: theirs / ours,
                 why,
                 record: None,
-            }
-        };
+            };
         let mut verdicts = Vec::new();
         let alone = own.kernels_ms.zip(best.kernels_ms);
         verdicts.extend(alone.map(|(ours, theirs)| {
@@ -425,9 +423,8 @@ impl Report {
                     if (*fast, *slow) != (BEST, NAIVE_CPU) {
                         return None;
                     }
-                    let naive = self.row_of(device, slow)?.total_ms.median;
-                    let [ours, copied] =
-                        [own.kernels_ms?.median, own.total_ms.median].map(|ms| naive / ms);
+                    let naive = self.row_of(device, slow)?.total_ms;
+                    let [ours, copied] = [own.kernels_ms?, own.total_ms].map(|ms| naive / ms);
                     let rebuilt = self.times(device, fast, slow)?;
                     Some(Verdict {
                         figure: format!("Speed-up over the {slow}"),
@@ -460,7 +457,7 @@ impl Report {
             let copied = (ours.gb_per_s, theirs.gb_per_s);
             let copied = ("with copies", copied, Some(BUS.to_owned()));
             verdicts.extend(alone.into_iter().chain([copied]).map(|(what, both, why)| {
-                let [ours, theirs] = [both.0.median, both.1.median];
+                let (ours, theirs) = both;
                 Verdict {
                     figure: format!("Table 5: AES-{}, {SHOWN} B, {what}", rates.key_bits),
                     printed: format!("{printed} GB/s"),
@@ -479,7 +476,7 @@ impl Report {
 /// Returns the paper's total for a system.
 fn printed_bar(system: &published::System) -> Option<Bar> {
     let name = format!("the paper's {}", system.name);
-    let total = system.total[0].parse().ok()?;
+    let total = system.total[0].parse::<f64>().ok()?;
     Some(Bar::new(name, plot::Whose::Paper, total))
 }
 
@@ -527,7 +524,7 @@ impl SystemTimes {
 
     /// Returns the bars of the total, and of Luxor's kernels alone.
     fn bars(&self) -> impl Iterator<Item = Bar> {
-        let bar = |name, ms: Summary| Bar::new(name, self.whose.of_row(), ms.median);
+        let bar = |name, ms: Summary| Bar::new(name, self.whose.of_row(), ms);
         let alone = self
             .kernels_ms
             .filter(|_| self.is_own() || self.system == BEST);
@@ -548,7 +545,7 @@ impl SystemTimes {
         let total = Some(self.total_ms);
         let parts = [self.alpha_ms, self.encryption_ms, total].into_iter();
         let parts = parts.flat_map(|ms| {
-            let ratio = |ms: Summary| format!("{:.2}", ms.median / self.total_ms.median * 100.0);
+            let ratio = |ms: Summary| format!("{:.2}", (ms / self.total_ms).scaled(100.0));
             [cell(ms, |ms| ms.text(2)), cell(ms, ratio)]
         });
         let cells = parts.chain([cell(self.kernels_ms, |ms| ms.text(2))]);

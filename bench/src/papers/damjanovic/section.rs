@@ -128,10 +128,14 @@ impl Report {
         let mut text = format!(
             "With {} and arrays of {bytes} bytes, both chains of XEX on one thread reach {} Gbps.",
             engine.engine,
-            plot::value(self.file_bytes as f64 * 8e-6 / row.milliseconds.median),
+            plot::value(
+                row.milliseconds
+                    .inverse()
+                    .scaled(self.file_bytes as f64 * 8e-6)
+            ),
         );
-        let times = row.of_ofb?.median;
-        text += &if is_beyond(times, POSSIBLE) {
+        let times = row.of_ofb?;
+        text += &if is_beyond(times.median, POSSIBLE) {
             format!(
                 " They seem more than {POSSIBLE:.2} times as fast as serial AES-256-OFB, so the machine \
                  was disturbed."
@@ -188,7 +192,7 @@ impl Report {
                 let best = speed_ups.max_by(|a, b| f64::total_cmp(&number(a), &number(b)))?;
                 let rebuilt = tables.and_then(|array| array.times(construction, Division::Apart));
                 let ours = array.times(construction, way)?;
-                let times = ours / rebuilt.unwrap_or(number(best));
+                let times = ours / rebuilt.unwrap_or(number(best).into());
                 let why = "with AES instructions an array takes less time than handing it to another \
                            thread";
                 Some(Verdict {
@@ -197,7 +201,7 @@ impl Report {
                     rebuilt: rebuilt.map(|times| format!("{times:.2}, by tables")),
                     luxor: format!("{ours:.2}, {}", engine.engine),
                     times,
-                    why: (times < 1.0).then(|| why.to_owned()),
+                    why: (times.median < 1.0).then(|| why.to_owned()),
                     record: None,
                 })
             })
@@ -225,10 +229,15 @@ impl Report {
         let together = fast
             .compared()?
             .times(Construction::Xex, Division::Together)?;
-        if together <= best[0].max(1.0) || is_beyond(together, POSSIBLE) {
+        let bound = best[0].median.max(1.0);
+        if together.median <= bound || is_beyond(together.median, POSSIBLE) {
             return None;
         }
-        let gain = match tables_best.iter().filter(|&&times| times > 1.0).count() {
+        let gain = match tables_best
+            .iter()
+            .filter(|times| times.median > 1.0)
+            .count()
+        {
             2 => "so the paper's gain appears in this run too",
             1 => "so the paper's gain appears in this run in part",
             _ => "so the paper's gain does not appear in this run",
@@ -273,7 +282,7 @@ impl Report {
             });
             let bar = |row: &FormTimes| {
                 let name = format!("{}{suffix}", engine.name_of(row));
-                Some(Bar::new(name, engine.whose(row), row.of_ofb?.median))
+                Some(Bar::new(name, engine.whose(row), row.of_ofb?))
             };
             rows.flatten().filter_map(bar).collect::<Vec<_>>()
         };
@@ -282,7 +291,7 @@ impl Report {
             .tables()
             .map(|tables| bars(tables, &[Division::Apart], ", by tables"));
         let printed = FORMS.iter().filter_map(|(_, name, [table, _])| {
-            let times = table.speed_up(place(bytes)?)?.parse().ok()?;
+            let times = table.speed_up(place(bytes)?)?.parse::<f64>().ok()?;
             let name = format!("the paper's 2x 128 {name}, Table {}", table.name);
             Some(Bar::new(name, Whose::Paper, times))
         });
@@ -383,16 +392,18 @@ impl Engine {
     }
 
     /// Returns the best speed-ups of XEX and XE with a thread each.
-    fn best_apart(&self) -> Option<[f64; 2]> {
+    fn best_apart(&self) -> Option<[Summary; 2]> {
         let all = self.of_paper().into_iter().filter_map(Array::apart);
-        all.reduce(|[xex, xe], [other_xex, other_xe]| [xex.max(other_xex), xe.max(other_xe)])
+        let better = |a: Summary, b: Summary| if b.median > a.median { b } else { a };
+        all.reduce(|[a_xex, a_xe], [b_xex, b_xe]| [better(a_xex, b_xex), better(a_xe, b_xe)])
     }
 
     /// Returns the time for an array of this length in microseconds.
-    fn us_of_array(&self, array_bytes: usize, form: Form, way: Division) -> Option<f64> {
+    fn us_of_array(&self, array_bytes: usize, form: Form, way: Division) -> Option<Summary> {
         let mut rows = self.array(array_bytes)?.rows.iter();
         let row = rows.find(|row| row.form == form && row.way == way)?;
-        Some(row.milliseconds.median * 1e3 * array_bytes as f64 / FILE as f64)
+        let scale = 1e3 * array_bytes as f64 / FILE as f64;
+        Some(row.milliseconds.scaled(scale))
     }
 
     /// Returns no plots if there are fewer than two lengths.
@@ -402,7 +413,7 @@ impl Engine {
         if arrays.len() < 2 {
             return Vec::new();
         }
-        let line = |at: usize, of: &dyn Fn(&FormTimes) -> Option<f64>| -> Vec<(f64, f64)> {
+        let line = |at: usize, of: &dyn Fn(&FormTimes) -> Option<Summary>| -> Vec<(f64, Summary)> {
             let points = arrays.iter().filter_map(|array| {
                 let row = array.rows.get(at)?;
                 Some((array.array_bytes as f64, of(row)?))
@@ -422,19 +433,19 @@ impl Engine {
         let times = times.map(|(at, row)| Line {
             name: self.name_of(row),
             whose: Whose::rival_if(!two(row)),
-            points: line(at, &|row| Some(row.milliseconds.median)),
+            points: line(at, &|row| Some(row.milliseconds)),
         });
         let ratios = own().filter(|(_, row)| two(row)).map(|(at, row)| Line {
             name: self.name_of(row),
             whose: Whose::Luxor,
-            points: line(at, &|row| Some(row.of_ofb.as_ref()?.median)),
+            points: line(at, &|row| row.of_ofb),
         });
         let printed = FORMS.into_iter().filter_map(|(_, name, tables)| {
             let table = tables.first()?;
             let points = arrays.iter().filter_map(|array| {
                 let bytes = array.array_bytes;
-                let times = table.speed_up(place(bytes)?)?.parse().ok()?;
-                Some((bytes as f64, times))
+                let times = table.speed_up(place(bytes)?)?.parse::<f64>().ok()?;
+                Some((bytes as f64, times.into()))
             });
             Some(Line {
                 name: format!("the paper's 2x 128 {name}, Table {}", table.name),
@@ -478,11 +489,11 @@ impl Engine {
             add(name.clone(), &|row| spread(&row.milliseconds));
             if let (Form::Two(..), Some(_)) = (row.form, row.of_ofb) {
                 add(format!("{name}, speed-up"), &|row| {
-                    cell(row.of_ofb, |times| format!("{:.3}", times.median))
+                    cell(row.of_ofb, |times| format!("{times:.3}"))
                 });
                 add(format!("{name}, %"), &|row| {
                     cell(row.of_ofb, |times| {
-                        format!("{:.2}", times.median * 100.0 - 100.0)
+                        times.shown(|times| format!("{:.2}", times * 100.0 - 100.0))
                     })
                 });
             }
@@ -547,12 +558,12 @@ impl Array {
     }
 
     /// Returns its speed-up over serial AES-256-OFB.
-    fn times(&self, construction: Construction, way: Division) -> Option<f64> {
-        Some(self.row(construction, way)?.of_ofb?.median)
+    fn times(&self, construction: Construction, way: Division) -> Option<Summary> {
+        self.row(construction, way)?.of_ofb
     }
 
     /// Returns the speed-ups of XEX and XE with a thread each.
-    fn apart(&self) -> Option<[f64; 2]> {
+    fn apart(&self) -> Option<[Summary; 2]> {
         let of = |construction| self.times(construction, Division::Apart);
         Some([of(Construction::Xex)?, of(Construction::Xe)?])
     }
@@ -567,7 +578,7 @@ fn place(array_bytes: usize) -> Option<usize> {
 fn spread(summary: &Summary) -> String {
     let digits = usize::from(summary.median < 1000.0);
     let half = (summary.upper - summary.lower) / 2.0;
-    format!("{:.digits$} +-{half:.digits$}", summary.median)
+    summary.shown(|median| format!("{median:.digits$} +-{half:.digits$}"))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::{
     plot::{self, Bar, Plot, Whose},
     section::{Paper, Section, Verdict},
     size,
+    stats::Summary,
 };
 
 const PAPER: Paper = Paper {
@@ -103,11 +104,7 @@ impl Report {
             let row = case.rows.iter().find(|row| {
                 row.requests.sector_bytes == 512 && row.requests.request_bytes.is_none()
             })?;
-            Some(format!(
-                "{:.3} ({})",
-                row.times_best.median,
-                case.load.text()
-            ))
+            Some(format!("{:.3} ({})", row.times_best, case.load.text()))
         });
         let expected: Vec<_> = expected.collect();
         if expected.is_empty() {
@@ -134,7 +131,7 @@ impl Report {
     /// Plots the totals of Table 1 or 2.
     fn plot(&self, direction: Direction) -> Plot {
         let (name, verb, table) = of_direction(direction);
-        let bar = |name: String, seconds| Bar::new(name, Whose::Luxor, seconds);
+        let bar = |name: String, seconds: Summary| Bar::new(name, Whose::Luxor, seconds);
         let mut bars: Vec<_> = match &self.study {
             Some(study) => {
                 let rows = Setup::ALL.into_iter().flat_map(|setup| {
@@ -142,7 +139,7 @@ impl Report {
                     rows.map(move |row| (row, setup))
                 });
                 let rows = rows.filter(|(row, _)| row.direction == name);
-                rows.map(|(row, setup)| bar(head(row.configuration, setup), row.total.median))
+                rows.map(|(row, setup)| bar(head(row.configuration, setup), row.total))
                     .collect()
             }
             None => {
@@ -183,7 +180,7 @@ impl Report {
     }
 
     /// Returns the seconds for requests of `request_bytes` bytes on data units of 512.
-    fn software(&self, direction: Direction, request_bytes: usize) -> Option<f64> {
+    fn software(&self, direction: Direction, request_bytes: usize) -> Option<Summary> {
         let (name, ..) = of_direction(direction);
         let mut rows = self.breakdown.iter();
         let row = rows.find(|row| {
@@ -191,7 +188,7 @@ impl Report {
                 && row.requests.sector_bytes == 512
                 && row.requests.request_bytes == Some(request_bytes)
         })?;
-        Some(row.seconds.whole.median)
+        Some(row.seconds.whole)
     }
 
     fn conclusion(&self) -> Option<String> {
@@ -208,8 +205,8 @@ impl Report {
              KiB it takes {} ms, {} Gbps, {:.2} times as fast (decryption {:.2}). The paper's \
              co-processor for ECB became {encrypting:.2} times as fast ({decrypting:.2}).",
             megabytes(self.breakdown_bytes),
-            plot::value(short * 1e3),
-            plot::value(extended * 1e3),
+            plot::value(short.scaled(1e3)),
+            plot::value(extended.scaled(1e3)),
             plot::value(gbps(self.breakdown_bytes, extended)),
             short / extended,
             back_short / back_extended,
@@ -271,7 +268,7 @@ impl Study {
         work: Work,
         setup: Setup,
         request_bytes: usize,
-    ) -> Option<f64> {
+    ) -> Option<Summary> {
         let (name, ..) = of_direction(direction);
         let wanted = Configuration {
             work,
@@ -279,11 +276,11 @@ impl Study {
         };
         let mut rows = self.rows(setup).iter();
         let row = rows.find(|row| row.direction == name && row.configuration == wanted)?;
-        Some(row.total.median)
+        Some(row.total)
     }
 
     /// Returns the speed-up from extended requests.
-    fn gain(&self, direction: Direction, work: Work, setup: Setup) -> Option<f64> {
+    fn gain(&self, direction: Direction, work: Work, setup: Setup) -> Option<Summary> {
         let of = |bytes| self.total(direction, work, setup, bytes);
         Some(of(512)? / of(4096)?)
     }
@@ -356,23 +353,25 @@ impl Study {
             };
             let setup = Setup::Given;
             if let Some(gain) = self.gain(direction, Work::Mixed, setup) {
-                let times = |gain: f64| format!("{gain:.2} times");
+                let times = |gain: Summary| format!("{gain:.2} times");
                 let luxor = format!("{}, the paper's set-up", times(gain));
                 let what = "4 KiB over 512 B, mixed";
-                verdict(what, times(printed_gain), luxor, gain / printed_gain);
+                let printed = printed_gain.into();
+                verdict(what, times(printed), luxor, gain / printed);
             }
             let totals = Setup::ALL.into_iter().filter_map(|setup| {
                 let seconds = self.total(direction, Work::Mixed, setup, 4096)?;
                 Some((seconds, setup))
             });
-            if let Some((seconds, setup)) = totals.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            if let Some((seconds, setup)) = totals.min_by(|a, b| a.0.median.total_cmp(&b.0.median))
+            {
                 let [_, printed] = table[0].1;
                 let luxor = format!("{} s{}", plot::value(seconds), setup.suffix());
                 verdict(
                     "requests of 4 KiB, mixed",
                     format!("{printed:.2} s"),
                     luxor,
-                    printed / seconds,
+                    Summary::from(printed) / seconds,
                 );
             }
         }
@@ -382,17 +381,18 @@ impl Study {
     /// Plots Figures 4 and 5.
     fn plots(&self) -> Vec<Plot> {
         let mut plots = Vec::new();
-        let bar =
-            |configuration, value| Bar::new(head(configuration, Setup::Given), Whose::Luxor, value);
+        let bar = |configuration, value: Summary| {
+            Bar::new(head(configuration, Setup::Given), Whose::Luxor, value)
+        };
         if !self.digest.is_empty() {
             let bars = self.digest.iter();
-            let bars = bars.map(|row| bar(row.configuration, row.total.median));
+            let bars = bars.map(|row| bar(row.configuration, row.total));
             let caption = "Figure 4: MD5 of an encrypted file of 50 MB";
             plots.push(Plot::bars(caption, "seconds", bars).with_remark(NO_NUMBERS));
         }
         plots.extend(self.cases().map(|case| {
             let bars = case.iter();
-            let bars = bars.map(|row| bar(row.configuration, row.mib_per_s.median));
+            let bars = bars.map(|row| bar(row.configuration, row.mib_per_s));
             let way = match case[0].load.access {
                 Access::Read => "decryption",
                 Access::Write => "encryption",
@@ -507,8 +507,8 @@ fn megabytes(bytes: usize) -> f64 {
     (bytes as f64 / 1e5).round() / 10.0
 }
 
-fn gbps(bytes: usize, seconds: f64) -> f64 {
-    bytes as f64 * 8e-9 / seconds
+fn gbps(bytes: usize, seconds: Summary) -> Summary {
+    seconds.inverse().scaled(bytes as f64 * 8e-9)
 }
 
 /// Returns the direction's name in rows, its verb, and the paper's table.

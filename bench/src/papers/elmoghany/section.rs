@@ -215,7 +215,7 @@ impl Report {
             printed: "1 within a unit".to_owned(),
             rebuilt: Some(format!("{rebuilt:.2}")),
             luxor: format!("{blocks:.2}, a separate unit for tweaks"),
-            times: blocks / rebuilt,
+            times: (blocks / rebuilt).into(),
             why: None,
             record: None,
         }));
@@ -233,7 +233,7 @@ impl Report {
                 printed: "38.077 on a Virtex-5".to_owned(),
                 rebuilt: Some(format!("{rebuilt:.2} on an ECP5")),
                 luxor: format!("{gbps:.2} on an ECP5: {}", point.build),
-                times: gbps / rebuilt,
+                times: (gbps / rebuilt).into(),
                 why: Some("no open tool routes a Virtex".to_owned()),
                 record: None,
             });
@@ -255,7 +255,7 @@ impl Report {
                 printed: printed.to_owned(),
                 rebuilt: Some(format!("\u{2265} {rebuilt}")),
                 luxor: format!("\u{2265} {ours}"),
-                times: rebuilt / ours,
+                times: (rebuilt / ours).into(),
                 why: Some(
                     "Luxor's has key slots, descriptors, ciphertext stealing and buffers, and both are \
                      lower bounds"

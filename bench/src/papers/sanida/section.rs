@@ -11,6 +11,7 @@ use crate::{
     rivals,
     section::{Paper, Row, Section, Table, Verdict, cell},
     size,
+    stats::Summary,
 };
 
 const PAPER: Paper = Paper {
@@ -86,7 +87,7 @@ impl Report {
             .filter(|row| row[3].eq_ignore_ascii_case(mode));
         let printed = printed.filter_map(|[work, device, language, _, gbps]| {
             let name = format!("{work}, {device}, {language}");
-            Some(Bar::new(name, Whose::Paper, gbps.parse().ok()?))
+            Some(Bar::new(name, Whose::Paper, gbps.parse::<f64>().ok()?))
         });
         let caption = format!("{} with AES-128, encryption", mode.to_uppercase());
         Plot::dots(caption, "Gbps", ours.chain(printed))
@@ -100,7 +101,7 @@ impl Report {
         let printed = printed.filter(|row| row[0] == "the paper" && row[3] == "XTS");
         let printed = printed.filter_map(|row| {
             let name = "the paper's Table VI";
-            Some(Bar::new(name, Whose::Paper, row[4].parse().ok()?))
+            Some(Bar::new(name, Whose::Paper, row[4].parse::<f64>().ok()?))
         });
         let file = FILES.len() - 1;
         let milliseconds = published::milliseconds(&published::XTS, file, 0);
@@ -121,7 +122,12 @@ impl Report {
                 name: format!("computed: the paper's Tables IV, V, {bits} bits"),
                 whose: Whose::Derived,
                 points: (0..FILES.len())
-                    .map(|file| (FILES[file] as f64, published::gain(file, first + key)))
+                    .map(|file| {
+                        (
+                            FILES[file] as f64,
+                            published::gain(file, first + key).into(),
+                        )
+                    })
                     .collect(),
             });
             let [xts, ctr] = [Column::all("xts"), Column::all("ctr")];
@@ -130,7 +136,7 @@ impl Report {
                 let who = &row.contestant;
                 let points = FILES.iter().filter_map(|&file| {
                     let [slow, fast] = [xts, ctr].map(|column| self.find(who, 16, column, file));
-                    let times = slow?.milliseconds.median / fast?.milliseconds.median;
+                    let times = slow?.milliseconds / fast?.milliseconds;
                     Some((file as f64, times))
                 });
                 let points: Vec<_> = points.collect();
@@ -164,7 +170,7 @@ impl Report {
         let rows = self.contestants().into_iter();
         let rows = rows.filter_map(|who| self.longest(who, mode));
         let rows = rows.filter(|row| is(row));
-        rows.max_by(|a, b| a.gbps().total_cmp(&b.gbps()))
+        rows.max_by(|a, b| a.gbps().median.total_cmp(&b.gbps().median))
     }
 
     /// Returns the fastest of Luxor on the CPU and of the libraries in each mode.
@@ -208,7 +214,7 @@ impl Report {
             if per_item == 16 {
                 text += " There 16 bytes a work-item are the fastest, as the paper says.";
             } else {
-                let [ms, of_16] = [fastest, theirs].map(|row| row.milliseconds.median);
+                let [ms, of_16] = [fastest, theirs].map(|row| row.milliseconds);
                 text += &format!(
                     " There {per_item} bytes a work-item are the fastest: {ms:.3} ms, and {of_16:.3} \
                      with 16, against the paper."
@@ -239,7 +245,7 @@ impl Report {
                     like.file_bytes,
                 )
         });
-        rows.max_by(|a, b| a.gbps().total_cmp(&b.gbps()))
+        rows.max_by(|a, b| a.gbps().median.total_cmp(&b.gbps().median))
     }
 
     fn verdicts(&self) -> Vec<Verdict> {
@@ -401,8 +407,9 @@ impl super::FileTimes {
     }
 
     /// Returns 10⁹ bits per second.
-    fn gbps(&self) -> f64 {
-        self.file_bytes as f64 * 8e-6 / self.milliseconds.median
+    fn gbps(&self) -> Summary {
+        let bits = self.file_bytes as f64 * 8e-6;
+        self.milliseconds.inverse().scaled(bits)
     }
 }
 
@@ -439,9 +446,9 @@ impl Column<'_> {
 
 fn milliseconds(row: Option<&super::FileTimes>) -> String {
     cell(row, |row| {
-        let median = row.milliseconds.median;
-        let digits = if median < 0.001 { 6 } else { 4 };
-        format!("{median:.digits$}")
+        let milliseconds = row.milliseconds;
+        let digits = if milliseconds.median < 0.001 { 6 } else { 4 };
+        format!("{milliseconds:.digits$}")
     })
 }
 

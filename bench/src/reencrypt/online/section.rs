@@ -6,7 +6,7 @@ use crate::{
     plot::{Bar, Plot, Whose},
     section::{Row, Section, Table, cell},
     size,
-    stats::is_beyond,
+    stats::{Summary, is_beyond},
 };
 
 /// The goals: the least part of the throughput that clients keep, and by how much their latency may grow.
@@ -40,8 +40,7 @@ impl Report {
             let (request, depth) = (size::text(load.0), load.1);
             let caption = format!("In use: requests of {request}, {depth} in flight");
             let bars = rows.clone();
-            let bars =
-                bars.map(|row| Bar::new(name(row.resilience), row.whose(), row.mib_per_s.median));
+            let bars = bars.map(|row| Bar::new(name(row.resilience), row.whose(), row.mib_per_s));
             section.plots.push(Plot::bars(&caption, "MiB/s", bars));
             section.tables.push(Table::new(
                 caption,
@@ -67,10 +66,13 @@ impl Report {
     }
 
     fn conclusion(&self) -> Option<String> {
-        let ratios = |of: fn(&Clients) -> Option<f64>| self.rows.iter().filter_map(of);
-        let kept = ratios(|row| Some(row.of_idle?.median)).reduce(f64::min)?;
-        let longer = ratios(|row| Some(row.p99_times_idle?.median)).reduce(f64::max)?;
-        if is_beyond(kept, 1.0) {
+        let by_median = |a: &Summary, b: &Summary| a.median.total_cmp(&b.median);
+        let rows = || self.rows.iter();
+        let kept = rows().filter_map(|row| row.of_idle).min_by(by_median)?;
+        let longer = rows()
+            .filter_map(|row| row.p99_times_idle)
+            .max_by(by_median)?;
+        if is_beyond(kept.median, 1.0) {
             return Some(
                 "The machine was disturbed: during luxor serve --reencrypt a client was faster than \
                  without a re-encryption."
@@ -115,7 +117,7 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{reencrypt::Resilience, stats::Summary};
+    use crate::reencrypt::Resilience;
 
     fn row(request_bytes: usize, resilience: Option<Resilience>, factor: f64) -> Clients {
         let summary = |value| Summary::from_samples(vec![value]).unwrap();

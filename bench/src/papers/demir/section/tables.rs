@@ -17,7 +17,7 @@ use crate::{
     program,
     section::{NOTHING, Row, Table, cell},
     size,
-    stats::Summary,
+    stats::{Summary, marked},
 };
 
 /// The name of a row, and its value.
@@ -129,9 +129,9 @@ impl Report {
         let lines = SOFTWARE_LINES.iter().filter(|_| !rows.is_empty());
         let lines = lines.map(|(what, part)| {
             let cells = rows.iter().map(|row| {
-                let seconds = part(&row.seconds).median;
-                if seconds > 0.0 {
-                    precise(seconds * 1e3)
+                let seconds = part(&row.seconds);
+                if seconds.median > 0.0 {
+                    precise(seconds.scaled(1e3))
                 } else {
                     "none".to_owned()
                 }
@@ -160,20 +160,16 @@ impl Report {
             self.turn_seconds,
         );
         let rate = |row: &demir::ServedRate| {
-            format!(
-                "{} ({:.2})",
-                value(row.mib_per_s.median),
-                row.times_best.median
-            )
+            let [rate, times] = [row.mib_per_s, row.times_best];
+            let text = format!("{} ({:.2})", value(rate.median), times.median);
+            marked(text, rate.is_unsteady() || times.is_unsteady())
         };
         let caption = format!(
             "Served in software: MiB/s (and the ratio to the last row in the same round), {how}"
         );
         let share = |row: &demir::ServedRate| {
             let share = row.engine_share;
-            share.map_or("turn too short".to_owned(), |share| {
-                format!("{:.2}", share.median)
-            })
+            share.map_or("turn too short".to_owned(), |share| format!("{share:.2}"))
         };
         let shares = "The engine's share of the CPU time of the server's threads".to_owned();
         vec![self.by_load(caption, &rate), self.by_load(shares, &share)]
@@ -200,9 +196,9 @@ impl Case {
             let cells = [
                 row.mib_per_s.text(0),
                 row.times_best.text(3),
-                format!("{:.0}", row.bytes_per_call.median),
-                format!("{:.2}", row.engine_gb_per_s.median),
-                cell(row.engine_share, |share| format!("{:.2}", share.median)),
+                format!("{:.0}", row.bytes_per_call),
+                format!("{:.2}", row.engine_gb_per_s),
+                cell(row.engine_share, |share| format!("{share:.2}")),
             ];
             Row::new(Whose::Luxor, row.requests.text(), cells)
         });
@@ -356,7 +352,7 @@ impl Study {
                     request_bytes,
                 };
                 let row = rows.find(|row| row.configuration == wanted)?;
-                Some(row.total.median)
+                Some(row.total)
             })
         };
         let ours = study::TOTALS.into_iter().filter_map(|(work, setup)| {
@@ -372,7 +368,7 @@ impl Study {
         });
         let [encrypt, decrypt] = Direction::ALL.map(|way| {
             let (.., table) = of_direction(way);
-            table[0].1.map(Some)
+            table[0].1.map(|seconds| Some(seconds.into()))
         });
         let all = [encrypt, decrypt, [None; 2]];
         let printed = totals(Whose::Paper, "the paper's mixed", all);
@@ -392,7 +388,7 @@ impl Study {
     fn digests(&self) -> Table {
         let ours = self.digest.iter().map(|row| {
             let cells = [&row.total, &row.md5, &row.driver, &row.rest];
-            let cells = cells.map(|part| value(part.median));
+            let cells = cells.map(|part| value(*part));
             Row::new(Whose::Luxor, head(row.configuration, Setup::Given), cells)
         });
         let (.., table) = of_direction(Direction::Decrypt);
@@ -408,7 +404,7 @@ impl Study {
 
     /// Returns the seconds of Tables 1 and 2 and of Figure 4 with more digits.
     pub(super) fn details(&self) -> [Table; 2] {
-        let four = |summary: &Summary| format!("{:.4}", summary.median);
+        let four = |summary: &Summary| format!("{summary:.4}");
         let rows = Setup::ALL.into_iter().flat_map(|setup| {
             let rows = self.rows(setup).iter();
             rows.map(move |row| (row, setup))
@@ -443,7 +439,7 @@ impl Study {
         let rows = first.iter().enumerate().map(|(at, row)| {
             let cells = self
                 .cases()
-                .map(|case| cell(case.get(at), |row| value(row.mib_per_s.median)));
+                .map(|case| cell(case.get(at), |row| value(row.mib_per_s)));
             Row::new(Whose::Luxor, head(row.configuration, Setup::Given), cells)
         });
         let heads = self.cases().map(|case| case[0].case());
@@ -472,9 +468,9 @@ impl Breakdown {
         });
         let numbers = self.parts.as_ref().and_then(|parts| parts.numbers);
         let numbers = numbers.filter(|_| self.configuration.work == Work::Mixed);
-        let numbers = cell(numbers, |numbers| value(numbers.median));
+        let numbers = cell(numbers, value);
         let parts = LINES.iter().map(|(_, part)| self.cell(*part));
-        let cells = std::iter::once(value(self.total.median)).chain(parts);
+        let cells = std::iter::once(value(self.total)).chain(parts);
         let head = head(self.configuration, Setup::Given);
         (head, cells.chain([numbers, late]).collect())
     }
@@ -484,8 +480,9 @@ impl Breakdown {
     fn cell(&self, part: fn(&Parts) -> &Summary) -> String {
         match &self.parts {
             Some(parts) if part(parts).median > 0.0 => {
-                let (part, total) = (part(parts).median, self.total.median);
-                format!("{} ({:.2} %)", value(part), part / total * 100.0)
+                let part = *part(parts);
+                let share = (part / self.total).scaled(100.0);
+                share.shown(|share| format!("{} ({share:.2} %)", value(part.median)))
             }
             _ => NOTHING.to_owned(),
         }
@@ -493,7 +490,7 @@ impl Breakdown {
 }
 
 /// Returns the seconds for requests of 512 bytes and of 4 KiB, and their ratio.
-fn totals(whose: Whose, name: &str, all: [[Option<f64>; 2]; 3]) -> Row {
+fn totals(whose: Whose, name: &str, all: [[Option<Summary>; 2]; 3]) -> Row {
     let cells = all.into_iter().flat_map(|[short, extended]| {
         let times = short.zip(extended).map(|(short, long)| short / long);
         [
