@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use anstream::AutoStream;
+use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use clap::builder::styling::{AnsiColor, Style};
 use luxor::files::standard_streams;
 
@@ -65,9 +65,14 @@ impl Console {
 
 /// Prints lines on standard error. Colours reach only a terminal, and only without `NO_COLOR`.
 pub(crate) fn say(lines: &str) {
-    let mut stderr = AutoStream::auto(io::stderr().lock());
-    // The whole text in one call, so that lines of several threads or processes do not mix.
-    let _ = stderr.write_all(format!("{}\n", subject::complete(lines)).as_bytes());
+    let mut stderr = io::stderr().lock();
+    let mut text = format!("{}\n", subject::complete(lines));
+    if AutoStream::choice(&stderr) == ColorChoice::Never {
+        text = strip_str(&text).to_string();
+    }
+    // The whole text in one call, so that lines of several threads or processes do not mix. A stream
+    // that removes the colours itself makes a call for each piece between them.
+    let _ = stderr.write_all(text.as_bytes());
 }
 
 /// Prints what went wrong.
