@@ -122,7 +122,7 @@ POINTS = {
     "ecp5-aes256-enc": ecp5(256, [1]),
     "ecp5-aes128-ctr": with_ctr(ecp5(128, [1])),
     "ecp5-whole-2-lanes": whole(
-        ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_LOGIC, 3, [1], lanes=2, least_gbps=19.6
+        ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_LOGIC, 3, [2], lanes=2, least_gbps=19.6
     ),
     "ecp5-whole-dedicated": whole(ECP5, "luxor_xts_pins", TWEAK_DEDICATED, SBOX_BRAM, 3, [1]),
     "ecp5-whole-shared": whole(ECP5, "luxor_xts_pins", TWEAK_SHARED, SBOX_BRAM, 3, [2]),
