@@ -127,15 +127,14 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
     };
     if args.files {
         mount.name = mounted_files::name_of_plaintext();
-        let options_of_files = FilesOptions {
-            partition: args.partition,
-            read_only: args.export.read_only,
-            read_write: args.read_write,
-        };
         let mut files = Files {
             folder,
             point,
-            options: options_of_files,
+            options: FilesOptions {
+                partition: args.partition,
+                read_only: args.export.read_only,
+                read_write: args.read_write,
+            },
             mount,
             may_write: false,
         };

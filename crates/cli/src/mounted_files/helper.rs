@@ -218,7 +218,7 @@ fn work(task: &Task) -> io::Result<()> {
             },
         }
     }
-    // Nobody could hear of an error.
+    // The server has gone, so there is no process to report an error to.
     kill_children();
     watch.unmount_all()
 }
@@ -347,12 +347,8 @@ impl Watch<'_> {
     fn unmount_all(&self) -> io::Result<()> {
         let files = match &self.mounted {
             Some(mounted) => mounted.unmount(),
-            None => unmount(&self.private.files()),
-        };
-        // The server's folder was empty when it started the helper.
-        let files = match &self.mounted {
-            None if !geteuid().is_root() => folder().and_then(|folder| unmount(&folder)),
-            _ => files,
+            // The folder was empty when the server started the helper.
+            None => self.target().and_then(|target| unmount(&target)),
         };
         let plaintext = unmount(&self.private.disk());
         self.private.remove();

@@ -2,16 +2,12 @@
 //! The private folder in which the plaintext is a file, for the driver that shows the files in it.
 
 use std::{
-    env,
-    fs::{self, DirBuilder},
-    io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    env, fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    process,
-    time::SystemTime,
 };
 
-use nix::unistd::geteuid;
+use nix::unistd::{geteuid, mkdtemp};
 
 /// The name of the folder with the plaintext.
 const DISK: &str = "disk";
@@ -29,26 +25,13 @@ impl PrivateFolder {
     /// Makes the folder. Its path has only letters, digits and `/._-`, so that it can be a value among the
     /// options of a mount.
     pub(super) fn create() -> io::Result<Self> {
-        let mut folder = DirBuilder::new();
-        folder.mode(0o700);
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let base = base();
-        for number in now.subsec_nanos()..=u32::MAX {
-            let root = base.join(format!("luxor-{}-{number}", process::id()));
-            // Fails if anything has this name, such as a link of another user.
-            match folder.create(&root) {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                made => {
-                    made?;
-                    let new = Self { root };
-                    for within in [new.disk(), new.files()] {
-                        folder.create(within).inspect_err(|_| new.remove())?;
-                    }
-                    return Ok(new);
-                }
-            }
+        let new = Self {
+            root: mkdtemp(&base().join("luxor-XXXXXX"))?,
+        };
+        for within in [new.disk(), new.files()] {
+            fs::create_dir(within).inspect_err(|_| new.remove())?;
         }
-        Err(io::ErrorKind::AlreadyExists.into())
+        Ok(new)
     }
 
     /// The folder at this path, which another process has made.
