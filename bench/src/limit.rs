@@ -96,7 +96,7 @@ fn cycle() -> f64 {
     all.fold(f64::INFINITY, f64::min)
 }
 
-/// As [`cycle`], with one chain of about so many steps.
+/// As [`cycle`], with one chain of `steps` additions, a multiple of 10.
 pub(crate) fn cycle_of_chain(steps: u32) -> f64 {
     let start = Instant::now();
     let (mut x, step) = black_box((1_u64, 3_u64));

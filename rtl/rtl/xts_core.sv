@@ -3,11 +3,12 @@
 //
 // A descriptor (`desc_*`) is a run of data units of equal length. It has a key slot, the first data
 // unit number, a stride, the unit length in bytes (16 to 2^24), the number of units, the direction,
-// and the mode (`luxor_pkg::MODE_*`). Its data come in one packet (`in_*`, with `in_last` on the last beat) and
-// leave in one packet. Each unit begins on a new beat, and the rest of its last beat is ignored.
-// `out_error` is valid with `out_last`. A descriptor that is refused consumes its packet and sends
-// one beat without data; a descriptor without bytes has no packet. `done_*` reports the result of
-// each descriptor, in order, after its last beat was taken. It cannot be held back.
+// and the mode (`luxor_pkg::MODE_*`). Its data come in one packet (`in_*`, with `in_last` on the
+// last beat) and leave in one packet. Each unit begins on a new beat, and the rest of its last beat
+// is ignored. `out_error` is valid with `out_last`. A descriptor that is refused consumes its
+// packet and sends one beat without data; a descriptor without bytes has no packet. `done_*`
+// reports the result of each descriptor, in order, after its last beat was taken. It cannot be held
+// back.
 //
 // `key_*` loads keys into one of four slots and clears slots: see xts_keys. `rst` must be 1 for at
 // least 2 cycles, and at the first clock edge.

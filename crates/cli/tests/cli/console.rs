@@ -172,7 +172,7 @@ fn encrypt_ends_with_what_it_made_and_how_not_to_lose_it() {
     }
 }
 
-/// Whoever types one is warned before repeating it. A key file, and an old passphrase, are not typed anew.
+/// The warning comes before the user repeats it. A key file, and an old passphrase, are not typed anew.
 #[test]
 fn a_short_new_passphrase_is_warned_of() {
     let folder = prepared();
