@@ -274,6 +274,21 @@ fn whichever_process_dies_nothing_stays_mounted() {
 }
 
 #[test]
+fn umount_removes_what_two_killed_processes_have_left() {
+    let folder = prepared_for_nobody("ext4");
+    // Stopped, neither can clean up before it is killed too.
+    let line = format!(
+        "{FILES} volume.luks dir & {UNTIL_MOUNTED}; server=$!
+         helper=$(cat /proc/$server/task/*/children); kill -STOP $server $helper
+         kill -KILL $server $helper; wait $server; $luxor umount dir; echo $?
+         {UNTIL_UNMOUNTED}"
+    );
+    let outcome = run_as_nobody(&folder, &line);
+    assert_eq!(outcome.text(), "0\ndir:\n\nprivate:\n", "{outcome:?}");
+    assert_nothing_is_mounted(&folder);
+}
+
+#[test]
 fn files_in_use_stay_mounted_and_signals_end_the_mount() {
     let folder = prepared_for_nobody("ext4");
     let line = format!(
