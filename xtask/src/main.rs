@@ -74,8 +74,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
        cargo xtask readme           run the commands of README.md
-       cargo xtask plots            redraw the documents' plots from the records
-       cargo xtask results          rewrite the documents' results from the records
+       cargo xtask results          rewrite the documents' results and plots from the records
        cargo xtask bench [ARGS]...  measure, compared with rivals; ARGS go to luxor-bench
        cargo xtask bench rtl [POINT]... [--list | --record]
                                     synthesise the FPGA core, and compare it with its targets";
@@ -158,7 +157,6 @@ fn main() -> ExitCode {
         ["ci"] => part("ci", &Need::for_ci(), ci),
         ["page"] | ["test", "page"] => part("page", &Need::for_page(), page::steps),
         ["page", file] => report(|| page::look(Path::new(file)).inspect(|seen| println!("{seen}"))),
-        ["plots"] => report(plots::draw),
         ["results"] => report(results::write),
         ["readme"] => report(|| readme::follow().inspect(|said| println!("{said}"))),
         ["bench", "rtl", rest @ ..] => report(|| synthesis::bench(rest)),

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::process::{self, cargo, root};
+use crate::process::{self, root};
 
 const FOLDER: &str = "docs/plots";
 
@@ -22,12 +22,11 @@ const SHOWN: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Draws the committed plots again.
+/// Draws the committed plots again, with the `luxor-bench` that is built.
 ///
 /// # Errors
 /// Fails when a plot cannot be drawn or stored.
 pub fn draw() -> Result<String, String> {
-    process::run(cargo("build --locked --package luxor-bench"))?;
     draw_in(&root().join(FOLDER))
 }
 
@@ -49,7 +48,7 @@ pub fn check() -> Result<String, String> {
     match names.iter().find(differs) {
         None => Ok(drawn),
         Some(name) => Err(format!(
-            "{FOLDER}/{} does not match its record: run `cargo xtask plots`",
+            "{FOLDER}/{} does not match its record: run `cargo xtask results`",
             name.display()
         )),
     }
