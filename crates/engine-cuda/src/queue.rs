@@ -11,7 +11,7 @@ use luxor_engine_gpu::{
 use zeroize::Zeroize;
 
 use crate::{
-    driver::{Driver, Failure, Stream},
+    driver::{Address, Driver, Failure, Stream},
     error::device_error,
     memory::{CudaMemory, Pinned},
     shared::{CudaKey, Places, Shared},
@@ -157,6 +157,38 @@ impl CudaQueue {
         self.note(begun)
     }
 
+    /// Enqueues a copy between `range` of the data and as many bytes of `memory` from byte `at` on.
+    /// `order` gets the beginning of the range and the address in `memory`, and returns the addresses of
+    /// the target and the source.
+    fn copy(
+        &mut self,
+        range: Range<usize>,
+        memory: &CudaMemory,
+        at: usize,
+        order: impl FnOnce(usize, Address) -> (Address, Address),
+    ) -> Result<(), DeviceError> {
+        let len = range.len();
+        let is_here = self.of_this_device(memory);
+        let data = self.data.check(range.start, len);
+        let checked = is_here.and(data).and(memory.check(at, len));
+        self.note(checked)?;
+        let (to, from) = order(range.start, memory.address().after(at));
+        self.begin(|driver, stream| {
+            // SAFETY: the checks bound both ranges. The caller keeps the memory alive until the next
+            // wait, and it is not the queue's own, so the ranges do not overlap.
+            unsafe { driver.copy(to, from, len, stream) }
+        })
+    }
+
+    /// Refuses memory of another device: its address may be valid on this device, for other memory.
+    fn of_this_device(&self, memory: &CudaMemory) -> Result<(), DeviceError> {
+        if memory.is_of(&self.device.service) {
+            return Ok(());
+        }
+        let message = "the memory is another device's".into();
+        Err(DeviceError::Launch { message })
+    }
+
     fn places(&self) -> (Bounds, Places) {
         let data = self.data.len();
         let bounds = Bounds {
@@ -236,20 +268,35 @@ impl Queue for CudaQueue {
         key: &CudaKey,
         launch: &Launch,
     ) -> Result<(), DeviceError> {
-        // An address of another device's memory may be valid on this device, for other memory.
-        if ![data.input(), data.output()]
-            .iter()
-            .all(|memory| memory.is_of(&self.device.service))
-        {
-            let message = "the memory is another device's".into();
-            return self.note(Err(DeviceError::Launch { message }));
-        }
+        let [input, output] =
+            [data.input(), data.output()].map(|memory| self.of_this_device(memory));
+        self.note(input.and(output))?;
         let (mut bounds, mut places) = self.places();
         bounds.input = data.input().len();
         places.input = data.input().address();
         bounds.output = data.output().len();
         places.output = data.output().address();
         self.begin_launch(key, launch, bounds, &places)
+    }
+
+    fn copy_to(
+        &mut self,
+        range: Range<usize>,
+        to: &mut CudaMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        let data = self.data.address();
+        self.copy(range, to, at, |range, other| (other, data.after(range)))
+    }
+
+    fn copy_from(
+        &mut self,
+        range: Range<usize>,
+        from: &CudaMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        let data = self.data.address();
+        self.copy(range, from, at, |range, other| (data.after(range), other))
     }
 
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {

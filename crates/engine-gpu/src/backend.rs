@@ -51,6 +51,10 @@ impl<D: Device> GpuBackend<D> {
         self.pool.devices()
     }
 
+    pub(crate) fn pool(&self) -> &Pool<D> {
+        &self.pool
+    }
+
     /// Loads a key as [`Backend::load_key`] does, and returns the type that can also encrypt data
     /// in device memory.
     ///

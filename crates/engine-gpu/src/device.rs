@@ -195,6 +195,30 @@ pub trait Queue: Send {
         launch: &Launch,
     ) -> Result<(), DeviceError>;
 
+    /// Copies `range` of the data, which is not empty, to `to`, from byte `at` on. The caller must keep `to` alive until the
+    /// next [`Queue::wait`] returns.
+    ///
+    /// # Errors
+    /// As [`Queue::upload_staging`]. [`DeviceError::Launch`] if `to` is too short, or another device's.
+    fn copy_to(
+        &mut self,
+        range: Range<usize>,
+        to: &mut Self::Memory,
+        at: usize,
+    ) -> Result<(), DeviceError>;
+
+    /// Copies to `range` of the data what `from` has from byte `at` on. The caller must keep `from` alive
+    /// until the next [`Queue::wait`] returns.
+    ///
+    /// # Errors
+    /// As [`Queue::copy_to`], for `from`.
+    fn copy_from(
+        &mut self,
+        range: Range<usize>,
+        from: &Self::Memory,
+        at: usize,
+    ) -> Result<(), DeviceError>;
+
     /// Copies `range` of the data to the same offset of the staging memory.
     ///
     /// # Errors

@@ -11,6 +11,7 @@
 //! | encrypt on devices | [`GpuBackend`] |
 //! | encrypt data already in device memory | [`GpuKey::crypt_resident`] |
 //! | the same in a caller's memory, on a caller's stream | [`GpuKey::crypt_on_stream`] |
+//! | the same with data from a storage, and to one | [`GpuBackend::read_into`], [`GpuBackend::write_from`] |
 //! | run kernels other than Luxor's | [`ForeignDevice`] |
 //! | run the kernels through another library | implement [`Device`] and [`Queue`] |
 //! | expand a key into the kernels' format | [`KeyWords`] |
@@ -35,6 +36,7 @@ mod span;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transfer;
 mod tuning;
 
 pub use backend::GpuBackend;
@@ -49,6 +51,7 @@ pub use loaded_key::GpuKey;
 pub use ranges::Ranges;
 pub use resident::{ResidentError, ResidentRun};
 pub use stream::{CallersStream, DeviceRange, StreamDevice, StreamWork};
+pub use transfer::Portion;
 pub use tuning::Tuning;
 
 #[cfg(test)]

@@ -237,11 +237,8 @@ impl<D: Device> Pool<D> {
             }
         }
         drop(state);
-        for mut lease in leases {
-            match lease.held.as_mut().map(Held::clean) {
-                Some(Err(error)) => lease.fail(&error),
-                _ => lease.give_back(),
-            }
+        for lease in leases {
+            lease.give_back_wiped();
         }
     }
 
@@ -462,6 +459,14 @@ impl<D: Device> LentQueue<'_, D> {
         self.pool.changed.notify_all();
         // Skip `drop`: the queue still exists, so it stays counted in `made`.
         std::mem::forget(self);
+    }
+
+    /// Waits for the commands under way, wipes the queue and returns it to the pool.
+    pub(crate) fn give_back_wiped(mut self) {
+        match self.held.as_mut().map(Held::clean) {
+            Some(Err(error)) => self.fail(&error),
+            _ => self.give_back(),
+        }
     }
 
     /// Drops the queue after `error`, and marks its device as lost if `error` says so.

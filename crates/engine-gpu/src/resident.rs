@@ -110,7 +110,7 @@ impl<D: Device> GpuKey<D> {
         crypt(self, device, direction, runs, data)
     }
 
-    fn check_unit_lens(&self, runs: &[ResidentRun]) -> Result<(), ResidentError> {
+    pub(crate) fn check_unit_lens(&self, runs: &[ResidentRun]) -> Result<(), ResidentError> {
         for run in runs {
             let unit_len = run.unit_len.get();
             if !self.mode.accepts_unit_len(unit_len) {
@@ -206,8 +206,8 @@ impl ResidentRun {
 }
 
 /// Units of a run that one set of launches processes, with their numbers.
-struct NumberedSpan {
-    piece: Piece,
+pub(crate) struct NumberedSpan {
+    pub(crate) piece: Piece,
     span: Span,
 }
 
@@ -262,7 +262,11 @@ fn check_overlap(input: Range<usize>, output: Range<usize>) -> Result<(), Reside
 }
 
 /// Checks that the run lies in a memory of `len` bytes and returns its byte range there.
-fn check(run: &ResidentRun, at: usize, len: usize) -> Result<Range<usize>, ResidentError> {
+pub(crate) fn check(
+    run: &ResidentRun,
+    at: usize,
+    len: usize,
+) -> Result<Range<usize>, ResidentError> {
     let unit = UnitLayout::new(run.unit_len);
     let bytes = match run.units {
         0 => Some(0),
@@ -281,7 +285,7 @@ fn check(run: &ResidentRun, at: usize, len: usize) -> Result<Range<usize>, Resid
 
 /// Splits a run into parts. Each part has at most as many tweaks as the queue has room for, and at
 /// most 2³⁰ units, which the kernels can count.
-fn parts(run: &ResidentRun, sizes: QueueSizes) -> impl Iterator<Item = NumberedSpan> {
+pub(crate) fn parts(run: &ResidentRun, sizes: QueueSizes) -> impl Iterator<Item = NumberedSpan> {
     let unit = UnitLayout::new(run.unit_len);
     let most = (sizes.tweaks / BLOCK / unit.stretches).clamp(1, 1 << 30);
     let run = *run;
@@ -323,7 +327,7 @@ fn launch<D: Device>(
 }
 
 /// Returns the launches of the parts, whose pieces follow each other.
-fn launches(
+pub(crate) fn launches(
     wave: &[NumberedSpan],
     tweaks: bool,
     direction: Direction,
@@ -340,7 +344,7 @@ fn launches(
 
 /// Returns the bytes of tweaks of the part with the most tweaks. The parts run one after another
 /// and share the memory for tweaks.
-fn tweaks_of(wave: &[NumberedSpan]) -> usize {
+pub(crate) fn tweaks_of(wave: &[NumberedSpan]) -> usize {
     wave.iter()
         .map(|part| part.span.tweaks())
         .max()

@@ -357,13 +357,18 @@ impl CommandQueue {
         .map_err(Failure::in_call("clEnqueueReadBuffer"))
     }
 
-    /// Enqueues a copy of the first `len` bytes.
-    pub(crate) fn copy(&self, from: &Buffer, to: &Buffer, len: usize) -> Result<Event, Failure> {
+    /// Enqueues a copy of `len` bytes, more than 0, from one place in a buffer to one in another buffer.
+    pub(crate) fn copy(
+        &self,
+        (from, from_at): (&Buffer, usize),
+        (to, to_at): (&Buffer, usize),
+        len: usize,
+    ) -> Result<Event, Failure> {
         let none = ptr::null();
         // SAFETY: the library refuses ranges beyond the buffers, and buffers of another context.
         unsafe {
             let (from, to) = (from.memory, to.memory);
-            command_queue::enqueue_copy_buffer(self.0, from, to, 0, 0, len, 0, none)
+            command_queue::enqueue_copy_buffer(self.0, from, to, from_at, to_at, len, 0, none)
         }
         .map(Event)
         .map_err(Failure::in_call("clEnqueueCopyBuffer"))

@@ -109,7 +109,7 @@ impl OpenClMemory {
         }
         let copied = self
             .service
-            .run(|queue| queue.copy(&from.buffer, &self.buffer, len));
+            .run(|queue| queue.copy((&from.buffer, 0), (&self.buffer, 0), len));
         Ok(copied?)
     }
 }

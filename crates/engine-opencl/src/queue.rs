@@ -69,6 +69,18 @@ impl OpenClQueue {
         }
     }
 
+    /// Checks a copy between `range` of the data and as many bytes of `memory` from byte `at` on.
+    fn check_copy(
+        &self,
+        range: &Range<usize>,
+        memory: &OpenClMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        of_this_device(&self.device, memory)?;
+        self.data.check(range.start, range.len())?;
+        memory.check(at, range.len())
+    }
+
     /// Waits if any command is under way.
     fn settle(&mut self) {
         if !self.under_way {
@@ -148,12 +160,8 @@ fn begin(
     key: &OpenClKey,
     launch: &Launch,
 ) -> Result<Event, DeviceError> {
-    if ![memories.input, memories.output]
-        .iter()
-        .all(|memory| memory.is_of(&key.device.service))
-    {
-        let message = "the memory is another device's".into();
-        return Err(DeviceError::Launch { message });
+    for memory in [memories.input, memories.output] {
+        of_this_device(&key.device, memory)?;
     }
     launch.check(memories.bounds())?;
     let name = launch.kernel(key.size);
@@ -172,6 +180,14 @@ fn begin(
     // it.
     queue.flush()?;
     Ok(event)
+}
+
+fn of_this_device(device: &Shared, memory: &OpenClMemory) -> Result<(), DeviceError> {
+    if memory.is_of(&device.service) {
+        return Ok(());
+    }
+    let message = "the memory is another device's".into();
+    Err(DeviceError::Launch { message })
 }
 
 fn same_device(a: &Arc<Shared>, b: &Arc<Shared>) -> Result<(), DeviceError> {
@@ -255,6 +271,34 @@ impl Queue for OpenClQueue {
         };
         let begun = same_device(&self.device, &key.device)
             .and_then(|()| begin(&self.queue, &mut self.kernels, &memories, key, launch));
+        self.note(begun)
+    }
+
+    fn copy_to(
+        &mut self,
+        range: Range<usize>,
+        to: &mut OpenClMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        let len = range.len();
+        let begun = self.check_copy(&range, to, at).and_then(|()| {
+            let (from, to) = ((&self.data.buffer, range.start), (&to.buffer, at));
+            Ok(self.queue.copy(from, to, len)?)
+        });
+        self.note(begun)
+    }
+
+    fn copy_from(
+        &mut self,
+        range: Range<usize>,
+        from: &OpenClMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        let len = range.len();
+        let begun = self.check_copy(&range, from, at).and_then(|()| {
+            let (from, to) = ((&from.buffer, at), (&self.data.buffer, range.start));
+            Ok(self.queue.copy(from, to, len)?)
+        });
         self.note(begun)
     }
 

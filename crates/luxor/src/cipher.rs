@@ -6,7 +6,7 @@ use std::{io, ops::Range};
 
 use luxor_engine::{Direction, Executor, InOut};
 use luxor_sector::{Layout, StoredRange};
-use luxor_volume::{Header, UnlockOptions, Unlocked};
+use luxor_volume::{Header, Plaintext, UnlockOptions, Unlocked};
 
 use crate::{
     Context, Engine, OpenError, Result, Secrets, VolumeMetadata,
@@ -78,6 +78,10 @@ impl VolumeCipher {
         Self::of_unlocked(volume, unlocked, &engine, context)
     }
 
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// Takes the keys of `volume` from [`VolumeMetadata::unlock_data`].
     ///
     /// # Errors
@@ -89,6 +93,18 @@ impl VolumeCipher {
         engine: &Engine,
         context: &Context,
     ) -> Result<Self> {
+        let made = Self::of_unlocked_with(volume, unlocked, engine, context, |_| Ok(()));
+        made.map(|(cipher, ())| cipher)
+    }
+
+    /// As [`VolumeCipher::of_unlocked`], with what `also` makes of the plaintext.
+    pub(crate) fn of_unlocked_with<H: Header + ?Sized, T>(
+        volume: VolumeMetadata<H>,
+        unlocked: Unlocked,
+        engine: &Engine,
+        context: &Context,
+        also: impl FnOnce(&Plaintext) -> Result<T>,
+    ) -> Result<(Self, T)> {
         let name = volume.data_name();
         check_len(&volume)?;
         let payload = volume.into_payload()?;
@@ -99,10 +115,8 @@ impl VolumeCipher {
         warn_of_linear(&name, &plaintext, context);
         let layout = Layout::new(parts(&plaintext, engine)?, 1);
         let layout = layout.map_err(|error| error.about(&name))?;
-        Ok(Self {
-            layout,
-            executor: Executor::new(engine.threads),
-        })
+        let executor = Executor::new(engine.threads);
+        Ok((Self { layout, executor }, also(&plaintext)?))
     }
 
     /// The length of the plaintext in bytes. It need not be a whole number of sectors.

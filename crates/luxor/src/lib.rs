@@ -27,6 +27,7 @@
 //! | name what a file is that is not a volume | [`Contents`] | `examples/headers.rs` |
 //! | refuse volumes that do not meet your requirements | [`VolumePolicy`] | `examples/metadata.rs` |
 //! | encrypt the data of a volume in your own storage | [`VolumeCipher`] | `examples/cipher.rs` |
+//! | decrypt a volume's data in the memory of a GPU | [`UnlockedVolume::disk_on`], [`DeviceDisk`] | `examples/gpu.rs` |
 //! | encrypt data units in memory with XTS | [`Xts`] | `examples/raw.rs` |
 //! | encrypt a file or a stream with a bare mode | [`crypt_raw`] | `examples/raw.rs` |
 //! | load keys into the best engine of this machine | [`Engine`] | `examples/engines.rs` |
@@ -69,6 +70,8 @@ mod context;
 mod create;
 mod create_error;
 mod decrypt;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+mod device;
 mod disk_part;
 mod edit_error;
 mod encrypt_options;
@@ -102,6 +105,8 @@ pub use context::{Context, Events, NoEvents, Progress};
 pub use create::{NewFiles, NewHeader, encrypt_files, encrypt_to, format_files, new_header};
 pub use create_error::{CreateError, PossibleLen};
 pub use decrypt::{DecryptOptions, Decrypted, Missing, decrypt, decrypt_to};
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub use device::{DeviceCipher, DeviceCopy, DeviceDisk};
 pub use disk_part::DiskPart;
 pub use edit_error::EditError;
 pub use encrypt_options::{EncryptOptions, encrypt};
@@ -131,6 +136,10 @@ pub use volume_writer::VolumeWriter;
 pub use xts::Xts;
 
 pub use luxor_engine as engine;
+#[cfg(feature = "cuda")]
+pub use luxor_engine_cuda as engine_cuda;
+#[cfg(any(feature = "cuda", feature = "opencl"))]
+pub use luxor_engine_gpu as engine_gpu;
 pub use luxor_files as files;
 pub use luxor_luks as luks;
 pub use luxor_plain::{PlainError, PlainVolume};

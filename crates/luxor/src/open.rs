@@ -46,7 +46,7 @@ pub struct OpenOptions {
     format: Arc<dyn Format>,
     pub(crate) header: Option<PathBuf>,
     part: VolumePart,
-    disk: DiskUse,
+    pub(crate) disk: DiskUse,
     pub(crate) unlock: UnlockOptions,
     pub(crate) context: Context,
 }
@@ -180,9 +180,9 @@ impl OpenOptions {
 /// An open volume of any format, without keys. Its data are locked against other programs.
 #[derive(Debug)]
 pub struct Volume {
-    metadata: VolumeMetadata,
-    data: DataFile,
-    options: OpenOptions,
+    pub(crate) metadata: VolumeMetadata,
+    pub(crate) data: DataFile,
+    pub(crate) options: OpenOptions,
 }
 
 impl Volume {
@@ -266,9 +266,9 @@ impl Volume {
 
 /// A volume with its keys, which are wiped on drop.
 pub struct UnlockedVolume {
-    volume: Volume,
-    engine: Engine,
-    unlocked: Unlocked,
+    pub(crate) volume: Volume,
+    pub(crate) engine: Engine,
+    pub(crate) unlocked: Unlocked,
 }
 
 impl UnlockedVolume {

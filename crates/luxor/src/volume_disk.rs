@@ -170,6 +170,22 @@ impl VolumeDisk {
         options: &DiskUse,
         context: &Context,
     ) -> Result<Self> {
+        let made =
+            Self::of_unlocked_with(volume, data, unlocked, engine, (options, context), |_| {
+                Ok(())
+            });
+        made.map(|(disk, ())| disk)
+    }
+
+    /// As [`VolumeDisk::of_unlocked`], with what `also` makes of the plaintext.
+    pub(crate) fn of_unlocked_with<H: Header + ?Sized, T>(
+        volume: VolumeMetadata<H>,
+        data: DataFile,
+        unlocked: Unlocked,
+        engine: &Engine,
+        (options, context): (&DiskUse, &Context),
+        also: impl FnOnce(&Plaintext) -> Result<T>,
+    ) -> Result<(Self, T)> {
         Self::check(&volume, &data, options)?;
         let found = volume.describe();
         // Without a header no key is wrong, and the file may be something else.
@@ -203,7 +219,8 @@ impl VolumeDisk {
             ..options
         };
         let (parts, lock) = (parts(&plaintext, engine)?, reencryption.map(Arc::new));
-        Self::of_parts(data, parts, lock, engine, &options)
+        let disk = Self::of_parts(data, parts, lock, engine, &options)?;
+        Ok((disk, also(&plaintext)?))
     }
 
     /// Checks whether the volume as it is could be exported with direct I/O, if that is wanted.

@@ -363,7 +363,31 @@ impl Disk {
         Ok(())
     }
 
-    fn layout(&self) -> Arc<Layout> {
+    /// Fills `buf` with the stored bytes of `range` of the plaintext, which are whole sectors. The last
+    /// sector counts as whole.
+    ///
+    /// # Errors
+    /// As for [`Disk::read`], and [`io::ErrorKind::InvalidInput`] if `buf` has another length.
+    pub fn read_stored(&self, buf: &mut [u8], range: &Range<u64>) -> io::Result<()> {
+        let layout = self.layout();
+        let visible = range.start..range.end.min(layout.len());
+        let (_claimed, layout) = self.claim(layout, &[(visible.clone(), false)])?;
+        let mut rest = buf;
+        for stored in layout.stored(visible)? {
+            let len = usize::try_from(stored.plaintext.end - stored.plaintext.start);
+            let now = len.ok().and_then(|len| rest.split_off_mut(..len));
+            let now = now.ok_or(io::ErrorKind::InvalidInput)?;
+            self.storage.read_exact_at(now, stored.offset)?;
+        }
+        if !rest.is_empty() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Ok(())
+    }
+
+    /// Returns how the plaintext is stored now.
+    #[must_use]
+    pub fn layout(&self) -> Arc<Layout> {
         Arc::clone(&self.current().layout)
     }
 

@@ -50,6 +50,12 @@ impl SectorSize {
     }
 }
 
+impl From<SectorSize> for DataUnitLen {
+    fn from(size: SectorSize) -> Self {
+        Self::new(size.bytes()).expect("the standard allows all four")
+    }
+}
+
 impl TryFrom<u32> for SectorSize {
     type Error = SectorSizeError;
 
@@ -174,6 +180,25 @@ impl Geometry {
             }
             .into());
         }
+        let unit_len = DataUnitLen::from(self.sector_size);
+        let stride = self.stride();
+        let mut rest = buf;
+        let mut runs = Vec::with_capacity(1);
+        for NumberedUnits { first, units } in self.numbered(offset, rest.len())? {
+            let (head, tail) = rest.split_at(units * unit_len.get());
+            runs.push(Run::new(first.into(), stride, unit_len, head)?);
+            rest = tail;
+        }
+        Ok(runs)
+    }
+
+    /// Numbers the data units in `len` bytes that begin at byte `offset` of the segment. The numbers of
+    /// each element are [`Geometry::stride`] apart. Returns one element, or more if the number restarts
+    /// at 0, and none without bytes.
+    ///
+    /// # Errors
+    /// As [`Geometry::runs`].
+    pub fn numbered(&self, offset: u64, len: usize) -> Result<Vec<NumberedUnits>, GeometryError> {
         let sector_size = self.sector_size;
         if !offset.is_multiple_of(sector_size.bytes() as u64) {
             return Err(GeometryError::Offset {
@@ -181,7 +206,6 @@ impl Geometry {
                 sector_size,
             });
         }
-        let len = buf.len();
         if !len.is_multiple_of(sector_size.bytes()) {
             return Err(GeometryError::Length { len, sector_size });
         }
@@ -196,24 +220,29 @@ impl Geometry {
             });
         }
 
-        let stride = self.stride();
-        let unit_len = DataUnitLen::new(sector_size.bytes())?;
-        let max = self.max_number();
+        let (stride, max) = (self.stride(), self.max_number());
         let mut first = (self.iv_offset.wrapping_add(offset / IV_UNIT) / self.iv_unit()) & max;
-        let mut rest = buf;
-        let mut runs = Vec::with_capacity(1);
-        while !rest.is_empty() {
-            let units = rest.len() / sector_size.bytes();
-            // The number of units up to number `max`. It fits in a usize, as it is at most `units`.
+        let mut left = len / sector_size.bytes();
+        let mut numbered = Vec::with_capacity(1);
+        while left > 0 {
+            // The number of units up to number `max`. It fits in a usize, as it is at most `left`.
             let fitting = ((max - first) / stride).saturating_add(1);
-            let fitting = usize::try_from(fitting).map_or(units, |fitting| fitting.min(units));
-            let (head, tail) = rest.split_at(fitting * sector_size.bytes());
-            runs.push(Run::new(first.into(), stride, unit_len, head)?);
-            first = first.wrapping_add((fitting as u64).wrapping_mul(stride)) & max;
-            rest = tail;
+            let units = usize::try_from(fitting).map_or(left, |fitting| fitting.min(left));
+            numbered.push(NumberedUnits { first, units });
+            first = first.wrapping_add((units as u64).wrapping_mul(stride)) & max;
+            left -= units;
         }
-        Ok(runs)
+        Ok(numbered)
     }
+}
+
+/// Consecutive data units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberedUnits {
+    /// The number of the first one.
+    pub first: u64,
+    /// How many there are.
+    pub units: usize,
 }
 
 /// Why bytes are not data units of a segment.

@@ -12,7 +12,11 @@ use std::{fmt, io, ops::Range, sync::Arc};
 use luxor_engine::{Direction, Executor, InOut, LoadedKey, RunError};
 use luxor_secret::with_key_stack;
 
-use crate::{disk_error::DiskError, geometry::Geometry, storage::ends_before};
+use crate::{
+    disk_error::DiskError,
+    geometry::{Geometry, NumberedUnits},
+    storage::ends_before,
+};
 
 /// A range of the plaintext, and where its bytes are stored.
 #[derive(Clone)]
@@ -44,6 +48,7 @@ pub struct Layout {
 }
 
 pub(crate) struct Placed {
+    number: usize,
     /// Its first byte in the plaintext.
     pub(crate) begin: u64,
     pub(crate) part: Part,
@@ -63,6 +68,8 @@ pub(crate) struct PartRange<'a> {
 /// Whole sectors of the plaintext that lie together in the storage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRange {
+    /// The number of the part that they belong to.
+    pub part: usize,
     /// Their bytes in the plaintext. The last sector of the plaintext counts as whole.
     pub plaintext: Range<u64>,
     /// Their first byte in the storage.
@@ -104,6 +111,7 @@ impl Layout {
                 });
             }
             let next = Placed {
+                number,
                 begin,
                 part,
                 sector: sector.max(alignment),
@@ -155,11 +163,40 @@ impl Layout {
             let begin = part.start / sector * sector;
             let end = part.end.next_multiple_of(sector);
             StoredRange {
+                part: placed.number,
                 plaintext: placed.begin + begin..placed.begin + end,
                 offset: placed.part.offset + begin,
             }
         });
         Ok(stored.collect())
+    }
+
+    /// Numbers the data units of `stored`, which are those of [`Layout::stored`] or a part of them.
+    /// `None` if they are not encrypted.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] if `stored` are not whole sectors of its part.
+    ///
+    /// # Panics
+    /// If there is no such part.
+    pub fn numbered(
+        &self,
+        stored: &StoredRange,
+    ) -> io::Result<Option<(Geometry, Vec<NumberedUnits>)>> {
+        let placed = &self.parts[stored.part];
+        let Some((_, geometry)) = &placed.part.crypt else {
+            return Ok(None);
+        };
+        let Range { start, end } = stored.plaintext;
+        let invalid = |message| io::Error::new(io::ErrorKind::InvalidInput, message);
+        let offset = start.checked_sub(placed.begin);
+        let len = end.checked_sub(start).map(usize::try_from);
+        let (Some(offset), Some(Ok(len))) = (offset, len) else {
+            return Err(invalid(format!("bytes {start}..{end} are not of the part")));
+        };
+        let numbered = geometry.numbered(offset, len);
+        let numbered = numbered.map_err(|error| invalid(error.to_string()))?;
+        Ok(Some((*geometry, numbered)))
     }
 
     /// Encrypts or decrypts whole sectors of the plaintext, of which `data` has the bytes from

@@ -71,7 +71,7 @@ pub use direct::{DirectError, DirectFile};
 pub use disk::{Disk, DiskOptions, EngineTime, Held, Transfer, TransferData};
 pub use disk_error::DiskError;
 pub use disk_stream::DiskStream;
-pub use geometry::{Geometry, GeometryError, IvMode, SectorSize, SectorSizeError};
+pub use geometry::{Geometry, GeometryError, IvMode, NumberedUnits, SectorSize, SectorSizeError};
 pub use layout::{Layout, Part, StoredRange};
 pub use memory::MemoryStorage;
 pub use partitions::{

@@ -35,6 +35,8 @@ pub enum Op {
     UploadPieces,
     Upload,
     Launch,
+    CopyTo,
+    CopyFrom,
     DownloadStaging,
     Download,
     Wait,
@@ -371,6 +373,8 @@ enum Command {
         launch: Launch,
         on: Option<(Shared, Shared)>,
     },
+    CopyTo(Range<usize>, Shared, usize),
+    CopyFrom(Range<usize>, Shared, usize),
     DownloadStaging(Range<usize>),
     Download(usize, Host),
 }
@@ -465,6 +469,14 @@ impl DoubleQueue {
                 })?;
                 run(&launch, &data, &tweak, pieces, tweaks, &input, &mut output);
             }
+            Command::CopyTo(range, to, at) => {
+                let mut to = to.lock().unwrap();
+                to[at..][..range.len()].copy_from_slice(&self.data[range]);
+            }
+            Command::CopyFrom(range, from, at) => {
+                let from = from.lock().unwrap();
+                self.data[range.clone()].copy_from_slice(&from[at..][..range.len()]);
+            }
             Command::DownloadStaging(range) => {
                 self.staging[range.clone()].copy_from_slice(&self.data[range]);
             }
@@ -551,6 +563,30 @@ impl Queue for DoubleQueue {
             on: Some((input, Arc::clone(&data.output().0))),
         };
         self.begin(Op::Launch, command)
+    }
+
+    fn copy_to(
+        &mut self,
+        range: Range<usize>,
+        to: &mut DoubleMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        assert!(!range.is_empty());
+        to.check(at, range.len())?;
+        let to = Arc::clone(&to.0);
+        self.begin(Op::CopyTo, Command::CopyTo(range, to, at))
+    }
+
+    fn copy_from(
+        &mut self,
+        range: Range<usize>,
+        from: &DoubleMemory,
+        at: usize,
+    ) -> Result<(), DeviceError> {
+        assert!(!range.is_empty());
+        from.check(at, range.len())?;
+        let from = Arc::clone(&from.0);
+        self.begin(Op::CopyFrom, Command::CopyFrom(range, from, at))
     }
 
     fn download_staging(&mut self, range: Range<usize>) -> Result<(), DeviceError> {

@@ -222,7 +222,7 @@ fn range_of<'a>(stored: &'a [u8], range: &StoredRange) -> &'a [u8] {
 fn check_stored(parts: &[Part], range: &Range<u64>, found: &[StoredRange], words: &str) {
     let mut expected: Vec<StoredRange> = Vec::new();
     let mut begin = 0;
-    for part in parts {
+    for (number, part) in parts.iter().enumerate() {
         let sector = part.sector() as u64;
         let mut last = None;
         for at in range.clone() {
@@ -234,6 +234,7 @@ fn check_stored(parts: &[Part], range: &Range<u64>, found: &[StoredRange], words
             match &mut last {
                 None => {
                     last = Some(StoredRange {
+                        part: number,
                         plaintext,
                         offset: part.offset + first,
                     });
@@ -414,10 +415,17 @@ fn offsets_have_64_bits() {
     let at = layout.len() - 1024;
     let found = layout.stored(at + 1..layout.len()).unwrap();
     let expected = StoredRange {
+        part: 0,
         plaintext: at..at + 1024,
         offset: begin + at,
     };
     assert_eq!(found, [expected]);
+    let (_, numbered) = layout.numbered(&found[0]).unwrap().unwrap();
+    let units = NumberedUnits {
+        first: 1000 + at / 512,
+        units: 2,
+    };
+    assert_eq!(numbered, [units]);
     let mut data = [3; 1024];
     crypt(&layout, Direction::Encrypt, &mut data, at, true);
     let numbers = [0, 1].map(|k| u128::from(1000 + at / 512 + k));
@@ -455,8 +463,12 @@ fn units_are_aligned() {
     let layout = Layout::new(parts, 4096).unwrap();
     assert_eq!(layout.sector_size(), 4096);
     let found = layout.stored(4095..8193).unwrap();
-    let expected = [(0..8192, 8192), (8192..12288, 4096)]
-        .map(|(plaintext, offset)| StoredRange { plaintext, offset });
+    let expected =
+        [(0, 0..8192, 8192), (1, 8192..12288, 4096)].map(|(part, plaintext, offset)| StoredRange {
+            part,
+            plaintext,
+            offset,
+        });
     assert_eq!(found, expected);
     // Also less than a unit is encrypted, as it is whole sectors.
     let mut all = vec![9; 12288];

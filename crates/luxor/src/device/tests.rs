@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compared with `Disk` and the CPU, on an emulator of the device.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Mutex,
+};
+
+use luxor_conformance::Random;
+use luxor_engine::{AesKey, CbcKey, KeySpec, Mode, Registry};
+use luxor_engine_cuda::{Cuda, Driver};
+use luxor_engine_gpu::Tuning;
+use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
+use luxor_ptx_driver::{Double, GPU};
+use luxor_secret::SecretBytes;
+use luxor_sector::{Disk, DiskOptions, Geometry, IvMode, MemoryStorage, SectorSize, Storage};
+use luxor_volume::{DataKey, Encryption, Extent, ExtentCipher, VolumeKey};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{Context, EncryptOptions, Engine, OpenOptions, volume_disk::parts};
+
+/// A small queue, so that few bytes are many portions.
+fn backend() -> Arc<GpuBackend<Cuda>> {
+    let driver: Arc<dyn Driver> = Double::new(&[GPU, GPU]);
+    let mut tuning = Tuning::default();
+    tuning.batch = 8192;
+    Arc::new(GpuBackend::new(Cuda::all(&driver).unwrap(), tuning))
+}
+
+fn memory(backend: &GpuBackend<Cuda>, device: usize, bytes: &[u8]) -> <Cuda as Device>::Memory {
+    let device = &backend.devices()[device];
+    let mut memory = device.memory(bytes.len()).unwrap();
+    device.write(&mut memory, 0, bytes).unwrap();
+    memory
+}
+
+fn bytes(backend: &GpuBackend<Cuda>, device: usize, memory: &<Cuda as Device>::Memory) -> Vec<u8> {
+    let mut bytes = vec![0; luxor_engine_gpu::DeviceMemory::len(memory)];
+    backend.devices()[device]
+        .read(memory, 0, &mut bytes)
+        .unwrap();
+    bytes
+}
+
+/// Up to ten copies out of `len` bytes, in any order, with the length of the memory that they need.
+fn copies(random: &mut Random, len: usize) -> (Vec<DeviceCopy>, usize) {
+    let (mut copies, mut begin, mut at) = (Vec::new(), 0, random.below(20));
+    while begin < len && copies.len() < 10 {
+        let offset = (begin + random.below(2) * random.below(len / 4 + 1)).min(len);
+        let copy = DeviceCopy {
+            offset: offset as u64,
+            len: random.below((len - offset).min(len / 3) + 1),
+            at,
+        };
+        begin = offset + copy.len;
+        at += copy.len + random.below(2) * random.below(9);
+        copies.insert(random.below(copies.len() + 1), copy);
+    }
+    (copies, at + random.below(9))
+}
+
+fn range(copy: &DeviceCopy) -> Range<usize> {
+    let begin = usize::try_from(copy.offset).unwrap();
+    begin..begin + copy.len
+}
+
+/// A key, and parts as a re-encryption leaves them: of two keys and sizes, not encrypted, under a
+/// cipher that no device has, and cut off within a sector.
+fn mixed() -> (Plaintext, Vec<u8>) {
+    let geometry = |sector_size| Geometry {
+        sector_size,
+        iv_mode: IvMode::Plain,
+        // Within the first extent the number restarts at 0.
+        iv_offset: (1 << 32) - 16,
+        iv_large_sectors: false,
+    };
+    let cipher = |key, size| {
+        Some(ExtentCipher {
+            key,
+            encryption: (key != 2).then_some(Encryption::AesXtsPlain64),
+            geometry: geometry(size),
+        })
+    };
+    let extent = |offset, len, cipher| Extent {
+        offset,
+        len,
+        cipher,
+    };
+    let cbc = Registry::cpu().best(Mode::Cbc).unwrap();
+    let cbc = cbc.load_key(&KeySpec::Cbc(CbcKey::plain(AesKey::new(&[5; 16]).unwrap())));
+    let xts = |seed: u8, len: u8| {
+        let bytes: Vec<u8> = (0..len).map(|i| i ^ seed).collect();
+        let key = SecretBytes::copy_of(&bytes);
+        DataKey::from(VolumeKey::new(key, Encryption::AesXtsPlain64, false).unwrap())
+    };
+    let plaintext = Plaintext {
+        extents: vec![
+            extent(4096, 40960, cipher(0, SectorSize::B4096)),
+            extent(65536, 1000, None),
+            extent(0, 2048, cipher(2, SectorSize::B512)),
+            extent(131_072, 20480, cipher(1, SectorSize::B512)),
+            extent(98304, 8192, cipher(0, SectorSize::B2048)),
+        ],
+        len: Some(40960 + 1000 + 2048 + 20480 + 7000),
+        keys: BTreeMap::from([
+            (0, xts(0, 64)),
+            (1, xts(9, 32)),
+            (2, DataKey::Loaded(Arc::from(cbc.unwrap()))),
+        ]),
+    };
+    (plaintext, vec![0; 160_000])
+}
+
+#[test]
+fn parts_of_any_kind_are_the_same_as_on_a_disk() {
+    let random = &mut Random::for_test("device parts");
+    let backend = backend();
+    let engine = Engine::select(&Context::default(), Mode::Xts).unwrap();
+    let (plaintext, zeros) = mixed();
+    let keys = DeviceKeys::of(&plaintext, &backend).unwrap();
+    assert_eq!(
+        keys.keys.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, false, false, true, true]
+    );
+    assert!(Arc::ptr_eq(
+        keys.keys[0].as_ref().unwrap(),
+        keys.keys[4].as_ref().unwrap()
+    ));
+    let storage = Arc::new(MemoryStorage::new(zeros));
+    let disk = parts(&plaintext, &engine).unwrap();
+    let disk = Disk::new(storage.clone(), disk, DiskOptions::default()).unwrap();
+    let len = usize::try_from(disk.len()).unwrap();
+    let layout = disk.layout();
+    let read = |stored: &StoredRange, buf: &mut [u8]| disk.read_stored(buf, &stored.plaintext);
+    let write = |stored: &StoredRange, buf: &[u8]| storage.write_all_at(buf, stored.offset);
+    for round in 0..12 {
+        let device = round % 2;
+        let expected = random.bytes(len);
+        disk.write(&expected, 0).unwrap();
+        let (copies, room) = copies(random, len);
+        let mut to = memory(&backend, device, &vec![3; room]);
+        keys.read_into(&layout, device, &mut to, &copies, read)
+            .unwrap();
+        let mut wanted = vec![3; room];
+        for copy in &copies {
+            wanted[copy.at..][..copy.len].copy_from_slice(&expected[range(copy)]);
+        }
+        assert!(bytes(&backend, device, &to) == wanted, "{copies:?}");
+
+        let new = random.bytes(room);
+        let from = memory(&backend, device, &new);
+        keys.write_from(&layout, device, &from, &copies, (read, write))
+            .unwrap();
+        let mut wanted = expected;
+        for copy in &copies {
+            wanted[range(copy)].copy_from_slice(&new[copy.at..][..copy.len]);
+        }
+        let mut found = vec![0; len];
+        disk.read(&mut found, 0).unwrap();
+        assert!(found == wanted, "{copies:?}");
+    }
+}
+
+fn secret() -> SecretBytes {
+    SecretBytes::copy_of(b"correct horse")
+}
+
+fn volume(options: NewVolumeOptions, plaintext: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let [plain, path] = ["plain", "volume"].map(|name| folder.path().join(name));
+    std::fs::write(&plain, plaintext).unwrap();
+    let pbkdf = PbkdfOptions {
+        kind: PbkdfKind::Pbkdf2,
+        force_iterations: Some(1000),
+        ..PbkdfOptions::default()
+    };
+    let options = EncryptOptions::new().volume(NewVolumeOptions { pbkdf, ..options });
+    options.encrypt(&plain, &path, &secret()).unwrap();
+    (folder, path)
+}
+
+fn opened(path: &Path, write: bool) -> UnlockedVolume {
+    let options = OpenOptions::new().write(write);
+    options.open(path).unwrap().unlock(&secret()).unwrap()
+}
+
+#[test]
+fn a_volume_is_read_and_written_in_the_memory_of_a_device() {
+    let random = &mut Random::for_test("device volume");
+    let backend = backend();
+    let plaintext = random.bytes(50_176);
+    for version in [LuksVersion::Luks1, LuksVersion::Luks2] {
+        let (_folder, path) = volume(NewVolumeOptions::new(version), &plaintext);
+        let disk = opened(&path, true).disk_on(&backend).unwrap();
+        let copy = DeviceCopy {
+            offset: 1,
+            len: 50_175,
+            at: 3,
+        };
+        let mut to = memory(&backend, 0, &[0; 50_178]);
+        disk.read_into(0, &mut to, &[copy]).unwrap();
+        assert!(bytes(&backend, 0, &to)[3..] == plaintext[1..]);
+
+        let new = random.bytes(700);
+        let copy = DeviceCopy {
+            offset: 49_476,
+            len: 700,
+            at: 0,
+        };
+        let from = memory(&backend, 1, &new);
+        disk.write_from(1, &from, &[copy]).unwrap();
+        disk.disk().sync().unwrap();
+        drop(disk);
+        let mut found = vec![0; 50_176];
+        opened(&path, false)
+            .disk()
+            .unwrap()
+            .read_at(&mut found, 0)
+            .unwrap();
+        assert!(found[..49_476] == plaintext[..49_476] && found[49_476..] == new);
+
+        // Without the volume's own storage.
+        let stored = std::fs::read(&path).unwrap();
+        let cipher = opened(&path, false).cipher_on(&backend).unwrap();
+        let mut to = memory(&backend, 0, &[0; 700]);
+        let reads = Mutex::new(0);
+        cipher
+            .read_into(0, &mut to, &[copy], |range, buf| {
+                *reads.lock().unwrap() += 1;
+                let begin = usize::try_from(range.offset).unwrap();
+                buf.copy_from_slice(&stored[begin..begin + buf.len()]);
+                Ok(())
+            })
+            .unwrap();
+        assert!(bytes(&backend, 0, &to) == new);
+        assert_eq!(reads.into_inner().unwrap(), 1);
+    }
+}
+
+#[test]
+fn what_cannot_be_copied_is_refused() {
+    let backend = backend();
+    let (_folder, path) = volume(NewVolumeOptions::new(LuksVersion::Luks2), &[7; 5000]);
+    let disk = opened(&path, false).disk_on(&backend).unwrap();
+    let copy = |offset, len, at| DeviceCopy { offset, len, at };
+    let mut to = memory(&backend, 0, &[0; 5000]);
+    for (copies, kind) in [
+        (vec![copy(0, 5001, 0)], io::ErrorKind::InvalidInput),
+        (vec![copy(u64::MAX, 2, 0)], io::ErrorKind::InvalidInput),
+        (
+            vec![copy(5, 10, 0), copy(0, 6, 100)],
+            io::ErrorKind::InvalidInput,
+        ),
+        // The memory is too short, which the device finds.
+        (vec![copy(0, 5000, 1)], io::ErrorKind::Other),
+        (vec![copy(0, 5000, usize::MAX)], io::ErrorKind::Other),
+    ] {
+        let error = disk.read_into(0, &mut to, &copies).unwrap_err();
+        assert_eq!(error.kind(), kind, "{copies:?}: {error}");
+    }
+    disk.read_into(0, &mut to, &[copy(5000, 0, 9000)]).unwrap();
+    disk.read_into(0, &mut to, &[copy(0, 6, 0), copy(6, 4994, 6)])
+        .unwrap();
+    assert!(bytes(&backend, 0, &to) == [7; 5000]);
+    let refused = disk.write_from(0, &to, &[copy(0, 1, 0)]).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+}
