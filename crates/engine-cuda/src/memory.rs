@@ -107,11 +107,12 @@ impl Drop for Service {
     }
 }
 
-/// Memory on a device. Wiped and freed when dropped.
+/// Memory on a device. Wiped and freed when dropped, unless it is a caller's.
 pub struct CudaMemory {
     service: Arc<Service>,
     address: Address,
     len: usize,
+    is_callers: bool,
 }
 
 impl CudaMemory {
@@ -123,9 +124,20 @@ impl CudaMemory {
             // The driver refuses to allocate zero bytes.
             address: service.gpu.driver.alloc(len.max(1))?,
             len,
+            is_callers: false,
         };
         memory.wipe(len)?;
         Ok(memory)
+    }
+
+    /// Memory that a caller has allocated and will free.
+    pub(crate) fn of_caller(service: &Arc<Service>, address: Address, len: usize) -> Self {
+        Self {
+            service: Arc::clone(service),
+            address,
+            len,
+            is_callers: true,
+        }
     }
 
     /// Returns whether the memory is on the device of this service.
@@ -200,6 +212,9 @@ impl DeviceMemory for CudaMemory {
 
 impl Drop for CudaMemory {
     fn drop(&mut self) {
+        if self.is_callers {
+            return;
+        }
         // If wiping fails, the device is lost together with its memory.
         let _ = self.wipe(self.len);
         let gpu = &self.service.gpu;

@@ -14,6 +14,7 @@ use crate::{
     device::Cuda,
     driver::{Address, Driver, Failure, Stream},
     error::device_error,
+    memory::CudaMemory,
     shared::{CudaKey, Places, Shared},
 };
 
@@ -104,6 +105,34 @@ impl StreamDevice for Cuda {
             }
         }
         begun
+    }
+
+    unsafe fn borrow(
+        &self,
+        range: DeviceRange,
+        after: &[usize],
+    ) -> Result<CudaMemory, DeviceError> {
+        let device = self.inner();
+        let driver = &*device.gpu.driver;
+        let failed = |failure: Failure| device_error(&failure);
+        device.gpu.enter().map_err(failed)?;
+        check_memory(driver, range)?;
+        for &stream in after {
+            // SAFETY: the caller promises that the streams are valid.
+            unsafe { check_stream(device, stream) }?;
+        }
+        for &stream in after {
+            let event = driver.create_event().map_err(failed)?;
+            // SAFETY: as above. The event is from `create_event`, and nothing uses it after the wait.
+            let waited = unsafe {
+                let waited = driver.wait(Stream { stream, event });
+                driver.destroy_event(event);
+                waited
+            };
+            waited.map_err(failed)?;
+        }
+        let address = Address(range.address);
+        Ok(CudaMemory::of_caller(&device.service, address, range.len))
     }
 }
 

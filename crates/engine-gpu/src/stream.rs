@@ -7,7 +7,7 @@ use crate::{device::Device, error::DeviceError, launch::Launch, layout::Piece};
 /// Memory on a device that a caller owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceRange {
-    /// The address of the first byte, a multiple of 16.
+    /// The address of the first byte. For kernels, a multiple of 16.
     pub address: u64,
     /// The number of bytes.
     pub len: usize,
@@ -66,4 +66,23 @@ pub trait StreamDevice: Device {
         stream: CallersStream<'_>,
         work: &StreamWork<'_>,
     ) -> Result<(), DeviceError>;
+
+    /// Waits until all commands that the streams `after` have now are done, and lends a caller's memory,
+    /// at any address, for [`GpuBackend::read_into`](crate::GpuBackend::read_into) and
+    /// [`GpuBackend::write_from`](crate::GpuBackend::write_from). Dropping it neither wipes nor frees the
+    /// memory.
+    ///
+    /// # Errors
+    /// [`DeviceError::Launch`] if the memory or a stream is not the device's, as far as its library can
+    /// tell, otherwise the error of the failed call.
+    ///
+    /// # Safety
+    /// The streams are valid streams of this device. Until the result is dropped, the memory stays
+    /// allocated, and nothing else writes to it, nor uses what is written to it here.
+    #[expect(unsafe_code, reason = "the memory is a caller's")]
+    unsafe fn borrow(
+        &self,
+        range: DeviceRange,
+        after: &[usize],
+    ) -> Result<Self::Memory, DeviceError>;
 }

@@ -3,16 +3,17 @@
 
 #![allow(unsafe_code, reason = "memory and streams are given by address")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use luxor_engine::{DataUnitLen, Direction, KeySpec, XtsKey};
 use luxor_engine_cuda::{
-    Cuda, Driver,
+    Cuda, CudaMemory, Driver,
     driver::{Address, Context},
     keeping_context,
 };
 use luxor_engine_gpu::{
-    CallersStream, DeviceRange, GpuBackend, GpuKey, ResidentError, ResidentRun, Tuning,
+    CallersStream, DeviceError, DeviceMemory, DeviceRange, GpuBackend, GpuKey, Portion,
+    ResidentError, ResidentRun, StreamDevice, Tuning,
 };
 use luxor_ptx_driver::{Double, GPU, ILLEGAL_ADDRESS, OUT_OF_MEMORY};
 use luxor_reference as reference;
@@ -173,6 +174,73 @@ fn a_call_returns_before_the_work_is_done() {
         data = decrypt(data);
     }
     assert!(data == plaintext());
+}
+
+/// Copies all of a borrowed memory to the host.
+fn copied(fixture: &Fixture, memory: &CudaMemory) -> Vec<u8> {
+    let copy = Mutex::new(vec![0; memory.len()]);
+    let portion = Portion {
+        source: (),
+        len: memory.len(),
+        crypt: None,
+        copies: vec![(0..memory.len(), 0)],
+    };
+    let write = |(): &(), bytes: &mut [u8]| {
+        copy.lock().unwrap().copy_from_slice(bytes);
+        Ok::<(), DeviceError>(())
+    };
+    let portions = std::iter::once(portion);
+    fixture
+        .backend
+        .write_from(1, memory, portions, |(), _| Ok(()), write)
+        .unwrap();
+    copy.into_inner().unwrap()
+}
+
+#[test]
+fn borrowed_memory_has_what_its_streams_have_done_and_stays_the_callers() {
+    let fixture = Fixture::new();
+    let memory = fixture.filled(1, &plaintext());
+    fixture.double.hold(STREAM);
+    encrypt(&fixture.key, (memory, memory), ON).unwrap();
+    // Any address.
+    let part = DeviceRange {
+        address: memory.address + 5,
+        len: 77,
+    };
+    let device = &fixture.backend.devices()[1];
+    // SAFETY: the memory was allocated by `filled`, and the double accepts any stream.
+    let borrowed = unsafe { device.borrow(part, &[STREAM]) }.unwrap();
+    assert!(copied(&fixture, &borrowed) == ciphertext(0)[5..82]);
+    drop(borrowed);
+    assert!(fixture.bytes(memory) == ciphertext(0));
+}
+
+#[test]
+fn memory_that_is_not_the_devices_is_not_borrowed() {
+    let fixture = Fixture::new();
+    let memory = fixture.filled(1, &plaintext());
+    let beyond = DeviceRange {
+        address: 1 << 60,
+        len: LEN,
+    };
+    let longer = DeviceRange {
+        len: LEN + 1,
+        ..memory
+    };
+    let device = &fixture.backend.devices()[1];
+    for range in [beyond, longer] {
+        // SAFETY: as above.
+        let refused = unsafe { device.borrow(range, &[]) };
+        assert!(
+            matches!(refused, Err(DeviceError::Launch { .. })),
+            "{range:?}"
+        );
+    }
+    fixture.double.state().capturing.push(STREAM);
+    // SAFETY: as above.
+    let refused = unsafe { device.borrow(memory, &[STREAM]) };
+    assert!(matches!(refused, Err(DeviceError::Launch { .. })));
 }
 
 #[test]
