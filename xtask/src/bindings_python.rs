@@ -41,7 +41,7 @@ pub fn test(packages: Option<&str>) -> Result<String, String> {
     process::build_libraries(packages)?;
     let path = folder.join("path");
     put_together(&path, &python)?;
-    let driver = emulated_driver(&folder)?;
+    let driver = process::emulated_driver(&folder)?;
     let run = |args: &[&str]| {
         let mut run = command(&python);
         run.args(["-B", "-m"]).args(args);
@@ -166,19 +166,6 @@ fn python(folder: &Path) -> Result<PathBuf, String> {
 /// Returns the S3 server.
 fn s3_server(folder: &Path) -> Result<PathBuf, String> {
     go::ensure(&S3_SERVER, &folder.join("go"))
-}
-
-/// Returns a folder with the driver for NVIDIA's GPUs that runs kernels in the emulator.
-fn emulated_driver(folder: &Path) -> Result<PathBuf, String> {
-    let folder = folder.join("driver");
-    let (from, to) = (
-        process::beside_this_program("libluxor_ptx_driver.so")?,
-        folder.join("libcuda.so.1"),
-    );
-    fs::create_dir_all(&folder)
-        .and_then(|()| fs::copy(&from, &to))
-        .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))?;
-    Ok(folder)
 }
 
 /// Copies the parts of the module into the folder `path`, and writes what an installation records

@@ -123,8 +123,9 @@ fn main() -> ExitCode {
     {
         ["test"] | ["test", "--long"] => part("test", &needs_of_tests(), test),
         ["test", "c"] => part("c", &Need::for_c(), |s| {
-            if rust_tests(s, Some("luxor-c")) {
-                s.run(LIBRARY_FOR_C, || bindings_c::test(Some("luxor-c")));
+            let packages = Some("luxor-c luxor-ptx-driver");
+            if rust_tests(s, packages) {
+                s.run(LIBRARY_FOR_C, || bindings_c::test(packages));
             }
         }),
         ["test", "python"] => part("python", &Need::for_tests(), |s| {

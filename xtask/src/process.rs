@@ -5,6 +5,7 @@ use std::{
     borrow::BorrowMut,
     env,
     ffi::{OsStr, OsString},
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -133,6 +134,19 @@ const FEATURES: [(&str, &str); 5] = [
 pub fn beside_this_program(path: &str) -> Result<PathBuf, String> {
     let this = env::current_exe().map_err(|e| e.to_string())?;
     Ok(this.with_file_name(path))
+}
+
+/// Returns a folder with the driver for NVIDIA's GPUs that runs kernels in the emulator.
+pub fn emulated_driver(folder: &Path) -> Result<PathBuf, String> {
+    let folder = folder.join("driver");
+    let (from, to) = (
+        beside_this_program("libluxor_ptx_driver.so")?,
+        folder.join("libcuda.so.1"),
+    );
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::copy(&from, &to))
+        .map_err(|e| format!("{} to {}: {e}", from.display(), to.display()))?;
+    Ok(folder)
 }
 
 /// Runs a command to its end and shows its output. An error names the command.

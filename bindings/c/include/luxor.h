@@ -242,6 +242,15 @@ luxor_code luxor_options_set_volume_partition(luxor_options *options,
                                               luxor_error **error);
 
 /**
+ * With `gpus` other than 0, `luxor_volume_unlock` loads the keys on the NVIDIA GPUs of this machine too, for
+ * `luxor_volume_read_to_gpu` and `luxor_volume_write_from_gpu`. 0 is the default. Without a GPU that Luxor
+ * can use, this function fails, and the options stay as they were.
+ */
+luxor_code luxor_options_set_gpus(luxor_options *options,
+                                  int gpus,
+                                  luxor_error **error);
+
+/**
  * Sets the format of the volume: "luks", "luks1", "luks2", "plain", which has no header, or "auto", the
  * default, for the one whose signature the file has. A file in another format is an error of
  * `luxor_volume_open`.
@@ -446,6 +455,32 @@ luxor_code luxor_volume_flush(const luxor_volume *volume, luxor_error **error);
  * `luxor_volume_flush` first, which can report an error. NULL is permitted.
  */
 void luxor_volume_close(luxor_volume *volume);
+
+/**
+ * As `luxor_volume_read_at`, into the memory of an NVIDIA GPU: `address` is a `CUdeviceptr`. Ciphertext
+ * crosses the bus, and the GPU decrypts it. The volume was opened with `luxor_options_set_gpus`.
+ *
+ * Before anything is written, the work that `stream` has now is done: a `CUstream` of the GPU's primary
+ * context, or NULL for the default stream. When the function returns, everything is done. A stream or an
+ * address that the driver does not know is undefined behaviour.
+ */
+luxor_code luxor_volume_read_to_gpu(const luxor_volume *volume,
+                                    uint64_t address,
+                                    size_t len,
+                                    uint64_t offset,
+                                    void *stream,
+                                    luxor_error **error);
+
+/**
+ * As `luxor_volume_write_at`, from the memory of an NVIDIA GPU. `address` and `stream` are as for
+ * `luxor_volume_read_to_gpu`.
+ */
+luxor_code luxor_volume_write_from_gpu(const luxor_volume *volume,
+                                       uint64_t address,
+                                       size_t len,
+                                       uint64_t offset,
+                                       void *stream,
+                                       luxor_error **error);
 
 #ifdef __cplusplus
 }  // extern "C"

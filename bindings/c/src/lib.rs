@@ -19,6 +19,7 @@
 )]
 
 mod error;
+mod gpu;
 mod handle;
 mod options;
 mod pointers;

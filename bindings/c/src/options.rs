@@ -22,6 +22,7 @@ use luxor::{
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
+    gpu::Gpus,
     handle::{self, Handle},
     pointers,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Options {
     pub(crate) header: Option<PathBuf>,
     pub(crate) part: VolumePart,
     pub(crate) unlock: UnlockOptions,
+    pub(crate) gpus: Option<Gpus>,
     /// The format, if it is not any one that has a signature.
     format: Option<Arc<dyn Format>>,
     /// The values of a plain volume, if that is the format.
@@ -273,6 +275,24 @@ pub unsafe extern "C" fn luxor_options_set_volume_partition(
     unsafe {
         set(options, error, |options| {
             options.part = VolumePart::Partition(partition);
+            Ok(())
+        })
+    }
+}
+
+/// With `gpus` other than 0, `luxor_volume_unlock` loads the keys on the NVIDIA GPUs of this machine too, for
+/// `luxor_volume_read_to_gpu` and `luxor_volume_write_from_gpu`. 0 is the default. Without a GPU that Luxor
+/// can use, this function fails, and the options stay as they were.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_options_set_gpus(
+    options: *mut luxor_options,
+    gpus: c_int,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: `options` and `error` keep the caller's contract.
+    unsafe {
+        set(options, error, |options| {
+            options.gpus = (gpus != 0).then(Gpus::open).transpose()?;
             Ok(())
         })
     }

@@ -12,6 +12,7 @@ use luxor::{SecretBytes, Secrets, Volume, VolumeDisk, VolumeKeySecret, files::Of
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
+    gpu::{GpuDisk, Gpus},
     handle::{self, Handle},
     options::{luxor_options, options, path},
     pointers,
@@ -33,8 +34,24 @@ impl Handle for luxor_volume {
 pub(crate) struct State {
     /// The volume until it is unlocked. `None` also after an error that leaves nothing to unlock.
     locked: Mutex<Option<Volume>>,
+    /// Where its keys are to be loaded.
+    gpus: Option<Gpus>,
     /// The volume since it was unlocked.
-    disk: OnceLock<VolumeDisk>,
+    unlocked: OnceLock<Unlocked>,
+}
+
+enum Unlocked {
+    Disk(VolumeDisk),
+    OnGpus(GpuDisk),
+}
+
+impl Unlocked {
+    fn disk(&self) -> &VolumeDisk {
+        match self {
+            Self::Disk(disk) => disk,
+            Self::OnGpus(gpus) => gpus.disk(),
+        }
+    }
 }
 
 impl State {
@@ -43,29 +60,49 @@ impl State {
         // A thread of the process of which this one is a fork may hold the lock for ever.
         let locked = self.locked.try_lock().ok();
         let locked = locked.and_then(|locked| locked.as_ref().map(Volume::descriptors));
-        let unlocked = self.disk.get().map(VolumeDisk::descriptors);
+        let unlocked = self
+            .unlocked
+            .get()
+            .map(|unlocked| unlocked.disk().descriptors());
         locked.into_iter().chain(unlocked).flatten().collect()
     }
 
     fn disk(&self) -> Result<&VolumeDisk, Error> {
-        self.disk.get().ok_or_else(|| {
+        self.unlocked().map(Unlocked::disk)
+    }
+
+    fn unlocked(&self) -> Result<&Unlocked, Error> {
+        self.unlocked.get().ok_or_else(|| {
             Error::invalid("the volume is not unlocked: call luxor_volume_unlock first")
         })
+    }
+
+    pub(crate) fn on_gpus(&self) -> Result<&GpuDisk, Error> {
+        match self.unlocked()? {
+            Unlocked::OnGpus(gpus) => Ok(gpus),
+            Unlocked::Disk(_) => Err(Error::invalid(
+                "the volume was opened without luxor_options_set_gpus",
+            )),
+        }
     }
 
     fn unlock(&self, secret: &dyn Secrets) -> Result<(), Error> {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(volume) = &*locked else {
-            return Err(Error::invalid(match self.disk.get() {
+            return Err(Error::invalid(match self.unlocked.get() {
                 Some(_) => "the volume is already unlocked",
                 None => "the volume could not be unlocked before: close it and open it again",
             }));
         };
         let (engine, keys) = volume.keys(secret)?;
         if let Some(volume) = mem::take(&mut *locked) {
-            let disk = volume.with_keys(engine, keys).disk()?;
+            let volume = volume.with_keys(engine, keys);
+            let unlocked = match &self.gpus {
+                Some(gpus) => Unlocked::OnGpus(gpus.disk(volume)?),
+                None => Unlocked::Disk(volume.disk()?),
+            };
             // The lock is held, so no other call has set it.
-            let _ = self.disk.set(disk);
+            let _ = self.unlocked.set(unlocked);
         }
         Ok(())
     }
@@ -101,7 +138,8 @@ pub unsafe extern "C" fn luxor_volume_open(
         };
         let state = State {
             locked: Mutex::new(Some(options.open_options()?.write(write).open(path)?)),
-            disk: OnceLock::new(),
+            gpus: options.gpus,
+            unlocked: OnceLock::new(),
         };
         Ok(OfProcess::holding(state, State::descriptors))
     };
@@ -244,12 +282,7 @@ pub unsafe extern "C" fn luxor_volume_write_at(
             let disk = pointers::here(volume, "volume")?.disk()?;
             let buffer = pointers::bytes(buffer, len, "buffer")?;
             check_range(disk, len, offset)?;
-            if disk.shared().is_read_only() {
-                return Err(Error::invalid(format!(
-                    "{} is open for reading only: open it with LUXOR_READ_WRITE to write",
-                    disk.name()
-                )));
-            }
+            check_writable(disk)?;
             let written = disk.write_at(buffer, offset);
             written.map_err(|error| failed(disk, "write", len, offset, &error))
         })
@@ -284,7 +317,17 @@ pub unsafe extern "C" fn luxor_volume_close(volume: *mut luxor_volume) {
     unsafe { handle::free(volume) };
 }
 
-fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> {
+pub(crate) fn check_writable(disk: &VolumeDisk) -> Result<(), Error> {
+    if disk.shared().is_read_only() {
+        return Err(Error::invalid(format!(
+            "{} is open for reading only: open it with LUXOR_READ_WRITE to write",
+            disk.name()
+        )));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> {
     let size = disk.len();
     match offset.checked_add(len as u64) {
         Some(end) if end <= size => Ok(()),
@@ -295,7 +338,13 @@ fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> 
     }
 }
 
-fn failed(disk: &VolumeDisk, what: &str, len: usize, offset: u64, error: &io::Error) -> Error {
+pub(crate) fn failed(
+    disk: &VolumeDisk,
+    what: &str,
+    len: usize,
+    offset: u64,
+    error: &io::Error,
+) -> Error {
     let name = disk.name();
     let what = format!("{name}: cannot {what} {len} bytes at byte {offset}");
     luxor::Error::io(what, error).into()
