@@ -30,7 +30,7 @@ use nix::{
 };
 use rustix::{
     cmsg_space,
-    fs::{AtFlags, Mode, OFlags, StatxFlags, open, statx},
+    fs::{AtFlags, Mode, OFlags, StatxFlags, open, openat, statx},
     net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
 };
 
@@ -75,7 +75,7 @@ pub fn mount(
             .map(|()| fuse.into())
             .map_err(|error| failed(error.into()))?,
     };
-    match Unmounter::new(&fuse, folder) {
+    match Unmounter::new(&fuse, handle) {
         Ok(unmounter) => Ok((fuse, unmounter)),
         Err(error) => {
             undo(handle);
@@ -204,16 +204,13 @@ pub struct Unmounter {
 }
 
 impl Unmounter {
-    /// Identifies the mount that was just made on `folder`.
-    fn new(fuse: &OwnedFd, folder: &Path) -> io::Result<Self> {
-        let mount = MountIdentity::read(&open_folder(folder)?)?;
-        let mounts = fs::read(MOUNTS)?;
-        let listed = mount.lines_of(&mounts).next();
-        let listed = listed.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
+    /// Identifies the mount that was just made on the folder `beneath`.
+    fn new(fuse: &OwnedFd, beneath: &File) -> io::Result<Self> {
+        let found = Self::find_over(beneath)?;
+        let found = found.ok_or_else(|| io::Error::other("it was unmounted at once"))?;
         Ok(Self {
             fuse: Some(Arc::new(fuse.try_clone()?)),
-            origin: MountOrigin::parse(listed),
-            mount,
+            ..found
         })
     }
 
@@ -223,8 +220,27 @@ impl Unmounter {
     /// # Errors
     /// Those of the system.
     pub fn find(folder: &Path) -> io::Result<Option<Self>> {
-        let handle = open_folder(folder)?;
-        let (path, mount) = (path_of(&handle)?, MountIdentity::read(&handle)?);
+        Self::with_root(&open_folder(folder)?)
+    }
+
+    /// As [`Unmounter::find`], for a folder that was opened before something was mounted on it. Another
+    /// user may have replaced a part of its path by a link since then.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn find_over(beneath: &File) -> io::Result<Option<Self>> {
+        let path = path_of(beneath)?;
+        let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+        // A folder on which something is mounted keeps its name.
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let parent = openat(beneath, c"..", flags, Mode::empty())?;
+        let root = openat(parent, name, flags, Mode::empty())?;
+        Self::with_root(&root.into())
+    }
+
+    /// Returns the mount of which `handle` is the root.
+    fn with_root(handle: &File) -> io::Result<Option<Self>> {
+        let (path, mount) = (path_of(handle)?, MountIdentity::read(handle)?);
         let mounts = fs::read(MOUNTS)?;
         let mut lines = mount.lines_of(&mounts);
         // Otherwise the folder is one within a mount.

@@ -447,6 +447,36 @@ fn a_folder_is_looked_at_again_before_it_is_mounted_on() {
     assert_eq!(counts, [1, 0]);
 }
 
+/// By its path, root could take another mount for its own, and unmount that one.
+#[test]
+fn a_mount_is_found_although_a_link_has_replaced_its_parent() {
+    let parent = TempDir::new().unwrap();
+    let [folder, moved, other] = ["folder", "moved", "other"].map(|name| parent.path().join(name));
+    let mounts = [&folder, &other].map(|folder| folder.join("in it"));
+    for folder in &mounts {
+        fs::create_dir_all(folder).unwrap();
+    }
+    let point = MountPoint::new(&mounts[0]).unwrap();
+    assert!(Unmounter::find_over(point.handle()).unwrap().is_none());
+    for (folder, source) in mounts.iter().zip(["ours", "other"]) {
+        tool(
+            "mount",
+            ["-ttmpfs".as_ref(), source.as_ref(), folder.as_os_str()],
+        );
+    }
+    fs::rename(&folder, &moved).unwrap();
+    std::os::unix::fs::symlink(&other, &folder).unwrap();
+    let [found, by_path] = [
+        Unmounter::find_over(point.handle()),
+        Unmounter::find(&mounts[0]),
+    ];
+    for folder in [moved, other] {
+        tool("umount", [folder.join("in it")]);
+    }
+    let sources = [found, by_path].map(|found| found.unwrap().unwrap().source());
+    assert_eq!(sources, ["ours", "other"].map(PathBuf::from));
+}
+
 /// Returns how many mounts are stacked on `folder`.
 fn mounts_on(folder: &Path) -> usize {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
