@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A disk that is offered to other programs, and what all its frontends share.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt, io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 use luxor_sector::{Buffers, Disk};
 
@@ -14,6 +20,7 @@ pub struct Export {
     stats: Arc<Stats>,
     buffers: Buffers,
     memory: Arc<MemoryBudget>,
+    has_lost_writes: AtomicBool,
 }
 
 impl Export {
@@ -26,6 +33,7 @@ impl Export {
             stats: Arc::default(),
             buffers: Buffers::default(),
             memory: Arc::default(),
+            has_lost_writes: AtomicBool::new(false),
         })
     }
 
@@ -49,11 +57,29 @@ impl Export {
         &self.memory
     }
 
+    /// Lets every flush fail from now on, because a program between the disk and its users has lost
+    /// what they wrote.
+    pub fn lose_writes(&self) {
+        self.has_lost_writes.store(true, Relaxed);
+    }
+
+    /// Makes everything durable that was written.
+    ///
+    /// # Errors
+    /// Those of the disk, and one after [`Export::lose_writes`].
+    pub fn flush(&self) -> io::Result<()> {
+        self.disk.flush()?;
+        if self.has_lost_writes.load(Relaxed) {
+            return Err(io::Error::other("earlier writes have failed"));
+        }
+        Ok(())
+    }
+
     /// Makes everything durable after a frontend has `ended`, with success or not. The loss of writes is
     /// the graver of two errors.
     pub(crate) fn flush_after(&self, ended: Result<(), ServeError>) -> Result<(), ServeError> {
-        let flushed = self.disk.flush();
-        flushed.map_err(|source| ServeError::Flush { source })?;
+        self.flush()
+            .map_err(|source| ServeError::Flush { source })?;
         ended
     }
 }

@@ -591,7 +591,8 @@ impl Filesystem for DiskFilesystem {
         _lock_owner: LockOwner,
         reply: ReplyEmpty,
     ) {
-        answer(self.count(Operation::Flush, 0, Disk::flush), reply);
+        let flushed = self.count(Operation::Flush, 0, |_| self.export.flush());
+        answer(flushed, reply);
     }
 
     fn fsync(
@@ -602,7 +603,8 @@ impl Filesystem for DiskFilesystem {
         _datasync: bool,
         reply: ReplyEmpty,
     ) {
-        answer(self.count(Operation::Flush, 0, Disk::flush), reply);
+        let flushed = self.count(Operation::Flush, 0, |_| self.export.flush());
+        answer(flushed, reply);
     }
 
     fn fsyncdir(

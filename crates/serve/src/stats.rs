@@ -172,6 +172,17 @@ impl Stats {
         Operation::ALL.map(|operation| (operation, all[operation as usize].clone()))
     }
 
+    /// Whether a request to write bytes, or to make them durable, has failed.
+    #[must_use]
+    pub fn has_failed_writes(&self) -> bool {
+        let writes = [Operation::Write, Operation::WriteZeroes, Operation::Flush];
+        let all = self
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        writes.iter().any(|&write| all[write as usize].errors > 0)
+    }
+
     /// Counts one more client that is connected.
     pub(crate) fn count_client(self: &Arc<Self>) -> CountedClient {
         self.clients.fetch_add(1, Relaxed);

@@ -477,6 +477,31 @@ fn a_mount_is_found_although_a_link_has_replaced_its_parent() {
     assert_eq!(sources, ["ours", "other"].map(PathBuf::from));
 }
 
+#[test]
+fn every_flush_fails_after_writes_were_lost() {
+    let (_, disk) = disk(LEN, SectorSize::B512, false);
+    let folder = TempDir::new().unwrap();
+    let export = Export::new(disk);
+    let point = MountPoint::new(folder.path()).unwrap();
+    let mounted = Mounted::new(Arc::clone(&export), point, &options()).unwrap();
+    let unmounter = mounted.unmounter();
+    let serving = thread::spawn(|| Box::new(mounted).run());
+    let file = File::options()
+        .write(true)
+        .open(folder.path().join("plain text"))
+        .unwrap();
+    file.write_all_at(b"new", 7).unwrap();
+    file.sync_all().unwrap();
+    export.lose_writes();
+    file.write_all_at(b"new", 7).unwrap();
+    let error = file.sync_all().unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::EIO as i32));
+    drop(file);
+    unmounter.unmount().unwrap();
+    let ended = serving.join().unwrap().unwrap_err();
+    assert!(matches!(ended, ServeError::Flush { .. }), "{ended}");
+}
+
 /// Returns how many mounts are stacked on `folder`.
 fn mounts_on(folder: &Path) -> usize {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
