@@ -38,6 +38,12 @@ pub(crate) trait FrontendSetup {
         Ok(())
     }
 
+    /// Returns a function that a signal calls while [`FrontendSetup::start`] runs. It must not block. Without
+    /// one, a signal takes effect when that returns.
+    fn interrupter(&self) -> Interrupter {
+        Box::new(|| ())
+    }
+
     /// Makes the frontend, once, after [`FrontendSetup::listen`].
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started>;
 
@@ -50,6 +56,9 @@ pub(crate) trait FrontendSetup {
         Error::new(class, format!("{name}: {error}"))
     }
 }
+
+/// Ends the start of a frontend early, which then fails.
+pub(crate) type Interrupter = Box<dyn Fn() + Send>;
 
 /// A frontend that clients can find.
 pub(crate) struct Started {
@@ -120,7 +129,7 @@ pub(crate) fn run(
     let export = Export::new(Arc::clone(volume.shared()));
     let (events, received) = mpsc::channel();
     // A signal may arrive before the frontend has started.
-    let _signals = stop_on_signal(&events);
+    let _signals = stop_on_signal(&events, setup.interrupter());
     let Started {
         frontend,
         stop,
@@ -166,11 +175,12 @@ enum Event {
     Ended,
 }
 
-fn stop_on_signal(events: &Sender<Event>) -> StopOnSignal {
+fn stop_on_signal(events: &Sender<Event>, interrupt: Interrupter) -> StopOnSignal {
     let events = events.clone();
     StopOnSignal::new(move |_| {
         // After the end the receiver is gone.
         let _ = events.send(Event::Signal);
+        interrupt();
         notify::stopping_without_waiting();
     })
 }
@@ -198,7 +208,7 @@ fn stop_on_events(
                 return;
             };
             // The next signal tries again. The end of `run` ends this registration too.
-            mem::forget(stop_on_signal(&events));
+            mem::forget(stop_on_signal(&events, Box::new(|| ())));
             console.warn(error.message());
         }
     });

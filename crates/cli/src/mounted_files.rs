@@ -9,7 +9,7 @@ use std::{
     fs, io,
     path::{Path, PathBuf},
     process::ExitCode,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     thread::{self, JoinHandle},
 };
 
@@ -28,8 +28,8 @@ use self::{
     private_folder::{NAME, PrivateFolder},
 };
 use crate::{
-    error::{Error, Result},
-    frontend::{FrontendSetup, Started},
+    error::{Error, ErrorClass, Result},
+    frontend::{FrontendSetup, Interrupter, Started},
     mount_error,
     process::{keep_descriptors, unblocked},
 };
@@ -90,9 +90,53 @@ pub(crate) struct Files<'a> {
     pub(crate) mount: MountOptions,
     /// Whether the files can be changed, once they are mounted.
     pub(crate) may_write: bool,
+    pub(crate) wait: Arc<Mutex<Wait>>,
+}
+
+/// The wait for the driver, which may never mount anything.
+#[derive(Default)]
+pub(crate) struct Wait {
+    is_interrupted: bool,
+    /// Ends it, while it lasts.
+    end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Wait {
+    fn interrupt(wait: &Mutex<Self>) {
+        let mut wait = wait.lock().unwrap_or_else(PoisonError::into_inner);
+        wait.is_interrupted = true;
+        if let Some(end) = wait.end.take() {
+            end();
+        }
+    }
+
+    /// Waits for the first report of `helper`.
+    fn first_report(wait: &Mutex<Self>, helper: &mut Helper) -> Result<Option<Report>> {
+        let lock = || wait.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaver = helper.leaver();
+        let leaver = leaver.map_err(|error| Error::io("cannot wait for the driver", &error))?;
+        let is_interrupted = || lock().is_interrupted;
+        lock().end = Some(Box::new(leaver));
+        // By a signal that came before.
+        let report = if is_interrupted() {
+            None
+        } else {
+            helper.next()
+        };
+        lock().end = None;
+        if is_interrupted() {
+            return Err(Error::new(ErrorClass::Cancelled, "interrupted"));
+        }
+        Ok(report)
+    }
 }
 
 impl FrontendSetup for Files<'_> {
+    fn interrupter(&self) -> Interrupter {
+        let wait = Arc::clone(&self.wait);
+        Box::new(move || Wait::interrupt(&wait))
+    }
+
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
         let folder = path_name(self.folder);
@@ -124,7 +168,7 @@ impl FrontendSetup for Files<'_> {
         let mut helper =
             helper.map_err(|error| Error::io("cannot start the driver's watcher", &error))?;
         let name = found.name;
-        match helper.next() {
+        match Wait::first_report(&self.wait, &mut helper)? {
             Some(Report::Mounted) => {}
             Some(Report::Failed(words)) => {
                 return Err(Error::failure(format!(

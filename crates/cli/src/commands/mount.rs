@@ -137,6 +137,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
             },
             mount,
             may_write: false,
+            wait: Arc::default(),
         };
         return frontend::run(&mut files, &options, context);
     }

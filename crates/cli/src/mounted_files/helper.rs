@@ -125,6 +125,13 @@ impl Helper {
     }
 
     /// Waits for the next report. `None` means that the helper has died.
+    /// Returns a function that makes [`Helper::next`] return at once. The helper takes it for the end of the
+    /// server.
+    pub(super) fn leaver(&self) -> io::Result<impl FnOnce() + Send + use<>> {
+        let connection = self.connection.get_ref().try_clone()?;
+        Ok(move || drop(connection.shutdown(Shutdown::Both)))
+    }
+
     pub(super) fn next(&mut self) -> Option<Report> {
         let mut line = String::new();
         self.connection.read_line(&mut line).ok()?;
