@@ -163,7 +163,7 @@ impl FrontendSetup for Files<'_> {
             ..self.mount.clone()
         };
         let task = plan.task(&private, &path);
-        let session = Session::start(export, private, &options)?;
+        let session = Session::start(Arc::clone(&export), private, &options)?;
         let helper = Helper::start(&task, point.handle());
         let mut helper =
             helper.map_err(|error| Error::io("cannot start the driver's watcher", &error))?;
@@ -177,7 +177,7 @@ impl FrontendSetup for Files<'_> {
             }
             _ => return Err(Error::failure(WATCHER_ENDED)),
         }
-        let shown = Unmounter::find(&path).ok().flatten();
+        let shown = Unmounter::find_over(point.handle()).ok().flatten();
         let shown =
             shown.ok_or_else(|| Error::failure(format!("{folder} was unmounted at once")))?;
         let _ = session.files.set(shown.clone());
@@ -193,7 +193,11 @@ impl FrontendSetup for Files<'_> {
         );
         Ok(Started {
             status: format!("The files of {} are in {folder}", volume.name()),
-            frontend: Box::new(Running { helper, session }),
+            frontend: Box::new(Running {
+                helper,
+                session,
+                export: self.may_write.then_some(export),
+            }),
             stop: Arc::new(move || {
                 let unmounted = unblocked(|| shown.unmount());
                 unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
@@ -440,6 +444,8 @@ struct Running {
     session: Session,
 }
 
+    /// The plaintext, if the driver may write.
+    export: Option<Arc<Export>>,
 impl Frontend for Running {
     fn stopper(&self) -> Stopper {
         let files = self.session.files.get().cloned();
@@ -447,14 +453,31 @@ impl Frontend for Running {
     }
 
     fn run(mut self: Box<Self>) -> std::result::Result<(), ServeError> {
-        let failed = match self.helper.next() {
-            Some(Report::Failed(words)) => Err(words),
-            Some(_) => Ok(()),
-            None => Err(WATCHER_ENDED.to_owned()),
+        let report = self.helper.next();
+        let has_failed = matches!(report, Some(Report::Failed(_)));
+        let note_lost_writes = |export: &Arc<Export>| {
+            if has_failed || export.stats().has_failed_writes() {
+                export.lose_writes();
+            }
         };
-        self.session.end()?;
-        failed.map_err(|words| ServeError::Kernel {
-            source: io::Error::other(words),
+        // Programs were told long ago that their writes had succeeded. `luxor umount` learns of the loss from
+        // the last flush.
+        self.export.iter().for_each(note_lost_writes);
+        let ended = self.session.end();
+        let failed = match report {
+            Some(Report::Failed(words)) => words,
+            None => WATCHER_ENDED.to_owned(),
+            Some(_) => {
+                ended?;
+                // Programs that had files open could write until now.
+                self.export.iter().for_each(note_lost_writes);
+                let flush = |export: Arc<Export>| export.flush();
+                let flushed = self.export.map_or(Ok(()), flush);
+                return flushed.map_err(|source| ServeError::Flush { source });
+            }
+        };
+        Err(ServeError::Kernel {
+            source: io::Error::other(failed),
         })
     }
 }

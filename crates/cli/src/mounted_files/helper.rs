@@ -24,16 +24,17 @@ use std::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, ExitCode, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
-        mpsc::{self, Sender},
+        mpsc::{self, Receiver, Sender},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
-use luxor::files::open_to_read;
+use luxor::files::{Escaped, open_to_read};
 use luxor_serve::fuse::Unmounter;
 use nix::{
     errno::Errno,
@@ -200,33 +201,13 @@ fn work(task: &Task) -> io::Result<()> {
         mounted: None,
         ended: None,
     };
-    let started = Driver::start(task, before);
-    let driver = match started {
-        Ok(driver) => driver,
-        Err(error) => return watch.fail(&error.to_string()),
-    };
-    watch_children(events);
-    for event in received {
-        if let Event::DriverGone(how) = &event {
-            watch.ended = Some(Ended {
-                failure: how
-                    .as_ref()
-                    .err()
-                    .map(|how| driver.failure(how, watch.mounted.is_none())),
-                nothing: driver.failure("has mounted nothing", true),
-            });
-        }
-        match event {
-            Event::ServerGone => break,
-            _ => match watch.is_over() {
-                Ok(true) => return Ok(()),
-                Ok(false) => {}
-                Err(_) => break,
-            },
-        }
+    let driver = Driver::start(task, before);
+    if driver.is_ok() {
+        watch_children(events);
     }
-    // The server has gone, so there is no process to report an error to.
-    kill_children();
+    // An error is one of the connection, or of an unmount, which is tried again.
+    let _ = watch.until_server_has_gone(&received, driver);
+    end_children();
     watch.unmount_all()
 }
 
@@ -253,12 +234,45 @@ impl Watch<'_> {
     }
 
     fn fail(&self, words: &str) -> io::Result<()> {
-        let unmounted = self.unmount_all();
-        self.say(&Report::Failed(words.to_owned()))?;
+        let unmounted = self.unmount_files();
+        // A driver may repeat names from the file system.
+        self.say(&Report::Failed(Escaped(words).to_string()))?;
         unmounted
     }
 
-    /// Looks at what has changed. Returns whether all is over, and has then reported it.
+    fn until_server_has_gone(
+        &mut self,
+        received: &Receiver<Event>,
+        driver: io::Result<Driver>,
+    ) -> io::Result<()> {
+        let driver = match driver {
+            Ok(driver) => Some(driver),
+            Err(error) => {
+                self.fail(&error.to_string())?;
+                None
+            }
+        };
+        let mut is_over = driver.is_none();
+        for event in received {
+            match (event, &driver) {
+                (Event::ServerGone, _) => break,
+                (Event::DriverGone(how), Some(driver)) => {
+                    let failure = how.err();
+                    self.ended = Some(Ended {
+                        failure: failure.map(|how| driver.failure(&how, self.mounted.is_none())),
+                        nothing: driver.failure("has mounted nothing", true),
+                    });
+                }
+                _ => {}
+            }
+            is_over = is_over || self.is_over()?;
+        }
+        Ok(())
+    }
+
+    /// Looks at what has changed. Returns whether the files are unmounted for good, and has then reported
+    /// it. The server then unmounts the plaintext, so that `luxor umount`, which waits for that, learns
+    /// from the server whether writes were lost.
     fn is_over(&mut self) -> io::Result<bool> {
         let Some(mounted) = &self.mounted else {
             return self.begin();
@@ -280,7 +294,7 @@ impl Watch<'_> {
                 return Ok(true);
             }
         }
-        self.unmount_all()?;
+        self.unmount_files()?;
         self.say(&Report::Ended)?;
         Ok(true)
     }
@@ -288,11 +302,7 @@ impl Watch<'_> {
     /// Looks whether the files have appeared.
     fn begin(&mut self) -> io::Result<bool> {
         let is_waiting = self.task.is_for_kernel && self.ended.is_none();
-        let found = if is_waiting {
-            None
-        } else {
-            Unmounter::find(&self.target()?)?
-        };
+        let found = if is_waiting { None } else { self.find()? };
         if let Some(found) = found {
             match self.place(found) {
                 Ok(mounted) => self.mounted = Some(mounted),
@@ -317,12 +327,12 @@ impl Watch<'_> {
         }
     }
 
-    /// Returns where the driver mounts.
-    fn target(&self) -> io::Result<PathBuf> {
+    /// Returns the mount of the driver, before it is brought to its place.
+    fn find(&self) -> io::Result<Option<Unmounter>> {
         if geteuid().is_root() {
-            Ok(self.private.files())
+            Unmounter::find(&self.private.files())
         } else {
-            folder()
+            Unmounter::find_over(&folder()?)
         }
     }
 
@@ -346,18 +356,22 @@ impl Watch<'_> {
             None::<&str>,
         )?;
         found.unmount()?;
-        let placed = Unmounter::find(&folder()?)?;
+        let placed = Unmounter::find_over(&folder()?)?;
         placed.ok_or_else(|| io::Error::other("it was unmounted at once"))
+    }
+
+    fn unmount_files(&self) -> io::Result<()> {
+        match &self.mounted {
+            Some(mounted) => mounted.unmount(),
+            // The folder was empty when the server started the helper.
+            None => self.find().and_then(unmount),
+        }
     }
 
     /// Unmounts the files, if they are mounted, and then the plaintext.
     fn unmount_all(&self) -> io::Result<()> {
-        let files = match &self.mounted {
-            Some(mounted) => mounted.unmount(),
-            // The folder was empty when the server started the helper.
-            None => self.target().and_then(|target| unmount(&target)),
-        };
-        let plaintext = unmount(&self.private.disk());
+        let files = self.unmount_files();
+        let plaintext = Unmounter::find(&self.private.disk()).and_then(unmount);
         self.private.remove();
         files.and(plaintext)
     }
@@ -366,16 +380,13 @@ impl Watch<'_> {
 /// The folder for the files, which is open as standard output.
 const FOLDER: &str = "/proc/self/fd/1";
 
-/// Returns the path of the folder for the files.
-fn folder() -> io::Result<PathBuf> {
-    fs::read_link(FOLDER)
+/// Returns the folder for the files.
+fn folder() -> io::Result<File> {
+    Ok(io::stdout().as_fd().try_clone_to_owned()?.into())
 }
 
-fn unmount(folder: &Path) -> io::Result<()> {
-    match Unmounter::find(folder)? {
-        Some(mounted) => mounted.unmount(),
-        None => Ok(()),
-    }
+fn unmount(mounted: Option<Unmounter>) -> io::Result<()> {
+    mounted.map_or(Ok(()), |mounted| mounted.unmount())
 }
 
 fn watch_server(mut connection: UnixStream, events: Sender<Event>) {
@@ -416,22 +427,36 @@ fn watch_children(events: Sender<Event>) {
     });
 }
 
-/// Ends the driver and its children. They could only wait for the server, which has gone.
-fn kill_children() {
+/// Ends the driver and its children. They could only wait for the server, which has gone. A child of a
+/// process that has ended becomes one of this process, and a program that is about to mount must have
+/// ended before this process unmounts.
+fn end_children() {
+    // `fusermount3` belongs to root, and ends by itself.
+    const LONGEST: Duration = Duration::from_secs(10);
+    let begun = Instant::now();
+    while begun.elapsed() < LONGEST {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            let _ = kill(child, Signal::SIGKILL);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn children() -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task")
         .into_iter()
         .flatten()
         .flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
-    let children: Vec<_> = lists
-        .flat_map(|list| {
-            let numbers = list.split_ascii_whitespace().map(str::parse);
-            numbers.filter_map(Result::ok).collect::<Vec<i32>>()
-        })
-        .collect();
-    for child in children {
-        let _ = kill(Pid::from_raw(child), Signal::SIGKILL);
-    }
+    let numbers = lists.flat_map(|list| {
+        let numbers = list.split_ascii_whitespace().map(str::parse);
+        numbers.filter_map(Result::ok).collect::<Vec<_>>()
+    });
+    numbers.map(Pid::from_raw).collect()
 }
 
 /// The driver that this process has started.
