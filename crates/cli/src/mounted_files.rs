@@ -171,9 +171,11 @@ impl FrontendSetup for Files<'_> {
         match Wait::first_report(&self.wait, &mut helper)? {
             Some(Report::Mounted) => {}
             Some(Report::Failed(words)) => {
-                return Err(Error::failure(format!(
-                    "cannot mount the {name} file system: {words}"
-                )));
+                let what = format!("cannot mount the {name} file system: {words}");
+                return Err(Error::failure(what).hint(
+                    "If it was not unmounted cleanly, `luxor mount VOLUME DIR` shows it as a file to the program \
+                     that repairs it, such as e2fsck.",
+                ));
             }
             _ => return Err(Error::failure(WATCHER_ENDED)),
         }

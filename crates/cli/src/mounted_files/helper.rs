@@ -461,7 +461,7 @@ fn children() -> Vec<Pid> {
 
 /// The driver that this process has started.
 struct Driver {
-    /// The end of what it has written to standard error.
+    /// The end of what it has written to its standard streams.
     words: Arc<Mutex<Vec<u8>>>,
     reader: Mutex<Option<JoinHandle<()>>>,
     name: String,
@@ -469,23 +469,21 @@ struct Driver {
 
 impl Driver {
     fn start(task: &Task, signals: SigSet) -> io::Result<Self> {
+        // fuse2fs says on standard output why it fails.
+        let (from_driver, output) = io::pipe()?;
+        let errors = output.try_clone()?;
         let own = signals.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let spawned = Command::new(&task.program)
             .args(&task.arguments)
             .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stdout(output)
+            .stderr(errors)
             .spawn();
         own.thread_set_mask()?;
-        let mut child = spawned?;
+        spawned?;
         let words = Arc::default();
         let kept = Arc::clone(&words);
-        let stderr = child.stderr.take();
-        let reader = thread::spawn(move || {
-            if let Some(stderr) = stderr {
-                keep_end(stderr, &kept);
-            }
-        });
+        let reader = thread::spawn(move || keep_end(from_driver, &kept));
         let name = task.program.file_name().unwrap_or_default();
         Ok(Self {
             words,
@@ -515,9 +513,7 @@ impl Driver {
         } else {
             &lines[excess..]
         };
-        let shown = |c: char| if c.is_control() { '?' } else { c };
-        let words: String = lines.join("; ").chars().map(shown).collect();
-        match words.as_str() {
+        match lines.join("; ").as_str() {
             "" => format!("{} {how}", self.name),
             words => format!("{} {how}: {words}", self.name),
         }

@@ -446,6 +446,7 @@ pub(super) fn table() -> Vec<Advice> {
         by("--read-only allows other readers", "a_writing_mount_is_exclusive_and_read_only_mounts_are_not"),
         by("to unmount it: `luxor umount", "files_beneath_another_mount_stay_mounted"),
         by("Choose a partition with --partition N", "a_partition_of_the_plaintext_is_chosen"),
+        by("to the program that repairs it", "a_file_system_with_errors_is_repaired_as_advised"),
         by("--read-write permits writes", "a_weaker_driver_writes_only_when_asked_to"),
         case(
             "and that file can be mounted in",
