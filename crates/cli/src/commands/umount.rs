@@ -48,6 +48,8 @@ fn run(folder: &Path) -> Result<()> {
         io::ErrorKind::NotFound => {
             Error::new(ErrorClass::Missing, format!("{name} does not exist"))
         }
+        io::ErrorKind::PermissionDenied => Error::io(format!("cannot look at {name}"), &error)
+            .hint("A mount is closed to other users, and to root: unmount it as the user who mounted it."),
         _ => Error::io(format!("cannot look at {name}"), &error),
     })?;
     let mount = mount.ok_or_else(|| Error::failure(format!("nothing is mounted on {name}")))?;
