@@ -444,10 +444,10 @@ impl Drop for Session {
 struct Running {
     helper: Helper,
     session: Session,
-}
-
     /// The plaintext, if the driver may write.
     export: Option<Arc<Export>>,
+}
+
 impl Frontend for Running {
     fn stopper(&self) -> Stopper {
         let files = self.session.files.get().cloned();

@@ -125,7 +125,6 @@ impl Helper {
         })
     }
 
-    /// Waits for the next report. `None` means that the helper has died.
     /// Returns a function that makes [`Helper::next`] return at once. The helper takes it for the end of the
     /// server.
     pub(super) fn leaver(&self) -> io::Result<impl FnOnce() + Send + use<>> {
@@ -133,6 +132,7 @@ impl Helper {
         Ok(move || drop(connection.shutdown(Shutdown::Both)))
     }
 
+    /// Waits for the next report. `None` means that the helper has died.
     pub(super) fn next(&mut self) -> Option<Report> {
         let mut line = String::new();
         self.connection.read_line(&mut line).ok()?;

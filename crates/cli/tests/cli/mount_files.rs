@@ -28,7 +28,7 @@ const IMAGES: [(&str, &str); 8] = [
     ("ISO 9660", "genisoimage -quiet -R -J -o 'ISO 9660' source"),
     (
         "btrfs",
-        "truncate -s 128M btrfs; mkfs.btrfs -q --rootdir source btrfs >said 2>&1",
+        "truncate -s 128M btrfs; mkfs.btrfs -q --rootdir source btrfs",
     ),
     ("NTFS", "truncate -s 4M NTFS; mkntfs -q -F NTFS >said 2>&1"),
     ("FAT", "truncate -s 4M FAT; mkfs.vfat FAT >said"),
@@ -43,7 +43,11 @@ fn prepared(name: &str) -> Folder {
     folder.write("source/hello", b"hello\n");
     folder.write("source/sub/long", [7; 300_000]);
     fs::create_dir(folder.join("dir")).unwrap();
-    shell_without_terminal(make, folder.path()).assert_code(0);
+    {
+        // mkfs.btrfs looks at all mounts, and fails at those of users, which other tests make.
+        let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+        shell_without_terminal(make, folder.path()).assert_code(0);
+    }
     encrypt(&folder, name, "volume.luks");
     folder
 }
@@ -140,6 +144,11 @@ fn prepared_for_nobody(name: &str) -> Folder {
 /// Runs a line of shell as a user without privileges, with `/dev/fuse` open to users.
 fn run_as_nobody(folder: &Folder, line: &str) -> Outcome {
     let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    alone_as_nobody(folder, line)
+}
+
+/// As [`run_as_nobody`], for a caller that holds the lock.
+fn alone_as_nobody(folder: &Folder, line: &str) -> Outcome {
     let _fuse = Fuse::with_mode(0o666);
     let line = format!("export TMPDIR=$PWD/private; unset XDG_RUNTIME_DIR; {line}");
     as_nobody(&line, folder.path())
@@ -171,8 +180,8 @@ fn a_weaker_driver_writes_only_when_asked_to() {
          $luxor umount dir
          {FILES} --background --read-write volume.luks dir
          echo yes >dir/new && fusermount3 -u dir
-         while grep -q $PWD/private /proc/self/mountinfo; do sleep 0.05; done
-         {FILES} --background --read-only volume.luks dir
+         until {FILES} --background --read-only volume.luks dir 2>said || grep -v lock said >&2
+         do sleep 0.05; done
          cat dir/new; $luxor umount dir"
     );
     let outcome = run_as_nobody(&folder, &line);
@@ -440,19 +449,28 @@ fn a_partition_of_the_plaintext_is_chosen() {
     }
 }
 
+/// Makes a driver for [`WITH_DRIVER`], which is a script.
+fn driver(folder: &Folder, name: &str, script: &str) {
+    let bin = folder.join("bin");
+    fs::create_dir(&bin).unwrap();
+    let driver = bin.join(name);
+    fs::write(&driver, format!("#!/bin/bash\n{script}\n")).unwrap();
+    fs::set_permissions(driver, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+const WITH_DRIVER: &str = "PATH=$PWD/bin:$PATH $luxor mount --files --key-file key";
+
 /// A driver gets neither the descriptor of the passphrase nor the environment, and a name is no option.
 #[test]
 fn a_driver_gets_only_what_it_needs() {
     let folder = prepared_for_nobody("squashfs");
-    let driver = format!(
-        "#!/bin/bash\n{{ ls -l /proc/$$/fd; env; }} >{0}/private-log\nexec {1} \"$@\"",
-        folder.path().display(),
+    let log = folder.join("log");
+    let script = format!(
+        "{{ ls -l /proc/$$/fd; env; }} >{}\nexec {} \"$@\"",
+        log.display(),
         tool("sh", ["-c", "command -v squashfuse"]).text().trim()
     );
-    fs::create_dir(folder.join("bin")).unwrap();
-    folder.write("bin/squashfuse", driver);
-    let mode = fs::Permissions::from_mode(0o755);
-    fs::set_permissions(folder.join("bin/squashfuse"), mode).unwrap();
+    driver(&folder, "squashfuse", &script);
     let odd = "-o allow_other,\n\\ x";
     fs::create_dir(folder.join(odd)).unwrap();
     chown(folder.join(odd), Some(65534), Some(65534)).unwrap();
@@ -465,7 +483,7 @@ fn a_driver_gets_only_what_it_needs() {
     let outcome = run_as_nobody(&folder, &line);
     // The name is in the list of mounts once, with its newline escaped.
     assert_eq!(outcome.text(), "hello\n1\ndone\n", "{outcome:?}");
-    let log = fs::read_to_string(folder.join("private-log")).unwrap();
+    let log = fs::read_to_string(log).unwrap();
     assert!(
         !log.contains("hidden") && log.contains("LC_ALL=C.UTF-8"),
         "{log}"
@@ -505,4 +523,148 @@ fn a_volume_inside_an_image_shows_its_files() {
     mount(&folder, "--volume-offset 40960 --read-only image dir").assert_code(0);
     assert_eq!(fs::read(folder.join("dir/hello")).unwrap(), b"hello\n");
     umount(&folder);
+}
+
+#[test]
+fn a_signal_ends_the_wait_for_a_driver_that_hangs() {
+    let folder = prepared_for_nobody("ext4");
+    driver(
+        &folder,
+        "fuse2fs",
+        "echo >$(dirname $0)/../started; exec sleep 600",
+    );
+    for background in ["", "--background"] {
+        let line = format!(
+            "{WITH_DRIVER} {background} volume.luks dir & until [ -e started ]; do sleep 0.05; done
+             rm started; kill -TERM $!; wait $!; echo $?; {UNTIL_UNMOUNTED}"
+        );
+        let outcome = run_as_nobody(&folder, &line);
+        assert_eq!(outcome.text(), "130\ndir:\n\nprivate:\n", "{outcome:?}");
+        assert_eq!(outcome.stderr, "luxor: interrupted\n");
+        assert_nothing_is_mounted(&folder);
+    }
+}
+
+/// A process that the driver has started may be about to mount when the server dies.
+#[test]
+fn no_process_of_a_driver_mounts_after_the_server_has_died() {
+    let folder = prepared_for_nobody("ext4");
+    shell_without_terminal(IMAGES[2].1, folder.path()).assert_code(0);
+    let script = format!(
+        "cd {}; (echo >started; sleep 1; exec squashfuse -f squashfs \"$5\") & exec sleep 600",
+        folder.path().display()
+    );
+    driver(&folder, "fuse2fs", &script);
+    let line = format!(
+        "{WITH_DRIVER} volume.luks dir & until [ -e started ]; do sleep 0.05; done
+         kill -KILL $!; wait $!; sleep 2; {UNTIL_UNMOUNTED}"
+    );
+    let outcome = run_as_nobody(&folder, &line);
+    assert_eq!(outcome.text(), "dir:\n\nprivate:\n", "{outcome:?}");
+    assert_nothing_is_mounted(&folder);
+}
+
+/// fuse2fs explains itself on standard output. What a driver repeats of a hostile file system does not reach
+/// the terminal as it is.
+#[test]
+fn the_words_of_a_driver_are_shown_without_control_characters() {
+    let folder = prepared_for_nobody("ext4");
+    let script = r"printf 'at\033[1m\u202e\n' >&2; echo '`last`'; exit 9";
+    driver(&folder, "fuse2fs", script);
+    let outcome = run_as_nobody(&folder, &format!("{WITH_DRIVER} volume.luks dir"));
+    outcome.assert_code(1);
+    let words = r"fuse2fs ended with exit code 9: at\u{1b}[1m\u{202e}; \u{60}last\u{60}";
+    assert!(outcome.stderr.contains(words), "{outcome:?}");
+}
+
+#[test]
+fn umount_reports_that_the_driver_has_failed_at_the_end() {
+    let folder = prepared_for_nobody("ext4");
+    let real = tool("sh", ["-c", "command -v fuse2fs"]);
+    let script = format!("{} \"$@\"; exit 7", real.text().trim());
+    driver(&folder, "fuse2fs", &script);
+    for (options, code) in [("--read-write", 1), ("", 0)] {
+        let line = format!(
+            "{WITH_DRIVER} {options} volume.luks dir & {UNTIL_MOUNTED}
+             $luxor umount dir; echo $?; wait $!; echo $?; {UNTIL_UNMOUNTED}"
+        );
+        let outcome = run_as_nobody(&folder, &line);
+        let expected = format!("{code}\n{code}\ndir:\n\nprivate:\n");
+        assert_eq!(outcome.text(), expected, "{outcome:?}");
+        let lost = outcome.stderr.matches("recent writes may be lost").count();
+        assert_eq!(lost, 2 * code, "{outcome:?}");
+        assert_nothing_is_mounted(&folder);
+    }
+}
+
+/// The kernel tells no program that did not wait for its data: neither `close` nor `umount` fails.
+#[test]
+fn umount_reports_writes_that_the_volume_could_not_take() {
+    let folder = prepared("ext4");
+    let fast = FAST.join(" ");
+    let line = format!(
+        "mkdir small && mount -t tmpfs -o size=12M tmpfs small
+         $luxor format -q {fast} --key-file key --luks2-keyslots-size 512K --size 64M small/volume
+         $luxor mount --background --key-file key small/volume dir
+         mkfs.ext4 -q -E lazy_itable_init=1 dir/volume && $luxor umount dir && echo made
+         $luxor mount --files --read-write --key-file key small/volume dir & server=$!
+         until [ -e dir/lost+found ]; do sleep 0.05; done
+         head -c 30M /dev/urandom >dir/new; $luxor umount dir; echo $?; wait $server; echo $?"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare
+        .args(["--mount", "sh", "-c", &line])
+        .env("luxor", env!("CARGO_BIN_EXE_luxor"))
+        .current_dir(folder.path());
+    let outcome = Outcome::new(line, unshare.output().unwrap());
+    assert_eq!(outcome.text(), "made\n1\n1\n", "{outcome:?}");
+    let words = "luxor: dir: recent writes may be lost";
+    assert!(outcome.stderr.contains(words), "{outcome:?}");
+    assert_nothing_is_mounted(&folder);
+}
+
+#[test]
+fn a_file_system_with_errors_is_repaired_as_advised() {
+    let folder = prepared("ext4");
+    tool(
+        "debugfs",
+        [
+            "-w",
+            "-R",
+            "set_super_value state 2",
+            folder.join("ext4").to_str().unwrap(),
+        ],
+    );
+    encrypt(&folder, "ext4", "errors.luks");
+    for name in ["key", "errors.luks", "dir"] {
+        chown(folder.join(name), Some(65534), Some(65534)).unwrap();
+    }
+    folder.open_to_everybody();
+    fs::create_dir(folder.join("private")).unwrap();
+    chown(folder.join("private"), Some(65534), Some(65534)).unwrap();
+    let files = format!("{FILES} --background errors.luks dir");
+    let line = format!(
+        "{files} || $luxor mount --background --key-file key errors.luks dir
+         e2fsck -fy dir/errors >said; $luxor umount dir
+         {files} && cat dir/hello; $luxor umount dir"
+    );
+    let outcome = run_as_nobody(&folder, &line);
+    assert_eq!(outcome.text(), "hello\n", "{outcome:?}");
+    let words = "Errors detected; running e2fsck is required.\n  If it was not unmounted cleanly";
+    assert!(outcome.stderr.contains(words), "{outcome:?}");
+    assert_nothing_is_mounted(&folder);
+}
+
+#[test]
+fn root_is_told_whose_mount_it_cannot_look_at() {
+    let folder = prepared_for_nobody("squashfs");
+    let line = format!("{FILES} --background volume.luks dir");
+    let _alone = FUSE_MODE.lock().unwrap_or_else(PoisonError::into_inner);
+    alone_as_nobody(&folder, &line).assert_code(0);
+    let refused = luxor("umount dir").current_dir(folder.path()).run();
+    alone_as_nobody(&folder, "$luxor umount dir").assert_code(0);
+    refused.assert_code(1);
+    let words = "cannot look at dir: Permission denied\n  A mount is closed to other users";
+    assert!(refused.stderr.contains(words), "{refused:?}");
+    assert_nothing_is_mounted(&folder);
 }
