@@ -2,13 +2,12 @@
 //! `--background`: the command returns as soon as programs can use what it serves.
 //!
 //! A process with threads and keys cannot go on in a fork of itself. So the command starts this program
-//! again, with the same command line, and waits. The new process stays in the terminal's foreground
+//! again, with the same command line, which users see in messages and lists of processes, and waits. The new process stays in the terminal's foreground
 //! while it asks for the secret and can fail. Once it serves, it leaves the terminal and says so through
 //! its standard output, to which these commands write nothing.
 
 use std::{
     env,
-    ffi::OsString,
     fs::File,
     io::{self, Read, Write},
     os::{
@@ -18,7 +17,7 @@ use std::{
             process::{CommandExt, ExitStatusExt},
         },
     },
-    process::{self, Child, Command, ExitStatus},
+    process::{Child, ExitStatus, exit},
     sync::{Mutex, PoisonError},
 };
 
@@ -36,24 +35,24 @@ use crate::{
     args::BackgroundArgs,
     error::{self, Error, INTERRUPTED, Result},
     log,
-    process::{StopOnSignal, unblocked},
+    process::{self, StopOnSignal, unblocked},
 };
 
-/// The first word of the command line of a process that [`start`] has started.
-const MARK: &str = "--started-to-go-on-in-the-background";
+/// The environment variable with the process ID of the process that waits for this one. A child of this
+/// process may inherit it, but has another parent.
+const WAITING_PROCESS: &str = "LUXOR_WAITING_PROCESS";
 
 /// The connection to the process that waits for this one.
 static WAITING: Mutex<Option<UnixStream>> = Mutex::new(None);
 
-/// Removes [`MARK`] from the command line, and remembers who waits for this process.
+/// Remembers who waits for this process, if [`start`] has started it.
 ///
 /// # Errors
 /// Those of the system.
-pub(crate) fn take_mark(line: &mut Vec<OsString>) -> io::Result<()> {
-    if line.get(1).is_none_or(|word| word != MARK) {
+pub(crate) fn take_connection() -> io::Result<()> {
+    if !process::is_started_by_parent(WAITING_PROCESS) {
         return Ok(());
     }
-    line.remove(1);
     let waiting = io::stdout().as_fd().try_clone_to_owned()?;
     // So that no program that this one starts holds the connection.
     dup2_stdout(null()?)?;
@@ -128,7 +127,7 @@ fn start() -> Result<()> {
     }
     match child.wait() {
         // It has reported its error.
-        Ok(status) => process::exit(code(status).into()),
+        Ok(status) => exit(code(status).into()),
         // The kernel discards the exit status if this program was started with SIGCHLD ignored.
         Err(error) if error.raw_os_error() == Some(Errno::ECHILD as i32) => Err(error::silent()),
         Err(error) => Err(failed(error)),
@@ -138,9 +137,10 @@ fn start() -> Result<()> {
 /// Starts this program again, with the connection `waiting` as its standard output.
 fn spawn(waiting: UnixStream) -> io::Result<Child> {
     let mut line = env::args_os();
-    let mut program = Command::new("/proc/self/exe");
-    program.arg0(line.next().unwrap_or_else(|| "luxor".into()));
-    program.arg(MARK).args(line).stdout(OwnedFd::from(waiting));
+    let mut program = process::this_program();
+    program.arg0(line.next().unwrap_or_else(|| process::NAME.into()));
+    program.args(line).stdout(OwnedFd::from(waiting));
+    program.env(WAITING_PROCESS, std::process::id().to_string());
     unblocked(|| program.spawn())
 }
 

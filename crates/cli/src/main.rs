@@ -62,6 +62,7 @@ fn main() -> ExitCode {
     if let Err(error) = standard_streams::keep_closed() {
         return failed(&Error::io("cannot keep a closed stream closed", &error));
     }
+    process::take_name();
     if let Some(code) = mounted_files::run_helper_if_started() {
         return code;
     }
@@ -86,8 +87,8 @@ fn main() -> ExitCode {
 }
 
 fn work() -> ExitCode {
-    let mut line: Vec<_> = env::args_os().collect();
-    if let Err(error) = background::take_mark(&mut line) {
+    let line: Vec<_> = env::args_os().collect();
+    if let Err(error) = background::take_connection() {
         return failed(&Error::io("cannot go on in the background", &error));
     }
     let has_terminal = io::stdin().is_terminal();

@@ -9,9 +9,10 @@
 //! `temporary`. All signals that end a program are handled in this way, except those of faults.
 
 use std::{
+    env,
     fs::{self, File},
     io::{self, Write},
-    process,
+    process::{self, Command},
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
@@ -32,10 +33,11 @@ use nix::{
         SIGXFSZ,
     },
     sys::{
+        prctl,
         signal::{SigSet, SigmaskHow, Signal},
         termios::{self, FlushArg, LocalFlags, SetArg, Termios},
     },
-    unistd::{getpgrp, tcgetpgrp},
+    unistd::{getpgrp, getppid, tcgetpgrp},
 };
 use signal_hook::{iterator::Signals, low_level};
 
@@ -43,6 +45,29 @@ use crate::{
     console::{Console, say},
     error::{Error, INTERRUPTED, Result},
 };
+
+/// The name of a process of this program.
+pub(crate) const NAME: &str = "luxor";
+
+/// Returns the command that starts this program again, even if another one has its path by now.
+pub(crate) fn this_program() -> Command {
+    Command::new("/proc/self/exe")
+}
+
+/// Whether the parent of this process has started it with the environment variable `name`, whose value
+/// begins with the parent's process ID. A process that inherits the variable has another parent.
+pub(crate) fn is_started_by_parent(name: &str) -> bool {
+    let value = env::var(name).unwrap_or_default();
+    let parent = value.split(' ').next().and_then(|id| id.parse().ok());
+    parent == Some(getppid().as_raw())
+}
+
+/// Gives this process its name in place of `exe`, which it has from the path in [`this_program`]. For the
+/// main thread.
+pub(crate) fn take_name() {
+    // Best effort: programs such as `pgrep` show it.
+    let _ = prctl::set_name(c"luxor");
+}
 
 /// Protects the process before a secret is read. Best effort: each refusal of the system is noted.
 pub(crate) fn harden(console: Console) {

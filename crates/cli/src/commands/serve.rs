@@ -241,13 +241,18 @@ impl FrontendSetup for Nbd<'_> {
         let listeners = Arc::clone(&self.listeners);
         let server = Server::new(export, options, listeners, self.stop.clone());
         let stop = server.stopper();
+        let mut lines: Vec<_> = uris
+            .iter()
+            .map(|uri| format!("serving {name}{read_only}, at {uri}"))
+            .collect();
+        if self.args.background.background && self.args.pid_file.is_none() {
+            let id = std::process::id();
+            lines.push(format!("to stop the server: `kill {id}`"));
+        }
         Ok(Started {
             frontend: Box::new(server),
             stop: Arc::new(move || stop().map_err(|error| Error::io("cannot stop", &error))),
-            lines: uris
-                .iter()
-                .map(|uri| format!("serving {name}{read_only}, at {uri}"))
-                .collect(),
+            lines,
             status: format!("Serving {name}{read_only}, at {}", uris.join(" and ")),
             still_in_use: None,
         })

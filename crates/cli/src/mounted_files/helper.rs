@@ -22,10 +22,10 @@ use std::{
     net::Shutdown,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::net::UnixStream,
+        unix::{net::UnixStream, process::CommandExt},
     },
     path::PathBuf,
-    process::{Child, Command, ExitCode, Stdio},
+    process::{self, Child, Command, ExitCode, Stdio},
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, Sender},
@@ -49,10 +49,12 @@ use nix::{
 };
 
 use super::{file_systems::folders, private_folder::PrivateFolder};
-use crate::process::unblocked;
+use crate::process::{NAME, is_started_by_parent, this_program, unblocked};
 
-/// The first word of the helper's command line.
-const MARK: &str = "--started-to-show-files";
+/// The environment variable of a helper: the process ID of the server, twice `yes` or `no`, and the private
+/// folder, whose path has no space. The command line is that of the driver, which users see in lists of
+/// processes.
+const TASK: &str = "LUXOR_SHOWS_FILES";
 
 /// What the helper is to do.
 pub(super) struct Task {
@@ -105,13 +107,19 @@ impl Helper {
     /// Starts the helper. `folder` is the open folder for the files.
     pub(super) fn start(task: &Task, folder: &File) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
-        let mut helper = Command::new("/proc/self/exe");
+        let mut value = OsString::from(process::id().to_string());
+        for yes in [task.is_for_kernel, task.may_write] {
+            value.push(format!(" {}", if yes { "yes" } else { "no" }));
+        }
+        value.push(" ");
+        value.push(&task.private);
+        let mut helper = this_program();
         helper
-            .arg(MARK)
-            .args([task.is_for_kernel, task.may_write].map(|yes| if yes { "yes" } else { "no" }))
-            .args([&task.private, &task.program])
+            .arg0(NAME)
+            .arg(&task.program)
             .args(&task.arguments)
             .env_clear()
+            .env(TASK, value)
             .env("PATH", env::join_paths(search_path()).unwrap_or_default())
             // Names in file systems are UTF-8, and messages English.
             .env("LC_ALL", "C.UTF-8")
@@ -156,16 +164,18 @@ fn search_path() -> Vec<PathBuf> {
 
 /// Does the work of a helper, if this process was started as one.
 pub(crate) fn run_if_started() -> Option<ExitCode> {
-    let mut line = env::args_os();
-    if line.nth(1)? != MARK {
+    if !is_started_by_parent(TASK) {
         return None;
     }
-    let mut is_yes = || Some(line.next()? == "yes");
+    let value = env::var(TASK).ok()?;
+    let mut words = value.split(' ').skip(1);
+    let mut is_yes = || Some(words.next()? == "yes");
     let (is_for_kernel, may_write) = (is_yes()?, is_yes()?);
+    let mut line = env::args_os().skip(1);
     let task = Task {
         is_for_kernel,
         may_write,
-        private: line.next()?.into(),
+        private: words.next()?.into(),
         program: line.next()?.into(),
         arguments: line.collect(),
     };
@@ -475,6 +485,7 @@ impl Driver {
         let own = signals.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
         let spawned = Command::new(&task.program)
             .args(&task.arguments)
+            .env_remove(TASK)
             .stdin(Stdio::null())
             .stdout(output)
             .stderr(errors)

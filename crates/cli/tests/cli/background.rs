@@ -250,3 +250,38 @@ fn the_link_to_the_server_is_not_listed() {
     let (id, _) = link.to_str().unwrap().split_once(' ').unwrap();
     assert!(id.parse::<u32>().is_ok(), "{link:?}");
 }
+
+/// Advice repeats what was typed, and so do lists of processes.
+#[test]
+fn no_internal_word_is_in_messages_and_lists_of_processes() {
+    let folder = prepared();
+    let script = "truncate -s 12M disk; echo 'label: gpt\nsize=1M\n-' | sfdisk -q disk
+                  dd if=volume.luks of=disk bs=1M seek=2 conv=notrunc status=none";
+    tool(
+        "sh",
+        ["-c", &format!("cd {}; {script}", folder.path().display())],
+    );
+    for line in [
+        "mount --background --key-file key disk dir",
+        "serve --background --key-file key --socket s disk",
+    ] {
+        let (command, rest) = line.split_once(' ').unwrap();
+        let advised = format!("To open it: `luxor {command} --volume-partition 2 {rest}`");
+        luxor(line).current_dir(folder.path()).fails(1, &advised);
+    }
+    let line = "serve --background --key-file key --socket s volume.luks";
+    let said = luxor(line).current_dir(folder.path()).ok().stderr;
+    let (_, id) = said
+        .split_once("luxor: to stop the server: `kill ")
+        .unwrap();
+    let id = id.trim_end_matches("`\n");
+    let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap();
+    let shown = fs::read(format!("/proc/{id}/cmdline")).unwrap();
+    kill(Pid::from_raw(id.parse().unwrap()), Signal::SIGTERM).unwrap();
+    wait_until("the server ends", || !folder.join("s").exists());
+    assert_eq!(name, "luxor\n");
+    let mut shown = shown.split(|&byte| byte == 0);
+    assert_eq!(shown.next(), Some(env!("CARGO_BIN_EXE_luxor").as_bytes()));
+    let words: Vec<_> = shown.map(String::from_utf8_lossy).collect();
+    assert_eq!(words.join(" ").trim_end(), line);
+}
