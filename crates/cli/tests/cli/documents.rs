@@ -203,6 +203,19 @@ pub fn run(command: &str, folder: &Folder) -> (i32, String) {
     typed(&line, answer, folder.path())
 }
 
+/// A job of the shell in its background is stopped when it asks for a passphrase on the terminal.
+#[test]
+fn no_document_starts_luxor_as_a_job_of_the_shell() {
+    for document in documents() {
+        let text = fs::read_to_string(&document).unwrap();
+        let text = text.replace("\\\n", " ");
+        for line in text.lines() {
+            let is_job = line.contains("luxor ") && line.trim_end().ends_with(" &");
+            assert!(!is_job, "{}: {line}", document.display());
+        }
+    }
+}
+
 /// Copies the files that [`prepared`] has made.
 pub fn copied(files: &Folder) -> Folder {
     let folder = Folder::new();
@@ -242,6 +255,10 @@ fn commands_in_the_documents_work_as_they_are_printed() {
                 }
                 ran += 1;
             }
+            // What goes on in the background.
+            let end = "[ ! -e running.pid ] || kill $(cat running.pid); ! mountpoint -q plain || \
+                       fusermount3 -u plain; while [ -e running.pid ]; do sleep 0.05; done";
+            shell_without_terminal(end, folder.path()).assert_code(0);
         }
     }
     assert!(failed.is_empty(), "{failed}");
