@@ -4,6 +4,8 @@
 
 mod contents;
 
+pub(crate) use self::contents::before_encryption;
+
 use std::{error, io, path::Path};
 
 use luxor::{

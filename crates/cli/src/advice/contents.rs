@@ -9,7 +9,7 @@ use std::{
 
 use luxor::{
     Contents, ContentsClass,
-    files::{shell_quoted, shell_word},
+    files::{Input, shell_quoted, shell_word},
 };
 
 use crate::subject;
@@ -140,11 +140,38 @@ fn for_other_file(name: &str, contents: &Contents) -> Option<String> {
 
 /// Returns advice for a disk image in the format of a virtual machine.
 fn convert(name: &str) -> String {
-    let (image, raw) = (
-        shell_word(Path::new(name)),
-        shell_word(Path::new(&format!("{name}.raw"))),
-    );
-    format!("Convert it first: `qemu-img convert -O raw {image} {raw}`")
+    let raw = format!("{name}.raw");
+    let (command, raw_word) = (to_raw(name), shell_word(Path::new(&raw)));
+    let volume = shell_word(Path::new(&format!("{name}.luks")));
+    format!(
+        "It contains the disk of a virtual machine. Convert it first: `{command}` If that disk is not \
+         encrypted yet, this encrypts it: `luxor encrypt {raw_word} {volume}`"
+    )
+}
+
+/// Returns the command that copies the disk out of an image.
+fn to_raw(name: &str) -> String {
+    let image = shell_word(Path::new(name));
+    let raw = shell_word(Path::new(&format!("{name}.raw")));
+    format!("qemu-img convert -O raw {image} {raw}")
+}
+
+/// Returns a warning for a file that is about to be encrypted, if a program that opens the volume would not
+/// find a disk in it.
+pub(crate) fn before_encryption(input: &Input) -> Option<String> {
+    let contents = Contents::recognise(input.as_storage()?).ok()?;
+    let Contents::Known {
+        name: what,
+        class: ContentsClass::DiskImage,
+    } = contents
+    else {
+        return None;
+    };
+    let (name, command) = (input.name(), to_raw(&input.name()));
+    Some(format!(
+        "{name} is {what}. The volume will contain that format, and not the disk in it. To encrypt the disk, \
+         convert it first: `{command}`"
+    ))
 }
 
 /// Returns this command with each of the options, a line each.

@@ -14,6 +14,7 @@ use luxor::{
 };
 
 use crate::{
+    advice,
     args::{General, NewVolumeArgs},
     commands::{Subcommand, Taken, is_stdout},
     context::Context,
@@ -96,6 +97,9 @@ impl Subcommand for EncryptArgs {
             return Err(Error::failure(
                 "OUTPUT is a terminal, which cannot show ciphertext",
             ));
+        }
+        if let Some(warning) = advice::before_encryption(&input) {
+            context.console.warn(warning);
         }
         let needed = new_volume::needed(context);
         let files = new_volume::files(&self.output, self.force, &needed, context);

@@ -176,6 +176,46 @@ fn an_image_is_converted_as_advised() {
 }
 
 #[test]
+fn a_disk_of_a_virtual_machine_is_encrypted_as_advised() {
+    let (folder, plain) = volume();
+    for (format, name) in [
+        ("qcow2", "an image.qcow2"),
+        ("vmdk", "i.vmdk"),
+        ("vdi", "i.vdi"),
+    ] {
+        let make = format!(
+            "cp plain disk; truncate -s 64K disk; qemu-img convert -O {format} disk '{name}'"
+        );
+        shell(&folder, &make).assert_code(0);
+        let failed = shell(&folder, &format!("luxor serve --socket s '{name}'"));
+        failed.assert_code(1);
+        advised(&folder, &failed, "Convert it first: ");
+        let fast = format!(
+            "encrypts it: `luxor encrypt {} --key-file key ",
+            FAST.join(" ")
+        );
+        let stderr = failed.stderr.replace("encrypts it: `luxor encrypt ", &fast);
+        advised(&folder, &Outcome { stderr, ..failed }, "encrypts it: ");
+        let line = format!("luxor decrypt --force --key-file key '{name}.luks' out");
+        shell(&folder, &line).assert_code(0);
+        assert_eq!(fs::read(folder.join("out")).unwrap()[..plain.len()], plain);
+
+        let line = format!(
+            "luxor encrypt --key-file key {} '{name}' whole",
+            FAST.join(" ")
+        );
+        let warned = shell(&folder, &format!("rm -f whole '{name}.raw'; {line}"));
+        warned.assert_code(0);
+        advised(&folder, &warned, "convert it first: ");
+    }
+    let line = format!(
+        "luxor encrypt --key-file key {} plain other",
+        FAST.join(" ")
+    );
+    assert_eq!(shell(&folder, &line).stderr, "");
+}
+
+#[test]
 fn a_header_without_data_and_data_without_a_header_are_named() {
     let (folder, plain) = volume();
     at(&folder, "header backup v backup").ok();
