@@ -62,6 +62,43 @@ pub(crate) fn beneath(files: &Unmounter) -> Option<Unmounter> {
     (beneath.kind() == "fuse.luxor").then_some(beneath)
 }
 
+/// Whether `luxor mount` has mounted something on `folder`, even if its process has ended.
+pub(crate) fn is_mounted(folder: &Path) -> bool {
+    let mount = Unmounter::find(folder).ok().flatten();
+    mount.is_some_and(|mount| mount.kind() == "fuse.luxor" || file_beneath(&mount).is_some())
+}
+
+/// Removes the plaintext that killed processes have left in private folders, if no files are mounted above
+/// it. Returns whether there was any.
+pub(crate) fn remove_leftovers() -> bool {
+    let mut has_removed = false;
+    for private in PrivateFolder::all() {
+        let disk = private.disk();
+        let is_dead = |error: io::Error| error.kind() == io::ErrorKind::NotConnected;
+        let Some(plaintext) = Unmounter::find(&disk).ok().flatten() else {
+            continue;
+        };
+        let is_left = plaintext.kind() == "fuse.luxor" && fs::metadata(&disk).is_err_and(is_dead);
+        if is_left && !is_used(&disk.join(NAME)) && plaintext.unmount().is_ok() {
+            private.remove();
+            has_removed = true;
+        }
+    }
+    has_removed
+}
+
+/// Whether the files in this plaintext are mounted.
+fn is_used(plaintext: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let name = plaintext.to_string_lossy();
+    let is_backing = |entry: fs::DirEntry| {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file"));
+        file.is_ok_and(|file| file.trim_end_matches('\n') == name)
+    };
+    let mut devices = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    mounts.contains(&*name) || devices.any(is_backing)
+}
+
 /// Removes the private folder in which the plaintext was mounted on `disk`.
 pub(crate) fn remove_private_folder(disk: &Path) {
     if let Some(folder) = PrivateFolder::of_disk(disk) {
@@ -152,6 +189,7 @@ impl FrontendSetup for Files<'_> {
             .map_err(|error| mount_error::refused(&error))?;
 
         keep_descriptors()?;
+        remove_leftovers();
         let private = PrivateFolder::create();
         let private =
             private.map_err(|error| Error::io("cannot make a folder for the plaintext", &error))?;

@@ -14,7 +14,10 @@ use clap::{
     Args, ValueHint,
     builder::{OsStringValueParser, TypedValueParser},
 };
-use luxor::{VolumeDisk, files::path_name};
+use luxor::{
+    VolumeDisk,
+    files::{path_name, shell_word},
+};
 use luxor_serve::{
     Export, Frontend, ServeError,
     fuse::{FileName, MountOptions, MountPoint, Mounted},
@@ -167,7 +170,10 @@ impl FrontendSetup for Fuse<'_> {
         let file = self.folder.join(self.options.name.as_os_str());
         let shown = path_name(&file);
         let unmount = mounted.stopper();
-        let hint = format!("{folder} stays mounted; to unmount it: fusermount3 -u {folder}");
+        let hint = format!(
+            "{folder} stays mounted; to unmount it: `luxor umount {}`",
+            shell_word(self.folder)
+        );
         Ok(Started {
             frontend: Box::new(mounted),
             stop: Arc::new(move || {

@@ -52,7 +52,14 @@ fn run(folder: &Path) -> Result<()> {
             .hint("A mount is closed to other users, and to root: unmount it as the user who mounted it."),
         _ => Error::io(format!("cannot look at {name}"), &error),
     })?;
-    let mount = mount.ok_or_else(|| Error::failure(format!("nothing is mounted on {name}")))?;
+    let Some(mount) = mount else {
+        // Another program may have unmounted the files alone.
+        return if mounted_files::remove_leftovers() {
+            Ok(())
+        } else {
+            Err(Error::failure(format!("nothing is mounted on {name}")))
+        };
+    };
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
             let what = format!("{name} is in use");

@@ -25,7 +25,7 @@ pub(super) const OTHERS: &[Other] = &[
     Other {
         names: &["close", "luksClose", "luksResume", "luksSuspend", "refresh"],
         why: NO_DEVICES,
-        instead: "`fusermount3 -u DIR` ends `luxor mount`; SIGTERM ends `luxor serve`.",
+        instead: "`luxor umount DIR` ends `luxor mount`; SIGTERM ends `luxor serve`.",
     },
     Other {
         names: &["status"],
@@ -49,14 +49,15 @@ pub(super) const OTHERS: &[Other] = &[
 ];
 
 /// What stands for `open --type plain`.
-const INSTEAD_OF_PLAIN: &str = "`luxor mount --type plain --key-file KEY VOLUME DIR` shows the plaintext as a file, and \
+const INSTEAD_OF_PLAIN: &str = "`luxor mount --type plain --key-file KEY VOLUME DIR` shows the plaintext as a file (with --files, \
+     the files in it), and \
      `luxor serve --type plain --key-file KEY --socket SOCKET VOLUME` serves it as a disk. KEY is the \
      key itself, not a passphrase. --cipher, --key-size, --offset, --skip, --size and --sector-size mean \
      what they mean in cryptsetup, but the default of --cipher depends on its version.";
 
 /// What stands for `open` without `--test-passphrase`.
-const INSTEAD_OF_OPEN: &str = "`luxor mount VOLUME DIR` shows the plaintext as a file, `luxor serve --socket SOCKET VOLUME` \
-     serves it as a disk, and `luxor decrypt VOLUME FILE` copies it. `--test-passphrase` tests a \
+const INSTEAD_OF_OPEN: &str = "`luxor mount --files VOLUME DIR` shows the files in it until `luxor umount DIR`, \
+     `luxor mount VOLUME DIR` shows the plaintext as a file, `luxor serve --socket SOCKET VOLUME` serves it as a disk, and `luxor decrypt VOLUME FILE` copies it. `--test-passphrase` tests a \
      passphrase.";
 
 /// Returns why there is no `open` for a volume of this type, and what the user can do instead.

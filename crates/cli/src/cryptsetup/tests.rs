@@ -243,7 +243,8 @@ fn other_command_lines_are_not_translated() {
 #[test]
 fn unsupported_actions_and_options_are_refused() {
     for (line, word) in [
-        ("luxor close v", "fusermount3 -u"),
+        ("luxor close v", "luxor umount"),
+        ("luxor open v", "luxor mount --files VOLUME DIR"),
         ("luxor open v name", "luxor serve --socket"),
         ("luxor open v", "luxor mount VOLUME DIR"),
         (

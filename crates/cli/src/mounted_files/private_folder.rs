@@ -3,7 +3,7 @@
 
 use std::{
     env, fs, io,
-    os::unix::fs::MetadataExt,
+    os::unix::{ffi::OsStrExt, fs::MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +16,9 @@ const FILES: &str = "files";
 /// The name of the plaintext.
 pub(super) const NAME: &str = "plaintext";
 
+/// Begins the names of private folders.
+const PREFIX: &str = "luxor-";
+
 /// A folder that only this user can enter. [`PrivateFolder::remove`] removes it.
 pub(super) struct PrivateFolder {
     root: PathBuf,
@@ -26,12 +29,24 @@ impl PrivateFolder {
     /// options of a mount.
     pub(super) fn create() -> io::Result<Self> {
         let new = Self {
-            root: mkdtemp(&base().join("luxor-XXXXXX"))?,
+            root: mkdtemp(&base().join(PREFIX.to_owned() + "XXXXXX"))?,
         };
         for within in [new.disk(), new.files()] {
             fs::create_dir(within).inspect_err(|_| new.remove())?;
         }
         Ok(new)
+    }
+
+    /// Those of this user, from other processes too.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let entries = fs::read_dir(base()).into_iter().flatten().flatten();
+        let is_private = |entry: &fs::DirEntry| {
+            let is_named = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
+            let is_own = |found: fs::Metadata| found.is_dir() && found.uid() == geteuid().as_raw();
+            is_named && entry.metadata().is_ok_and(is_own)
+        };
+        let folders = entries.filter(is_private).map(|entry| entry.path());
+        folders.map(|root| Self { root })
     }
 
     /// The folder at this path, which another process has made.

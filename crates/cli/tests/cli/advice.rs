@@ -6,6 +6,7 @@
 //! between backticks. A text that is not in [`table`] fails the test, and so does an entry without a text.
 
 mod forms;
+mod names;
 mod sources;
 mod table;
 

@@ -346,7 +346,7 @@ fn an_aborted_mount_is_removed_or_reported() {
     tool("umount", [&dir]);
     assert_eq!(code, Some(1), "{words}");
     assert!(
-        words.contains("dir stays mounted; to unmount it: fusermount3 -u dir"),
+        words.contains("dir stays mounted; to unmount it: `luxor umount dir`"),
         "{words}"
     );
 }
@@ -466,10 +466,30 @@ fn a_mount_left_by_a_killed_process_is_recognised() {
     mounted.child.kill().unwrap();
     mounted.child.wait().unwrap();
     let refused = mount(&folder, "photos.tar.luks dir").fails(5, "was killed");
-    assert!(refused.stderr.contains("fusermount3 -u dir"), "{refused:?}");
-    tool("fusermount3", ["-u".as_ref(), mounted.folder.as_os_str()]);
+    assert!(refused.stderr.contains("`luxor umount dir`"), "{refused:?}");
+    luxor("umount dir").current_dir(folder.path()).ok();
     let again = Mounted::new(&folder, "photos.tar.luks dir");
     assert!(fs::read(again.file()).unwrap() == plain());
+}
+
+#[test]
+fn a_missing_folder_is_made_as_advised() {
+    let folder = prepared();
+    let failed = mount(&folder, "photos.tar.luks").arg("my dir").run();
+    failed.assert_code(4);
+    let (_, advice) = failed.stderr.split_once("To make it: `").unwrap();
+    tool(
+        "sh",
+        [
+            "-c",
+            &format!(
+                "cd {}; {}",
+                folder.path().display(),
+                advice.trim_end_matches("`\n")
+            ),
+        ],
+    );
+    assert_eq!(fs::read_dir(folder.join("my dir")).unwrap().count(), 0);
 }
 
 /// `/dev/fuse` with another mode, until this is dropped or the process ends in any way.

@@ -289,12 +289,31 @@ fn umount_removes_what_two_killed_processes_have_left() {
     let line = format!(
         "{FILES} volume.luks dir & {UNTIL_MOUNTED}; server=$!
          helper=$(cat /proc/$server/task/*/children); kill -STOP $server $helper
-         kill -KILL $server $helper; wait $server; $luxor umount dir; echo $?
+         kill -KILL $server $helper; wait $server
+         {FILES} volume.luks dir; echo $?; $luxor umount dir; echo $?
          {UNTIL_UNMOUNTED}"
     );
     let outcome = run_as_nobody(&folder, &line);
-    assert_eq!(outcome.text(), "0\ndir:\n\nprivate:\n", "{outcome:?}");
+    assert_eq!(outcome.text(), "5\n0\ndir:\n\nprivate:\n", "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("To unmount it: `luxor umount dir`"),
+        "{outcome:?}"
+    );
     assert_nothing_is_mounted(&folder);
+    // Also after another program has unmounted the files alone.
+    for command in [
+        "$luxor umount dir",
+        "{FILES} --background volume.luks dir && $luxor umount dir",
+    ] {
+        let command = command.replace("{FILES}", FILES);
+        let line = line.replace(
+            "$luxor umount dir",
+            &format!("fusermount3 -u dir; {command}"),
+        );
+        let outcome = run_as_nobody(&folder, &line);
+        assert_eq!(outcome.text(), "5\n0\ndir:\n\nprivate:\n", "{outcome:?}");
+        assert_nothing_is_mounted(&folder);
+    }
 }
 
 #[test]

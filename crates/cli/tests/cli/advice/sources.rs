@@ -7,7 +7,9 @@ use std::{
 };
 
 /// Programs that messages call.
-const PROGRAMS: [&str; 15] = [
+const PROGRAMS: [&str; 17] = [
+    "mkdir",
+    "e2fsck",
     "luxor",
     "cryptsetup",
     "losetup",

@@ -64,7 +64,7 @@ const fn new(text: &'static str, proof: Proof) -> Advice {
     }
 }
 
-const fn names(text: &'static str) -> Advice {
+pub(super) const fn names(text: &'static str) -> Advice {
     new(text, Proof::Names)
 }
 
@@ -99,7 +99,7 @@ pub(super) const fn case(
 /// Returns the entries.
 #[expect(clippy::too_many_lines, reason = "it is a table")]
 pub(super) fn table() -> Vec<Advice> {
-    let mut table = names_only();
+    let mut table = super::names::names_only();
     table.extend([
         Advice {
             shown: "To leave the rest out, add --size 8.",
@@ -152,6 +152,7 @@ pub(super) fn table() -> Vec<Advice> {
             RUN,
             r#"! mountpoint -q "my dir""#,
         ),
+        by("To make it: `mkdir -p", "a_missing_folder_is_made_as_advised"),
         not_here("`modprobe fuse` loads the module", "a kernel without FUSE"),
         not_here("Its usual mode is 0666", "a container without the device"),
         case(
@@ -248,7 +249,8 @@ pub(super) fn table() -> Vec<Advice> {
             "",
         ),
         by("To open it: `{command}`", "a_volume_in_a_partition_is_opened_as_advised"),
-        by("Convert it first: `qemu-img convert", "an_image_is_converted_as_advised"),
+        by("this encrypts it: `luxor encrypt", "a_disk_of_a_virtual_machine_is_encrypted_as_advised"),
+        by("The volume will contain that format", "a_disk_of_a_virtual_machine_is_encrypted_as_advised"),
         by(
             "To copy the header of the volume in it",
             "a_header_inside_another_file_is_copied_as_advised",
@@ -317,7 +319,7 @@ pub(super) fn table() -> Vec<Advice> {
             "shows the plaintext as a file, `luxor serve --socket",
             "make; cp \"$v\" VOLUME",
             "luxor luksOpen \"$v\" name",
-            Proof::Run { nth: 2, with: &[("FILE", "file")] },
+            Proof::Run { nth: 4, with: &[("FILE", "file")] },
             "cmp plain file",
         ),
         // cli/src/error.rs
@@ -740,60 +742,4 @@ pub(super) fn table() -> Vec<Advice> {
         }
     }
     table
-}
-
-/// The texts in which an option is the subject, or that name a command for no other reason.
-fn names_only() -> Vec<Advice> {
-    [
-        "--volume-partition {number}",
-        "--volume-offset {offset}",
-        "There is nothing to unlock",
-        "--flags: {error}, or none",
-        "--key-size is {bits} bits: it must be 256 or 512",
-        "the parser requires --key-slot",
-        "`luxor mount` needs it to find its mount",
-        "{mode} needs --iv with",
-        "raw needs --key-file",
-        "--stride must be below",
-        "--data-unit is above",
-        "--data-unit must be at least",
-        " --decrypt",
-        " --device-size {size}",
-        "--resilience {name} is not possible",
-        "--encrypt --reduce-device-size takes only",
-        "`luxor encrypt` makes a volume with its header in a new file",
-        "--export-name: {error}",
-        "--socket and --listen cannot be used together",
-        "--tls-psk are for TCP",
-        "open LUKS volumes, and plain volumes",
-        " --header FILE VOLUME",
-        "--header {volume} {DATA}",
-        "--cipher is {}",
-        "export needs --token-id",
-        "--header-backup-file is missing",
-        "--type is {}",
-        "--hash is {}",
-        "does not replace a volume and its --header together",
-        "--socket needs a path",
-        "--listen {text}: no such address",
-        "--sector-size: {error}",
-        "--key-size is {bits} bits: it must be 256 (AES-128)",
-        "bits, and --key-size is {needed}",
-        "--uuid: {} is not a UUID",
-        "--volume-key-file takes the place",
-        "--type {kind} needs --key-file",
-        "--volume-key-file cannot be used with --type {kind}",
-        "--keyfile-size cannot be used with --type {kind}",
-        "{option} cannot be used with --type {name}",
-        "--metrics-listen: {address}",
-        "--metrics-listen: cannot listen",
-        "--metrics-listen: {error}",
-        "`--engine auto` uses",
-        "{option} cannot be used with {mode}",
-        "{option}: {error}",
-        "has only {found} of the {size} bytes",
-        "Give --hotzone-size at least",
-    ]
-    .map(names)
-    .into()
 }
