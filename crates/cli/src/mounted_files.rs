@@ -201,12 +201,19 @@ impl FrontendSetup for Files<'_> {
             ..self.mount.clone()
         };
         let task = plan.task(&private, &path);
-        let session = Session::start(Arc::clone(&export), private, &options)?;
-        let helper = Helper::start(&task, point.handle());
-        let mut helper =
-            helper.map_err(|error| Error::io("cannot start the driver's watcher", &error))?;
+        let failed = |error| Error::io("cannot start the driver's watcher", &error);
+        // It starts before the plaintext is mounted, so that it unmounts that whenever this process is killed.
+        let helper = Helper::start(&task, point.handle())
+            .inspect_err(|_| private.remove())
+            .map_err(failed)?;
+        let mut running = Running {
+            helper,
+            session: Session::start(Arc::clone(&export), private, &options)?,
+            export: self.may_write.then_some(export),
+        };
+        running.helper.begin().map_err(failed)?;
         let name = found.name;
-        match Wait::first_report(&self.wait, &mut helper)? {
+        match Wait::first_report(&self.wait, &mut running.helper)? {
             Some(Report::Mounted) => {}
             Some(Report::Failed(words)) => {
                 let what = format!("cannot mount the {name} file system: {words}");
@@ -217,10 +224,12 @@ impl FrontendSetup for Files<'_> {
             }
             _ => return Err(Error::failure(WATCHER_ENDED)),
         }
-        let shown = Unmounter::find_over(point.handle()).ok().flatten();
-        let shown =
-            shown.ok_or_else(|| Error::failure(format!("{folder} was unmounted at once")))?;
-        let _ = session.files.set(shown.clone());
+        let shown = Unmounter::find_over(point.handle());
+        let shown = shown.map_err(|error| Error::io(format!("cannot look at {folder}"), &error))?;
+        // They may have been unmounted at once, which the helper reports next.
+        if let Some(shown) = shown.clone() {
+            let _ = running.session.files.set(shown);
+        }
         let mode = if plan.is_read_only { ", read-only" } else { "" };
         let mut lines = vec![format!(
             "the files of {} ({name}{mode}) are in {folder} until it is unmounted",
@@ -233,13 +242,10 @@ impl FrontendSetup for Files<'_> {
         );
         Ok(Started {
             status: format!("The files of {} are in {folder}", volume.name()),
-            frontend: Box::new(Running {
-                helper,
-                session,
-                export: self.may_write.then_some(export),
-            }),
+            frontend: Box::new(running),
             stop: Arc::new(move || {
-                let unmounted = unblocked(|| shown.unmount());
+                let unmounted = shown.as_ref().map(|shown| unblocked(|| shown.unmount()));
+                let unmounted = unmounted.unwrap_or(Ok(()));
                 unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
             }),
             lines,
@@ -480,6 +486,7 @@ impl Drop for Session {
 
 /// The files, which are mounted.
 struct Running {
+    /// Dropped first: it ends the driver, for which the session waits.
     helper: Helper,
     session: Session,
     /// The plaintext, if the driver may write.

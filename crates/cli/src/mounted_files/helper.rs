@@ -8,7 +8,8 @@
 //!
 //! - The driver dies: the helper unmounts the files and the plaintext, and reports it.
 //! - The server dies: the helper ends the driver, and unmounts both.
-//! - The helper dies: the server unmounts both. The driver then writes what it has and ends.
+//! - The helper dies: the server unmounts both. The driver then writes what it has and ends. If it has not
+//!   yet mounted the files, the server ends it.
 //!
 //! Standard input is the connection to the server, on which the helper writes a line for each [`Report`].
 //! Standard output is the folder for the files, opened by the server: where root mounts, another user
@@ -43,12 +44,12 @@ use nix::{
     sys::{
         prctl::set_child_subreaper,
         signal::{SigSet, SigmaskHow, Signal, kill},
-        wait::{WaitStatus, waitpid},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
     },
     unistd::{Pid, geteuid, setsid},
 };
 
-use super::{file_systems::folders, private_folder::PrivateFolder};
+use super::{file_beneath, file_systems::folders, private_folder::PrivateFolder};
 use crate::process::{NAME, is_started_by_parent, this_program, unblocked};
 
 /// The environment variable of a helper: the process ID of the server, twice `yes` or `no`, and the private
@@ -71,6 +72,8 @@ pub(super) struct Task {
 /// What the helper tells the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Report {
+    /// It watches the server.
+    Watching,
     /// The files are there.
     Mounted,
     /// They have been unmounted, and the driver has ended.
@@ -82,6 +85,7 @@ pub(super) enum Report {
 impl Report {
     fn to_line(&self) -> String {
         match self {
+            Self::Watching => "watching\n".to_owned(),
             Self::Mounted => "mounted\n".to_owned(),
             Self::Ended => "ended\n".to_owned(),
             Self::Failed(words) => format!("failed {words}\n"),
@@ -90,6 +94,7 @@ impl Report {
 
     fn of_line(line: &str) -> Option<Self> {
         match line.strip_suffix('\n')? {
+            "watching" => Some(Self::Watching),
             "mounted" => Some(Self::Mounted),
             "ended" => Some(Self::Ended),
             line => Some(Self::Failed(line.strip_prefix("failed ")?.to_owned())),
@@ -101,12 +106,20 @@ impl Report {
 pub(super) struct Helper {
     connection: BufReader<UnixStream>,
     child: Child,
+    private: PrivateFolder,
+    /// The folder for the files.
+    folder: File,
+    /// Whether it has reported that the files are mounted.
+    has_mounted: bool,
 }
 
 impl Helper {
-    /// Starts the helper. `folder` is the open folder for the files.
+    /// Starts the helper, which waits for [`Helper::begin`]. `folder` is the open folder for the files.
     pub(super) fn start(task: &Task, folder: &File) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
+        // If the helper dies, the driver becomes a child of this process.
+        set_child_subreaper(true)?;
+        let folder = folder.try_clone()?;
         let mut value = OsString::from(process::id().to_string());
         for yes in [task.is_for_kernel, task.may_write] {
             value.push(format!(" {}", if yes { "yes" } else { "no" }));
@@ -127,10 +140,24 @@ impl Helper {
             .stdout(folder.try_clone()?)
             .stderr(Stdio::null());
         let child = unblocked(|| helper.spawn())?;
-        Ok(Self {
+        // It has the only other end.
+        drop(helper);
+        let mut helper = Self {
             connection: BufReader::new(ours),
             child,
-        })
+            private: PrivateFolder::at(task.private.clone()),
+            folder,
+            has_mounted: false,
+        };
+        match helper.next() {
+            Some(Report::Watching) => Ok(helper),
+            _ => Err(io::Error::other("it has ended")),
+        }
+    }
+
+    /// Lets the helper start the driver. The plaintext is mounted.
+    pub(super) fn begin(&self) -> io::Result<()> {
+        self.connection.get_ref().write_all(&[0])
     }
 
     /// Returns a function that makes [`Helper::next`] return at once. The helper takes it for the end of the
@@ -144,7 +171,25 @@ impl Helper {
     pub(super) fn next(&mut self) -> Option<Report> {
         let mut line = String::new();
         self.connection.read_line(&mut line).ok()?;
-        Report::of_line(&line)
+        let report = Report::of_line(&line)?;
+        self.has_mounted |= report == Report::Mounted;
+        Some(report)
+    }
+
+    /// Does what the helper would have done if it was killed before it could report the files.
+    fn clean_up(&self) -> io::Result<()> {
+        end_children();
+        for found in [
+            Unmounter::find(&self.private.files())?,
+            Unmounter::find_over(&self.folder)?,
+        ] {
+            let is_ours = |found: &Unmounter| {
+                let file = file_beneath(found);
+                file.is_some_and(|file| file.starts_with(self.private.root()))
+            };
+            unmount(found.filter(is_ours))?;
+        }
+        Ok(())
     }
 }
 
@@ -152,7 +197,10 @@ impl Drop for Helper {
     fn drop(&mut self) {
         // A helper that has work left takes this for the end of the server.
         let _ = self.connection.get_ref().shutdown(Shutdown::Both);
-        let _ = self.child.wait();
+        let ended = self.child.wait();
+        if !self.has_mounted && !ended.is_ok_and(|status| status.success()) {
+            let _ = self.clean_up();
+        }
     }
 }
 
@@ -202,7 +250,6 @@ fn work(task: &Task) -> io::Result<()> {
     set_child_subreaper(true)?;
     let connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let (events, received) = mpsc::channel();
-    watch_server(connection.try_clone()?, events.clone());
     watch_mounts(open_to_read("/proc/self/mountinfo")?, events.clone());
     let mut watch = Watch {
         task,
@@ -211,6 +258,12 @@ fn work(task: &Task) -> io::Result<()> {
         mounted: None,
         ended: None,
     };
+    watch.say(&Report::Watching)?;
+    // Until the plaintext is mounted.
+    if (&watch.connection).read_exact(&mut [0]).is_err() {
+        return watch.unmount_all();
+    }
+    watch_server(watch.connection.try_clone()?, events.clone());
     let driver = Driver::start(task, before);
     if driver.is_ok() {
         watch_children(events);
@@ -451,6 +504,7 @@ fn end_children() {
         }
         for child in children {
             let _ = kill(child, Signal::SIGKILL);
+            let _ = waitpid(child, Some(WaitPidFlag::WNOHANG));
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -553,6 +607,7 @@ mod tests {
     #[test]
     fn reports_are_lines() {
         for report in [
+            Report::Watching,
             Report::Mounted,
             Report::Ended,
             Report::Failed("a b".to_owned()),

@@ -564,6 +564,30 @@ fn a_signal_ends_the_wait_for_a_driver_that_hangs() {
     }
 }
 
+/// The driver has opened the plaintext, which keeps the server, and would mount the files.
+#[test]
+fn a_driver_that_has_not_mounted_yet_ends_with_the_helper() {
+    let folder = prepared_for_nobody("ext4");
+    let real = tool("sh", ["-c", "command -v fuse2fs"]);
+    let script = format!(
+        "exec 9<\"$4\"; echo >{}/started; sleep 1; exec {} $1 $2 $3 /proc/self/fd/9 \"$5\"",
+        folder.path().display(),
+        real.text().trim()
+    );
+    driver(&folder, "fuse2fs", &script);
+    let line = format!(
+        "{WITH_DRIVER} volume.luks dir & server=$!; until [ -e started ]; do sleep 0.05; done
+         kill -KILL $(cat /proc/$server/task/*/children)
+         (sleep 20; kill -KILL $server) >/dev/null 2>&1 &
+         wait $server; echo $?; {UNTIL_UNMOUNTED}"
+    );
+    let outcome = run_as_nobody(&folder, &line);
+    assert_eq!(outcome.text(), "1\ndir:\n\nprivate:\n", "{outcome:?}");
+    let words = "luxor: the process that watches the driver has ended\n";
+    assert_eq!(outcome.stderr, words);
+    assert_nothing_is_mounted(&folder);
+}
+
 /// A process that the driver has started may be about to mount when the server dies.
 #[test]
 fn no_process_of_a_driver_mounts_after_the_server_has_died() {
