@@ -36,7 +36,8 @@ pub struct Context {
     /// [`decrypt`](fn@crate::decrypt) soon end with an error of the class
     /// [`Cancelled`](crate::ErrorClass::Cancelled), and their output file does not appear.
     /// [`format_files`](crate::format_files) and the changes of metadata look at it after they have derived a
-    /// key, while they wait for a lock and when they have it; they then change nothing. The library
+    /// key, while they wait for a lock and when they have it; they then change nothing. A
+    /// [`DeviceDisk`](crate::DeviceDisk) looks at it between ranges of some megabytes. The library
     /// never clears the flag. [`crypt_raw`](crate::crypt_raw) does not read it.
     pub cancel: Arc<AtomicBool>,
     /// Receives warnings, notes and progress.

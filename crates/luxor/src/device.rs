@@ -2,10 +2,20 @@
 //! The plaintext of a volume in the memory of a device, such as a GPU. It is decrypted and encrypted
 //! there, and only stored bytes cross the bus.
 
+mod host;
 #[cfg(all(test, feature = "cuda"))]
 mod tests;
 
-use std::{collections::HashMap, io, num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{
+    collections::HashMap,
+    io,
+    num::NonZeroUsize,
+    ops::Range,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use luxor_engine::{BackendError, Direction, Executor};
 use luxor_engine_gpu::{Device, DeviceError, GpuBackend, GpuKey, Portion, ResidentRun};
@@ -13,7 +23,7 @@ use luxor_secret::with_key_stack;
 use luxor_sector::{Layout, StoredRange};
 use luxor_volume::Plaintext;
 
-use crate::{Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
+use crate::{Context, Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
 
 /// Bytes of a plaintext, and their place in the memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +70,7 @@ impl UnlockedVolume {
             self.unlocked,
             &self.engine,
             (&options.disk, &options.context),
-            |plaintext| DeviceKeys::of(plaintext, backend),
+            |plaintext| DeviceKeys::of(plaintext, backend, &options.context),
         )?;
         Ok(DeviceDisk { disk, keys })
     }
@@ -70,12 +80,13 @@ impl UnlockedVolume {
     /// # Errors
     /// Those of [`UnlockedVolume::cipher`], and those of the devices.
     pub fn cipher_on<D: Device>(self, backend: &Arc<GpuBackend<D>>) -> Result<DeviceCipher<D>> {
+        let context = &self.volume.options.context;
         let (cipher, keys) = VolumeCipher::of_unlocked_with(
             self.volume.metadata,
             self.unlocked,
             &self.engine,
-            &self.volume.options.context,
-            |plaintext| DeviceKeys::of(plaintext, backend),
+            context,
+            |plaintext| DeviceKeys::of(plaintext, backend, context),
         )?;
         Ok(DeviceCipher { cipher, keys })
     }
@@ -98,8 +109,9 @@ impl<D: Device> DeviceDisk<D> {
     /// Fills `memory` of device number `device` with bytes of the plaintext.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if a copy is not within the plaintext or two overlap, and the
-    /// errors of the storage and the device. The contents of the memory are then undefined.
+    /// [`io::ErrorKind::InvalidInput`] if a copy is not within the plaintext or two overlap,
+    /// [`io::ErrorKind::Interrupted`] soon after [`Context::cancel`] is set, and the errors of the storage
+    /// and the device. The contents of the memory are then undefined.
     ///
     /// # Panics
     /// If there is no device number `device`.
@@ -188,6 +200,7 @@ struct DeviceKeys<D: Device> {
     /// One for each part of the layout, unless the part is not encrypted, or its mode is not one of the
     /// devices'. The CPU encrypts such parts, in the buffers that the devices copy.
     keys: Vec<Option<Arc<GpuKey<D>>>>,
+    cancel: Arc<AtomicBool>,
 }
 
 /// Whole sectors that pass through a buffer.
@@ -198,7 +211,7 @@ struct Source {
 
 impl<D: Device> DeviceKeys<D> {
     /// Loads the keys of `plaintext`, one for each of its parts.
-    fn of(plaintext: &Plaintext, backend: &Arc<GpuBackend<D>>) -> Result<Self> {
+    fn of(plaintext: &Plaintext, backend: &Arc<GpuBackend<D>>, context: &Context) -> Result<Self> {
         let mut loaded = HashMap::new();
         let mut keys = Vec::new();
         for (extent, _) in plaintext.parts() {
@@ -223,8 +236,11 @@ impl<D: Device> DeviceKeys<D> {
             loaded.insert((number, encryption), key.clone());
             keys.push(key);
         }
-        let backend = Arc::clone(backend);
-        Ok(Self { backend, keys })
+        Ok(Self {
+            backend: Arc::clone(backend),
+            keys,
+            cancel: Arc::clone(&context.cancel),
+        })
     }
 
     fn read_into(
@@ -236,7 +252,10 @@ impl<D: Device> DeviceKeys<D> {
         read: impl Fn(&StoredRange, &mut [u8]) -> io::Result<()> + Sync,
     ) -> io::Result<()> {
         let portions = self.portions(layout, copies)?.into_iter();
-        let read = |source: &Source, buf: &mut [u8]| source.read(layout, &read, buf);
+        let read = |source: &Source, buf: &mut [u8]| {
+            check_cancelled(&self.cancel)?;
+            source.read(layout, &read, buf)
+        };
         Ok(self.backend.read_into(device, memory, portions, read)?)
     }
 
@@ -254,6 +273,7 @@ impl<D: Device> DeviceKeys<D> {
         let portions = self.portions(layout, copies)?.into_iter();
         let read = |source: &Source, buf: &mut [u8]| source.read(layout, &read, buf);
         let write = |source: &Source, buf: &mut [u8]| {
+            check_cancelled(&self.cancel)?;
             source.crypt(layout, Direction::Encrypt, buf)?;
             Ok(write(&source.stored, buf)?)
         };
@@ -268,52 +288,10 @@ impl<D: Device> DeviceKeys<D> {
         layout: &Layout,
         copies: &[DeviceCopy],
     ) -> io::Result<Vec<Portion<'_, D, Source>>> {
-        let invalid = |message: String| io::Error::new(io::ErrorKind::InvalidInput, message);
-        let mut copies: Vec<DeviceCopy> = copies.to_vec();
-        copies.retain(|copy| copy.len > 0);
-        copies.sort_by_key(|copy| copy.offset);
-        let mut all: Vec<StoredRange> = Vec::new();
-        for copy in &copies {
-            let end = copy.offset.saturating_add(copy.len as u64);
-            for next in layout.stored(copy.offset..end)? {
-                match all.last_mut() {
-                    Some(last)
-                        if last.part == next.part && next.plaintext.start <= last.plaintext.end =>
-                    {
-                        last.plaintext.end = last.plaintext.end.max(next.plaintext.end);
-                    }
-                    _ => all.push(next),
-                }
-            }
-        }
-        if let Some([first, second]) = copies
-            .windows(2)
-            .find(|pair| pair[1].offset < pair[0].end())
-        {
-            return Err(invalid(format!(
-                "the copies of {} bytes at byte {} and of {} bytes at byte {} overlap",
-                first.len, first.offset, second.len, second.offset
-            )));
-        }
-        let sector = layout.sector_size();
-        let most = (self.backend.portion_len() / sector).max(1) * sector;
-        let mut portions = Vec::new();
-        let mut rest = &copies[..];
-        for stored in all {
-            for range in cut(&stored.plaintext, most as u64) {
-                let done = rest.iter().take_while(|copy| copy.end() <= range.start);
-                rest = &rest[done.count()..];
-                let here = rest.iter().take_while(|copy| copy.offset < range.end);
-                let here = here.map(|copy| copy.within(&range)).collect();
-                let stored = StoredRange {
-                    part: stored.part,
-                    offset: stored.offset + (range.start - stored.plaintext.start),
-                    plaintext: range,
-                };
-                portions.push(self.portion(layout, stored, here)?);
-            }
-        }
-        Ok(portions)
+        let gathered = gather(layout, copies, self.backend.portion_len())?.into_iter();
+        gathered
+            .map(|(stored, copies)| self.portion(layout, stored, copies))
+            .collect()
     }
 
     fn portion(
@@ -379,6 +357,70 @@ impl Source {
     }
 }
 
+/// Stored sectors, and which of their bytes are copied, each with its place in the memory.
+type Gathered = (StoredRange, Vec<(Range<usize>, usize)>);
+
+/// Returns the stored sectors that have the bytes of `copies`, in the order of the plaintext, in ranges
+/// of about `most` bytes.
+fn gather(layout: &Layout, copies: &[DeviceCopy], most: usize) -> io::Result<Vec<Gathered>> {
+    let mut copies: Vec<DeviceCopy> = copies.to_vec();
+    copies.retain(|copy| copy.len > 0);
+    copies.sort_by_key(|copy| copy.offset);
+    let mut all: Vec<StoredRange> = Vec::new();
+    for copy in &copies {
+        let end = copy.offset.saturating_add(copy.len as u64);
+        for next in layout.stored(copy.offset..end)? {
+            match all.last_mut() {
+                Some(last)
+                    if last.part == next.part && next.plaintext.start <= last.plaintext.end =>
+                {
+                    last.plaintext.end = last.plaintext.end.max(next.plaintext.end);
+                }
+                _ => all.push(next),
+            }
+        }
+    }
+    let overlap = copies
+        .windows(2)
+        .find(|pair| pair[1].offset < pair[0].end());
+    if let Some([first, second]) = overlap {
+        return Err(invalid(format!(
+            "the copies of {} bytes at byte {} and of {} bytes at byte {} overlap",
+            first.len, first.offset, second.len, second.offset
+        )));
+    }
+    let sector = layout.sector_size();
+    let most = (most / sector).max(1) * sector;
+    let mut gathered = Vec::new();
+    let mut rest = &copies[..];
+    for stored in all {
+        for range in cut(&stored.plaintext, most as u64) {
+            let done = rest.iter().take_while(|copy| copy.end() <= range.start);
+            rest = &rest[done.count()..];
+            let here = rest.iter().take_while(|copy| copy.offset < range.end);
+            let here = here.map(|copy| copy.within(&range)).collect();
+            let stored = StoredRange {
+                part: stored.part,
+                offset: stored.offset + (range.start - stored.plaintext.start),
+                plaintext: range,
+            };
+            gathered.push((stored, here));
+        }
+    }
+    Ok(gathered)
+}
+
+fn invalid(message: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, message)
+}
+
+fn check_cancelled(cancel: &AtomicBool) -> io::Result<()> {
+    if cancel.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    Ok(())
+}
+
 /// Cuts a range into ranges of at most `most` bytes.
 fn cut(range: &Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> + use<> {
     let Range { start, end } = *range;
@@ -401,7 +443,11 @@ impl From<io::Error> for Failure {
 
 impl From<DeviceError> for Failure {
     fn from(error: DeviceError) -> Self {
-        Self(io::Error::other(error))
+        let kind = match error {
+            DeviceError::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            _ => io::ErrorKind::Other,
+        };
+        Self(io::Error::new(kind, error))
     }
 }
 

@@ -192,6 +192,19 @@ impl Volume {
         self.metadata.name()
     }
 
+    /// Bypasses the system's page cache, as [`DiskUse::direct`], if that is possible for this volume.
+    #[must_use]
+    pub fn direct_if_possible(mut self) -> Self {
+        let direct = DiskUse {
+            direct: true,
+            ..self.options.disk
+        };
+        if VolumeDisk::check_direct(&self.metadata, &self.data, &direct).is_ok() {
+            self.options.disk = direct;
+        }
+        self
+    }
+
     /// Describes the volume.
     #[must_use]
     pub fn describe(&self) -> Description {

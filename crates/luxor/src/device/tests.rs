@@ -11,6 +11,7 @@ use luxor_conformance::Random;
 use luxor_engine::{AesKey, CbcKey, KeySpec, Mode, Registry};
 use luxor_engine_cuda::{Cuda, Driver};
 use luxor_engine_gpu::Tuning;
+use luxor_files::DataFile;
 use luxor_luks::{LuksVersion, NewVolumeOptions, PbkdfKind, PbkdfOptions};
 use luxor_ptx_driver::{Double, GPU};
 use luxor_secret::SecretBytes;
@@ -119,7 +120,7 @@ fn parts_of_any_kind_are_the_same_as_on_a_disk() {
     let backend = backend();
     let engine = Engine::select(&Context::default(), Mode::Xts).unwrap();
     let (plaintext, zeros) = mixed();
-    let keys = DeviceKeys::of(&plaintext, &backend).unwrap();
+    let keys = DeviceKeys::of(&plaintext, &backend, &Context::default()).unwrap();
     assert_eq!(
         keys.keys.iter().map(Option::is_some).collect::<Vec<_>>(),
         [true, false, false, true, true]
@@ -202,6 +203,19 @@ fn a_volume_is_read_and_written_in_the_memory_of_a_device() {
         let mut to = memory(&backend, 0, &[0; 50_178]);
         disk.read_into(0, &mut to, &[copy]).unwrap();
         assert!(bytes(&backend, 0, &to)[3..] == plaintext[1..]);
+        for _ in 0..20 {
+            let (copies, room) = copies(random, plaintext.len());
+            let mut wanted = vec![0; room];
+            for copy in &copies {
+                wanted[copy.at..][..copy.len].copy_from_slice(&plaintext[range(copy)]);
+            }
+            let mut found = vec![0; room];
+            let context = Context::default();
+            disk.disk()
+                .read_into(&mut found, &copies, &context)
+                .unwrap();
+            assert!(found == wanted, "{copies:?}");
+        }
 
         let new = random.bytes(700);
         let copy = DeviceCopy {
@@ -239,6 +253,87 @@ fn a_volume_is_read_and_written_in_the_memory_of_a_device() {
     }
 }
 
+/// A storage that sets a flag with each read of the data.
+struct Cancelling(MemoryStorage, Arc<AtomicBool>);
+
+impl Storage for Cancelling {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.1.store(offset >= 16 << 20, Ordering::Relaxed);
+        self.0.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+}
+
+#[test]
+fn a_cancelled_copy_ends() {
+    let mut tuning = Tuning::default();
+    (tuning.batch, tuning.queues) = (8192, 1);
+    let driver: Arc<dyn Driver> = Double::new(&[GPU]);
+    let backend = Arc::new(GpuBackend::new(Cuda::all(&driver).unwrap(), tuning));
+    let (_folder, path) = volume(NewVolumeOptions::new(LuksVersion::Luks2), &[7; 32768]);
+    let context = Context::default();
+    let stored = MemoryStorage::new(std::fs::read(&path).unwrap());
+    let storage = Arc::new(Cancelling(stored, Arc::clone(&context.cancel)));
+    let disk = OpenOptions::new()
+        .write(true)
+        .context(&context)
+        .open_data(DataFile::of_storage(storage, &path), None)
+        .and_then(|volume| volume.unlock(&secret())?.disk_on(&backend))
+        .unwrap();
+    let copy = |offset, len| DeviceCopy { offset, len, at: 0 };
+    let mut to = memory(&backend, 0, &[0; 32768]);
+    let interrupted = |result: io::Result<()>| {
+        assert_eq!(result.unwrap_err().kind(), io::ErrorKind::Interrupted);
+    };
+    context.cancel.store(false, Ordering::Relaxed);
+    interrupted(disk.read_into(0, &mut to, &[copy(0, 32768)]));
+    assert!(bytes(&backend, 0, &to)[..8192] == [7; 8192]);
+    assert!(bytes(&backend, 0, &to)[8192..] == [0; 24576]);
+    // A part of a sector is read before it is written.
+    context.cancel.store(false, Ordering::Relaxed);
+    interrupted(disk.write_from(0, &to, &[copy(0, 32767)]));
+    interrupted(
+        disk.disk()
+            .read_into(&mut [0; 100], &[copy(0, 100)], &context),
+    );
+}
+
+#[test]
+fn direct_reads_are_the_same_where_they_are_possible() {
+    let plaintext = Random::for_test("direct").bytes(50_001);
+    let (_folder, path) = volume(NewVolumeOptions::new(LuksVersion::Luks2), &plaintext);
+    let open = || OpenOptions::new().open(&path).unwrap();
+    let may = open().data.direct_again().is_ok();
+    let volume = open().direct_if_possible();
+    assert_eq!(volume.options.disk.direct, may);
+    let disk = volume.unlock(&secret()).unwrap().disk().unwrap();
+    let mut found = vec![0; 50_000];
+    let copy = DeviceCopy {
+        offset: 1,
+        len: 50_000,
+        at: 0,
+    };
+    disk.read_into(&mut found, &[copy], &Context::default())
+        .unwrap();
+    assert!(found == plaintext[1..]);
+
+    let storage = Arc::new(MemoryStorage::new(std::fs::read(&path).unwrap()));
+    let data = DataFile::of_storage(storage, &path);
+    let volume = OpenOptions::new().open_data(data, None).unwrap();
+    assert!(!volume.direct_if_possible().options.disk.direct);
+}
+
 #[test]
 fn what_cannot_be_copied_is_refused() {
     let backend = backend();
@@ -259,7 +354,15 @@ fn what_cannot_be_copied_is_refused() {
     ] {
         let error = disk.read_into(0, &mut to, &copies).unwrap_err();
         assert_eq!(error.kind(), kind, "{copies:?}: {error}");
+        let context = Context::default();
+        let error = disk.disk().read_into(&mut [0; 5000], &copies, &context);
+        assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
+    let twice = [copy(0, 10, 5), copy(10, 10, 14)];
+    let error = disk
+        .disk()
+        .read_into(&mut [0; 5000], &twice, &Context::default());
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::InvalidInput);
     disk.read_into(0, &mut to, &[copy(5000, 0, 9000)]).unwrap();
     disk.read_into(0, &mut to, &[copy(0, 6, 0), copy(6, 4994, 6)])
         .unwrap();
