@@ -146,7 +146,8 @@ impl CudaMemory {
     }
 
     /// Returns the address of the first byte.
-    pub(crate) fn address(&self) -> Address {
+    #[must_use]
+    pub fn address(&self) -> Address {
         self.address
     }
 
