@@ -184,6 +184,12 @@ impl Double {
         leaks
     }
 
+    /// Returns how many memories on devices and pinned memories exist.
+    pub(crate) fn memories(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.memory.len(), state.host.len())
+    }
+
     /// Holds the commands that come to `stream` from now on.
     pub fn hold(&self, stream: usize) {
         self.state().held.entry(stream).or_default();

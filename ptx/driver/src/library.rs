@@ -203,6 +203,17 @@ functions! { double:
         double.run_held(on);
         Ok(())
     };
+    // Fails the call after `before` more calls of this name.
+    luxor_fail(call: *const c_char, before: usize, code: u32) {
+        let call = CStr::from_ptr(call).to_str().unwrap().to_owned();
+        double.fail(Some(call.leak()), before, code);
+        Ok(())
+    };
+    // What was not given back: memories of GPUs, and of the computer.
+    luxor_memories(memories: *mut usize, pinned: *mut usize) {
+        (*memories, *pinned) = double.memories();
+        Ok(())
+    };
     luxor_followed(count: *mut usize, last: *mut usize) {
         let followed = &double.state().followed;
         (*count, *last) = (followed.len(), followed.last().copied().unwrap_or(0));
