@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -28,6 +29,12 @@ PASSPHRASE = "correct horse"
 # Every run has the same cases, whatever the machine's speed.
 hypothesis.settings.register_profile("luxor", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("luxor")
+
+
+def encrypted(path: Path, plain: bytes, **options: Any) -> Path:
+    """Make a volume with this plaintext, and return its path."""
+    luxor.encrypt(io.BytesIO(plain), path, passphrase=PASSPHRASE, **{**CHEAP, **options})
+    return path
 
 
 @pytest.fixture(autouse=True)

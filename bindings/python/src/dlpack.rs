@@ -2,8 +2,10 @@
 //! Tensors that other modules hand over in the form of `dlpack.h`, versions 0 and 1.
 
 use std::{
+    any::Any,
     ffi::{CStr, c_int, c_void},
-    slice,
+    ptr, slice,
+    sync::Arc,
 };
 
 use pyo3::{
@@ -16,16 +18,18 @@ use pyo3::{
 use crate::tensor::{Tensor, contiguous};
 
 /// The device types of NVIDIA's GPUs: memory on one, and memory that its driver moves.
-const CUDA: [c_int; 2] = [2, 13];
+pub(crate) const CUDA: [c_int; 2] = [2, 13];
+/// The device of the computer's memory.
+pub(crate) const CPU: (c_int, c_int) = (1, 0);
 /// Those of the computer's memory: ordinary, and what the drivers of CUDA and `ROCm` have pinned.
-const HOST: [c_int; 3] = [1, 3, 11];
+const HOST: [c_int; 3] = [CPU.0, 3, 11];
 
 /// The name of a capsule with [`Managed`], until someone takes the tensor over.
 const NAME: &CStr = c"dltensor";
 /// The same for [`Versioned`].
 const NAME_WITH_VERSION: &CStr = c"dltensor_versioned";
 /// The newest version that this module knows. Others of the same major version have the same form.
-const VERSION: (u32, u32) = (1, 0);
+const VERSION: (u32, u32) = (1, 1);
 /// A flag: nothing may be written to the tensor.
 const READ_ONLY: u64 = 1;
 /// A flag: the tensor is a copy, so what is written to it is lost.
@@ -45,10 +49,12 @@ struct DlTensor {
     byte_offset: u64,
 }
 
-/// The head of `DLManagedTensor`.
+/// `DLManagedTensor`.
 #[repr(C)]
 struct Managed {
     tensor: DlTensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
 /// `DLManagedTensorVersioned`.
@@ -56,7 +62,7 @@ struct Managed {
 struct Versioned {
     version: (u32, u32),
     context: *mut c_void,
-    deleter: *const c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Self)>,
     flags: u64,
     tensor: DlTensor,
 }
@@ -185,5 +191,125 @@ impl DlTensor {
         // Without strides the last dimension is the innermost.
         let strides = (!self.strides.is_null()).then(|| numbers(self.strides));
         contiguous(shape, strides, 1)?.checked_mul(element)
+    }
+}
+
+/// A tensor that is handed over.
+pub(crate) struct Export {
+    pub(crate) address: usize,
+    /// The type and the number of the device.
+    pub(crate) device: (c_int, c_int),
+    /// The code and the bits of the type of the elements.
+    pub(crate) dtype: (u8, u8),
+    pub(crate) shape: Vec<i64>,
+    /// In elements.
+    pub(crate) strides: Vec<i64>,
+    pub(crate) is_copy: bool,
+    /// Dropped by the new owner, on any thread, with or without the interpreter.
+    pub(crate) _owner: Arc<dyn Any + Send + Sync>,
+}
+
+impl Export {
+    /// Returns a capsule for a module that supports versions up to `max_version`, if it says so.
+    pub(crate) fn into_capsule(
+        self,
+        py: Python<'_>,
+        max_version: Option<(u32, u32)>,
+    ) -> PyResult<Bound<'_, PyAny>> {
+        let tensor = DlTensor {
+            data: ptr::with_exposed_provenance_mut(self.address),
+            device_type: self.device.0,
+            device: self.device.1,
+            dimensions: self.shape.len().try_into()?,
+            code: self.dtype.0,
+            bits: self.dtype.1,
+            lanes: 1,
+            shape: self.shape.as_ptr(),
+            strides: self.strides.as_ptr(),
+            byte_offset: 0,
+        };
+        let flags = if self.is_copy { IS_COPIED } else { 0 };
+        let context = Box::into_raw(Box::new(self)).cast();
+        if max_version.is_some_and(|(major, _)| major >= VERSION.0) {
+            let managed = Box::new(Versioned {
+                version: VERSION,
+                context,
+                deleter: Some(Versioned::delete),
+                flags,
+                tensor,
+            });
+            new_capsule(py, managed)
+        } else {
+            let deleter = Some(Managed::delete as _);
+            let managed = Box::new(Managed {
+                tensor,
+                context,
+                deleter,
+            });
+            new_capsule(py, managed)
+        }
+    }
+}
+
+/// What is in a capsule.
+trait Managing: Sized {
+    const NAME: &'static CStr;
+
+    fn context(&self) -> *mut Export;
+
+    /// Frees the tensor.
+    ///
+    /// # Safety
+    /// `this` was made by [`Export::into_capsule`], and nothing uses it or the tensor any more.
+    unsafe extern "C" fn delete(this: *mut Self) {
+        // SAFETY: `into_capsule` has made both with `Box::into_raw`.
+        unsafe {
+            let this = Box::from_raw(this);
+            drop(Box::from_raw(this.context()));
+        }
+    }
+
+    /// Frees a tensor that no module has taken over. The interpreter calls this for its capsule.
+    ///
+    /// # Safety
+    /// `capsule` was made by [`new_capsule`].
+    unsafe extern "C" fn abandon(capsule: *mut ffi::PyObject) {
+        // SAFETY: the capsule exists. Under its first name it has the tensor of `new_capsule`; a module
+        // that has taken it over has given it another name.
+        unsafe {
+            if ffi::PyCapsule_IsValid(capsule, Self::NAME.as_ptr()) == 1 {
+                Self::delete(ffi::PyCapsule_GetPointer(capsule, Self::NAME.as_ptr()).cast());
+            }
+        }
+    }
+}
+
+impl Managing for Managed {
+    const NAME: &'static CStr = NAME;
+
+    fn context(&self) -> *mut Export {
+        self.context.cast()
+    }
+}
+
+impl Managing for Versioned {
+    const NAME: &'static CStr = NAME_WITH_VERSION;
+
+    fn context(&self) -> *mut Export {
+        self.context.cast()
+    }
+}
+
+fn new_capsule<T: Managing>(py: Python<'_>, managed: Box<T>) -> PyResult<Bound<'_, PyAny>> {
+    let managed = Box::into_raw(managed);
+    // SAFETY: the interpreter is attached, and the name is static. If there is no capsule, nothing else
+    // has the tensor.
+    unsafe {
+        let capsule = ffi::PyCapsule_New(managed.cast(), T::NAME.as_ptr(), Some(T::abandon));
+        let capsule = Bound::from_owned_ptr_or_err(py, capsule);
+        if capsule.is_err() {
+            T::delete(managed);
+        }
+        capsule
     }
 }

@@ -142,6 +142,13 @@ pub(crate) fn disk_exception(py: Python<'_>, error: &io::Error) -> PyErr {
     caused_by(py, exception, raised(error))
 }
 
+/// Returns the exception for an error of a storage or a device, which an operation met. `what` is text such
+/// as "cannot read photos".
+pub(crate) fn transfer_exception(py: Python<'_>, what: &str, error: &io::Error) -> PyErr {
+    let exception = exception_of(&luxor::Error::io(what, error), number_of(py, error));
+    caused_by(py, exception, raised(error))
+}
+
 /// Returns an `OSError`, of Python's class for what was raised if that is one, such as `TimeoutError`.
 fn like_raised<A>(py: Python<'_>, raised: &PyErr, args: A) -> PyErr
 where

@@ -3,16 +3,25 @@
 
 use std::sync::Arc;
 
-use luxor::engine::{DataUnitLen, Direction, KeySpec, RunError};
-use luxor_engine_cuda::{Cuda, Library, keeping_context};
-use luxor_engine_gpu::{CallersStream, DeviceRange, GpuBackend, GpuKey, ResidentRun};
+use luxor::{
+    engine::{DataUnitLen, Direction, KeySpec, RunError},
+    engine_cuda::Cuda,
+    engine_gpu::{CallersStream, DeviceRange, GpuKey, ResidentRun},
+};
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
     types::PyDict,
 };
 
-use crate::{args::Units, buffer::is_in_place, cuda_array, dlpack, error::Error, tensor::Tensor};
+use crate::{
+    args::Units,
+    buffer::is_in_place,
+    cuda_array,
+    devices::{Devices, Gpu, OfDriver, refused, unusable},
+    dlpack,
+    tensor::Tensor,
+};
 
 /// Kernels read and write whole blocks at such addresses.
 const ALIGNMENT: usize = 16;
@@ -32,16 +41,29 @@ pub(crate) fn tensor_of(object: &Bound<'_, PyAny>, stream: usize) -> PyResult<Te
     Err(PyTypeError::new_err(message))
 }
 
+/// Returns the address of a stream: an object with the method `__cuda_stream__`, or the address itself.
+/// `DLPack` calls the default stream 1, and does not allow 0.
+pub(crate) fn stream_of(stream: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let address = if stream.hasattr("__cuda_stream__")? {
+        let (_version, address): (u32, usize) =
+            stream.call_method0("__cuda_stream__")?.extract()?;
+        address
+    } else {
+        stream.extract()?
+    };
+    Ok(address.max(1))
+}
+
 /// A key on the GPUs of this machine.
 pub(crate) struct Gpus {
-    driver: Arc<Library>,
+    devices: Arc<Devices>,
     /// `None` only while this is dropped.
-    loaded: Option<(GpuBackend<Cuda>, GpuKey<Cuda>)>,
+    key: Option<OfDriver<GpuKey<Cuda>>>,
 }
 
 impl Drop for Gpus {
     fn drop(&mut self) {
-        let mut unload = || keeping_context(&*self.driver, || self.loaded = None);
+        let mut unload = || self.key = None;
         // A key waits for the work that uses it, which may itself wait for a function of Python.
         if Python::try_attach(|py| py.detach(&mut unload)).is_none() {
             unload();
@@ -50,16 +72,11 @@ impl Drop for Gpus {
 }
 
 impl Gpus {
-    pub(crate) fn load(key: &KeySpec) -> PyResult<Self> {
-        let driver = Library::open().map_err(failed)?;
-        keeping_context(&*driver, || {
-            let backend = luxor_engine_cuda::backend().map_err(failed)?;
-            let key = backend.load(key).map_err(failed)?;
-            Ok(Self {
-                driver: Arc::clone(&driver),
-                loaded: Some((backend, key)),
-            })
-        })
+    pub(crate) fn load(py: Python<'_>, key: &KeySpec) -> PyResult<Self> {
+        let devices = Devices::get(py)?.map_err(unusable)?;
+        let key = py.detach(|| devices.load(key))?;
+        let key = Some(key.map_err(|error| refused(error.to_string()))?);
+        Ok(Self { devices, key })
     }
 
     /// Encrypts or decrypts `data` on `stream`, to `output` or in place, and returns without waiting.
@@ -73,16 +90,16 @@ impl Gpus {
         stream: usize,
     ) -> PyResult<()> {
         let value_error = |message: String| Err(PyValueError::new_err(message));
-        let refused = |error: RunError| PyValueError::new_err(error.to_string());
+        let bad_unit = |error: RunError| PyValueError::new_err(error.to_string());
         let (len, unit_len) = (data.len, units.len);
-        let unit = DataUnitLen::new(unit_len).map_err(refused)?;
+        let unit = DataUnitLen::new(unit_len).map_err(bad_unit)?;
         if !unit_len.is_multiple_of(ALIGNMENT) {
             return value_error(format!(
                 "on a GPU, unit must be a multiple of {ALIGNMENT}, not {unit_len}"
             ));
         }
         if !len.is_multiple_of(unit_len) {
-            return Err(refused(RunError::PartUnit { len, unit_len }));
+            return Err(bad_unit(RunError::PartUnit { len, unit_len }));
         }
         let to = output.unwrap_or(data);
         is_in_place((data.address, len), (to.address, to.len))?;
@@ -96,12 +113,11 @@ impl Gpus {
         if len == 0 {
             return Ok(());
         }
-        let (backend, key) = self.loaded.as_ref().expect("only `drop` unloads");
-        let devices = backend.devices();
-        let index = self.device_of(devices, data)?;
-        if output.is_some() && self.device_of(devices, to)? != index {
+        let gpu = Gpu::of(&self.devices, data)?;
+        if output.is_some() && Gpu::of(&self.devices, to)?.index() != gpu.index() {
             return value_error("the output is on another GPU than the input".to_owned());
         }
+        let key = self.key.as_ref().expect("only `drop` unloads").here()?;
         let run = ResidentRun {
             first: units.first,
             stride: units.stride,
@@ -123,31 +139,9 @@ impl Gpus {
         // else uses them meanwhile, is the promise that every function on a stream asks for.
         let crypt = || unsafe {
             let memories = (range(data), range(to));
-            key.crypt_on_stream(index, direction, &[run], memories, on)
+            key.crypt_on_stream(gpu.index(), direction, &[run], memories, on)
         };
-        py.detach(|| keeping_context(&*self.driver, crypt))
-            .map_err(failed)
+        py.detach(|| self.devices.keeping_context(crypt))
+            .map_err(|error| refused(error.to_string()))
     }
-
-    /// Returns the position in `devices` of a tensor's GPU.
-    fn device_of(&self, devices: &[Cuda], tensor: &Tensor) -> PyResult<usize> {
-        let address = tensor.address;
-        let (index, name) = match tensor.device {
-            Some(number) => (
-                devices.iter().position(|d| d.number() == number),
-                format!("Luxor cannot use GPU {number}"),
-            ),
-            None => (
-                keeping_context(&*self.driver, || Cuda::of_address(devices, address))
-                    .map_err(failed)?,
-                format!("the array at {address:#x} is on no GPU that Luxor can use"),
-            ),
-        };
-        index.ok_or_else(|| PyValueError::new_err(name))
-    }
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "passed to `map_err`")]
-fn failed(error: impl ToString) -> PyErr {
-    Error::new_err((error.to_string(), None::<String>))
 }

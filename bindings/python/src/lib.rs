@@ -5,11 +5,13 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod advice;
+mod allocation;
 mod args;
 mod buffer;
 mod cipher;
 mod context;
 mod cuda_array;
+mod devices;
 mod disk;
 mod dlpack;
 mod error;
@@ -17,6 +19,7 @@ mod formats;
 mod gpu;
 mod interrupt;
 mod key_cache;
+mod loader;
 mod memory;
 mod operations;
 mod path;
@@ -36,10 +39,12 @@ mod _luxor {
 
     #[pymodule_export]
     use crate::{
+        allocation::{Tensor, tensor_types},
         cipher::Cipher,
         disk::{Disk, open},
         formats::{check_plain_volume, formats},
         key_cache::KeyCache,
+        loader::{Loader, store},
         memory::view_of,
         operations::{create, decrypt, encrypt, new_header, open_new, part_of},
         secret::{Secret, hidden},

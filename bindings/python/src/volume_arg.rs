@@ -118,6 +118,16 @@ impl VolumeArg {
         writable: bool,
         context: &Context,
     ) -> luxor::Result<UnlockedVolume> {
+        self.open(unlock, writable, context)?.unlock(secrets)
+    }
+
+    /// Locks the data, and reads the metadata.
+    pub(crate) fn open(
+        &self,
+        unlock: &UnlockOptions,
+        writable: bool,
+        context: &Context,
+    ) -> luxor::Result<luxor::Volume> {
         let disk_use = DiskUse {
             read_only: !writable,
             ..DiskUse::default()
@@ -128,9 +138,7 @@ impl VolumeArg {
             .unlock_options(unlock.clone())
             .context(context);
         let data = self.file.data_file(self.part, &disk_use)?;
-        options
-            .open_data(data, self.header_input()?)?
-            .unlock(secrets)
+        options.open_data(data, self.header_input()?)
     }
 }
 

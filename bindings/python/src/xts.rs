@@ -21,7 +21,7 @@ use crate::{
     buffer::{Bytes, new_bytes},
     context::context,
     error::{exception, key_lost_in_fork},
-    gpu::{Gpus, tensor_of},
+    gpu::{Gpus, stream_of, tensor_of},
     secret::key_bytes,
 };
 
@@ -216,21 +216,11 @@ impl Xts {
         let gpus = match loaded.gpus.get() {
             Some(gpus) => gpus,
             None => {
-                let gpus = py.detach(|| Gpus::load(&loaded.key))?;
+                let gpus = Gpus::load(py, &loaded.key)?;
                 loaded.gpus.get_or_init(|| gpus)
             }
         };
-        let stream = match stream {
-            None => 0,
-            Some(stream) if stream.hasattr("__cuda_stream__")? => {
-                let (_version, address): (u32, usize) =
-                    stream.call_method0("__cuda_stream__")?.extract()?;
-                address
-            }
-            Some(stream) => stream.extract()?,
-        };
-        // DLPack calls the default stream 1, and does not allow 0.
-        let stream = stream.max(1);
+        let stream = stream.map_or(Ok(1), stream_of)?;
         let tensor = tensor_of(data, stream)?;
         let out = match out {
             None => None,

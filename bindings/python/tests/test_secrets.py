@@ -25,6 +25,7 @@ import dask.bag
 import dask.base
 import fsspec
 import luxor
+import luxor.gpu
 import luxor.distributed
 import luxor.keys
 import luxor.luksfs
@@ -485,6 +486,21 @@ CALLS: list[Callable[[Path, Any, Any], object]] = [
         key=luxor.keys.KeyFile(path),
         source_options={"passphrase": secret},
     ),
+    lambda path, secret, key: luxor.gpu.read(path, passphrase=secret),
+    lambda path, secret, key: luxor.gpu.read(path, volume_key=key, device="cpu"),
+    lambda path, secret, key: luxor.gpu.read(path, passphrase=secret, password=secret),  # type: ignore[call-arg]
+    lambda path, secret, key: luxor.gpu.read(path, passphrase=[secret]),  # type: ignore[arg-type]
+    lambda path, secret, key: luxor.gpu.read(f"file://{path}", passphrase=secret),
+    lambda path, secret, key: luxor.gpu.load_safetensors(path, passphrase=secret),
+    lambda path, secret, key: luxor.gpu.load_safetensors(
+        f"luks::file://{path}", storage_options={"luks": {"passphrase": secret}}
+    ),
+    lambda path, secret, key: luxor.gpu.load_safetensors(
+        f"luks::file://{path}", storage_options={"passphrase": secret, "wrong": 1}
+    ),
+    lambda path, secret, key: luxor.gpu.read(path, storage_options={"passphrase": secret}),
+    lambda path, secret, key: luxor.gpu.write(path, b"x", passphrase=secret),
+    lambda path, secret, key: luxor.gpu.write(path, b"x", password=secret),  # type: ignore[call-arg]
     # Where no secret belongs.
     lambda path, secret, key: luxor.open(path, secret),
     lambda path, secret, key: luxor.open(path, secret, passphrase=secret),

@@ -59,7 +59,7 @@ def hidden_for(url: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _hidden_secret(value: Any, protocol: object) -> Any:
-    return hidden_secret(value) if _is_luks(protocol) else value
+    return hidden_secret(value) if is_luks(protocol) else value
 
 
 def _hidden_inside(value: Any, protocol: object) -> Any:
@@ -73,10 +73,10 @@ def _hidden_inside(value: Any, protocol: object) -> Any:
     return value
 
 
-def _is_luks(protocol: object) -> bool:
+def is_luks(protocol: object) -> bool:
     """Whether a class, or the class of one of these names, is `LuksFileSystem` or made from it."""
     if isinstance(protocol, (list, tuple)):
-        return any(map(_is_luks, protocol))
+        return any(map(is_luks, protocol))
     if isinstance(protocol, str):
         if protocol == PROTOCOL:
             return True

@@ -9,6 +9,7 @@ import os
 import pickle
 import threading
 from collections import OrderedDict
+from contextlib import contextmanager
 from glob import has_magic
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ from ._uploads import pread
 from .keys import KEY_CACHE, checked_provider, hidden_provider, secret_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from ._types import Format, Secret, VolumeKey
     from .keys import KeyProvider
 
@@ -441,16 +444,30 @@ class LuksFileSystem(ChainedFileSystem):
         if cipher is not None:
             return cipher
         head = _Head(stored, self._head_size)
-        secret = self._secret
-        if self._key is not None:
-            secret = {"passphrase": secret_of(self._key, self._volume(head).dump())}
-        cipher = VolumeCipher(head, **secret, **self._options, key_cache=KEY_CACHE)
+        cipher = VolumeCipher(head, **self._arguments(head))
         with self._lock:
             self._head_size = head.needed
             self._ciphers[os.getpid(), path, stored.identity] = cipher
             while len(self._ciphers) > KEPT:
                 self._ciphers.popitem(last=False)
         return cipher
+
+    def _arguments(self, head: _Head) -> dict[str, Any]:
+        """Return the arguments that open a volume."""
+        secret = self._secret
+        if self._key is not None:
+            secret = {"passphrase": secret_of(self._key, self._volume(head).dump())}
+        return {**secret, **self._options, "key_cache": KEY_CACHE}
+
+    @contextmanager
+    def stored_volume(self, path: str) -> Iterator[tuple[_Head, dict[str, Any]]]:
+        """Open a volume for others to read: as it is stored, with the arguments that open it."""
+        stored = self._stored(self._target(path))
+        try:
+            head = _Head(stored, self._head_size)
+            yield head, self._arguments(head)
+        finally:
+            stored.close()
 
     def _volume(self, head: _Head) -> Volume:
         return Volume(head, format=self._options["format"])
@@ -665,6 +682,30 @@ class LuksFileSystem(ChainedFileSystem):
                 if isinstance(result, Exception):
                     raise result
         return results
+
+
+@contextmanager
+def stored_volume(
+    url: str, options: Mapping[str, Any] | None, arguments: dict[str, Any]
+) -> Iterator[tuple[_Head, dict[str, Any]]]:
+    """Open the volume that `url` names, with or without `luks::`, for others to read.
+
+    `options` are those of `fsspec.open`, and `arguments` those of `luxor.open`. The arguments that open the
+    volume in the stored file are returned with it.
+    """
+    options = dict(options or {})
+    given = {name: value for name, value in arguments.items() if value is not None}
+    other = {name: given.pop(name, None) for name in ("header", "key_cache")}
+    protocol = url.partition(":")[0]
+    if _options.is_luks(protocol):
+        options[protocol] = {**options.get(protocol, {}), **given}
+        fs, path = fsspec.url_to_fs(url, **options)
+    else:
+        fs, path = LuksFileSystem(url, target_options=options, **given), ""
+    with fs.stored_volume(path) as (stored, found):
+        unused = dict.fromkeys(arguments)
+        kept = {name: value for name, value in other.items() if value is not None}
+        yield stored, {**unused, **found, **kept}
 
 
 def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:

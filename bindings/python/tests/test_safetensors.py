@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files of safetensors that are not valid, as anyone can make them who can change the ciphertext."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import luxor
+import luxor.gpu
+import pytest
+from conftest import CHEAP, PASSPHRASE, encrypted
+from gpus import memories
+
+
+def with_header(header: bytes, data: bytes) -> bytes:
+    return len(header).to_bytes(8, "little") + header + data
+
+
+def entry(begin: int, end: int, dtype: object = "U8", shape: object = None) -> dict[str, Any]:
+    shape = [end - begin] if shape is None else shape
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+#: Headers, each with the words of the exception, and the bytes that follow.
+HOSTILE: list[tuple[str, Any, int]] = [
+    ("not a JSON object", b"", 0),
+    ("not a JSON object", b"[]", 0),
+    ("not a JSON object", b" {}", 0),
+    ("not JSON", b"{", 0),
+    ("not JSON", b'{"a": NaN}', 0),
+    ("not JSON", b'{"\xff": 1}', 0),
+    ("not JSON", b'{"a":' + b"[" * 100_000, 0),
+    ("not JSON", b'{"a":' + b"9" * 5000 + b"}", 0),
+    ("'a' .* twice", b'{"a": %(a)s, "a": %(a)s}' % {b"a": json.dumps(entry(0, 1)).encode()}, 1),
+    ("'shape' .* twice", b'{"a": {"shape": [], "shape": []}}', 0),
+    ("__metadata__", {"__metadata__": {"a": 1}}, 0),
+    ("__metadata__", {"__metadata__": []}, 0),
+    ("__metadata__", {"__metadata__": None}, 0),
+    ("'a' .* needs dtype", {"a": []}, 0),
+    ("'a' .* needs dtype", {"a": {"dtype": "U8", "shape": [1]}}, 0),
+    ("'a' .* type 'U9' is unknown", {"a": entry(0, 1, "U9")}, 1),
+    ("'a' .* type 'None' is unknown", {"a": entry(0, 1, None)}, 1),
+    ("'a' .* type .* is unknown", {"a": entry(0, 1, ["U8"])}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=1)}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=[-1])}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=[1.0])}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=[True])}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=[2**63])}, 1),
+    ("'a' .* shape is not", {"a": entry(0, 1, shape=[1] * 65)}, 1),
+    ("'a' .* too large", {"a": entry(0, 0, shape=[2**40, 2**40, 0])}, 0),
+    ("'a' .* too large", {"a": entry(0, 0, shape=[2**32, 2**32])}, 0),
+    ("'a' .* too large", {"a": entry(0, 0, "F64", shape=[2**60, 0])}, 0),
+    ("'a' .* needs 8 bytes, and it has 7", {"a": entry(0, 7, "F32", [2])}, 7),
+    ("'a' .* needs 1 bytes, and it has 0", {"a": entry(0, 0, "U8", [])}, 0),
+    ("'a' .* not two offsets", {"a": {**entry(0, 1), "data_offsets": [0]}}, 1),
+    ("'a' .* not two offsets", {"a": {**entry(0, 1), "data_offsets": [0, "1"]}}, 1),
+    ("'a' .* not two offsets", {"a": {**entry(0, 1), "data_offsets": [-1, 0]}}, 1),
+    ("'a' .* begin at 2 and end before, at 1", {"a": {**entry(2, 1), "shape": [0]}}, 2),
+    ("'b' .* before the end of others", {"a": entry(0, 3), "b": entry(2, 4)}, 4),
+    ("'[ab]' .* before the end of others", {"b": entry(0, 3), "a": entry(0, 3)}, 3),
+    ("'b' .* those before it end at 3", {"b": entry(4, 5), "a": entry(0, 3)}, 5),
+    ("'a' .* those before it end at 0", {"a": entry(1, 5)}, 5),
+    ("'a' .* end at 6, but 5 follow", {"a": entry(0, 6)}, 5),
+    ("'a' .* end at 9223372036854775806", {"a": entry(0, 2**63 - 2)}, 5),
+    ("3 bytes follow the last tensor", {"a": entry(0, 5)}, 8),
+]
+
+
+@pytest.mark.parametrize(("text", "header", "room"), HOSTILE)
+def test_a_header_that_is_not_valid_is_refused(
+    tmp_path: Path, text: str, header: Any, room: int
+) -> None:
+    if not isinstance(header, bytes):
+        header = json.dumps(header).encode()
+    path = encrypted(tmp_path / "volume", with_header(header, bytes(room)))
+    luxor.gpu.read(path, 0, 1, passphrase=PASSPHRASE)
+    before = memories()
+    with pytest.raises(luxor.gpu.SafetensorsError, match=text):
+        luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)
+    assert memories() == before
+
+
+@pytest.mark.parametrize("plain", [b"", b"1234567", (1).to_bytes(8, "little"), b"\xff" * 100])
+def test_a_file_without_room_for_its_header_is_refused(tmp_path: Path, plain: bytes) -> None:
+    path = encrypted(tmp_path / "volume", plain)
+    with pytest.raises(luxor.gpu.SafetensorsError, match="more than the"):
+        luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)
+
+
+def test_a_header_of_more_than_100_megabytes_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "volume"
+    # A hole, which decrypts to anything.
+    luxor.create(path, 101 << 20, passphrase=PASSPHRASE, **CHEAP)
+    luxor.gpu.write(path, (100_000_001).to_bytes(8, "little"), passphrase=PASSPHRASE)
+    with pytest.raises(luxor.gpu.SafetensorsError, match="more than 100000000"):
+        luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)
