@@ -284,6 +284,9 @@ fn lanes(
             lanes.push(Lane::kernel(info.name, executor.threads(), Box::new(luxor)));
         }
     }
+    if case.in_memory() && case.place == ResultPlace::Out {
+        lanes.push(Lane::copy());
+    }
     for rival in plan.rivals {
         let name = &rival.about().name;
         let key = key_bytes(case.mode, case.key_size);

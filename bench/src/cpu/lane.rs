@@ -49,6 +49,8 @@ pub(super) struct Lane {
     /// Whether it uses AES instructions.
     pub(super) hardware: bool,
     pub(super) threads: usize,
+    /// Whether its result is the input, and not that of the mode.
+    copies: bool,
     cipher: Box<dyn Cipher>,
     /// The contestant takes part in rounds that are multiples of this.
     every: usize,
@@ -56,6 +58,18 @@ pub(super) struct Lane {
     pub(super) seconds_per_byte: Vec<Option<f64>>,
     /// The ratio to the limit loop between the passes.
     pub(super) of_limit: Vec<Option<f64>>,
+}
+
+struct Copy;
+
+impl Cipher for Copy {
+    fn crypt(&mut self, _: u64, _: usize, bytes: InOut<'_>) -> Result<(), String> {
+        match bytes {
+            InOut::Separate { input, output } => output.copy_from_slice(input),
+            InOut::InPlace(_) => return Err("a copy needs two buffers".to_owned()),
+        }
+        Ok(())
+    }
 }
 
 /// Some passes, and the slice of the limit loop behind them, in seconds per byte.
@@ -109,6 +123,7 @@ impl Lane {
             rival: false,
             hardware: Limit::for_kernel(name).is_some(),
             threads,
+            copies: false,
             cipher,
             every: 1,
             seconds_per_byte: Vec::new(),
@@ -121,6 +136,15 @@ impl Lane {
             rival: true,
             hardware: about.hardware,
             ..Self::kernel(&about.name, 1, cipher)
+        }
+    }
+
+    /// `memcpy`, which is as fast as one thread can be from one buffer in memory to another.
+    pub(super) fn copy() -> Self {
+        Self {
+            rival: true,
+            copies: true,
+            ..Self::kernel("memcpy", 1, Box::new(Copy))
         }
     }
 
@@ -137,6 +161,7 @@ impl Lane {
             ResultPlace::Out => output.fill(0),
         }
         self.pass(case, input, output)?;
+        let expected = if self.copies { input } else { expected };
         let Some(at) = first_difference(output, expected) else {
             return Ok(());
         };

@@ -61,3 +61,29 @@ macro_rules! tokens {
 }
 
 crate::cpu_kernels!(tokens());
+
+/// Whether the CPU is one of AMD's Zen 5 (family 26), whose caches want other prefetches.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_zen5() -> bool {
+    use core::{
+        arch::x86_64::__cpuid,
+        sync::atomic::{AtomicU8, Ordering},
+    };
+
+    /// 0 before the first call: the instruction takes microseconds in a virtual machine.
+    static FOUND: AtomicU8 = AtomicU8::new(0);
+
+    match FOUND.load(Ordering::Relaxed) {
+        0 => {
+            let (vendor, version) = (__cpuid(0), __cpuid(1).eax);
+            let family = (version >> 8 & 0xf) + (version >> 20 & 0xff);
+            // "AuthenticAMD"
+            let is_amd = [vendor.ebx, vendor.edx, vendor.ecx]
+                == [b"Auth", b"enti", b"cAMD"].map(|text| u32::from_le_bytes(*text));
+            let found = is_amd && family == 26;
+            FOUND.store(1 + u8::from(found), Ordering::Relaxed);
+            found
+        }
+        found => found == 2,
+    }
+}

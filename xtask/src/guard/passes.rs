@@ -111,11 +111,11 @@ vaes512  ctr          12      32      0         2      32      96   54      37  
 vaes512  ctr          14      32      0         2      32      112  56      37      0       0
 vaes512  decrypt      10      32      0         2      32      80   36      11      0       1
 vaes512  decrypt      10      32      8         3      32      80   66      38      0       2
-vaes512  decrypt      10      33      12        1      32      80   70      42      0       4
+vaes512  decrypt      10      33      12        1      32      80   70      48      0       7
 vaes512  decrypt      10      64      0         1      32      80   75      397     0       54
 vaes512  decrypt      14      32      0         2      32      112  40      11      0       1
 vaes512  decrypt      14      32      8         3      32      112  70      38      0       2
-vaes512  decrypt      14      33      12        1      32      112  74      42      0       4
+vaes512  decrypt      14      33      12        1      32      112  74      48      0       7
 vaes512  decrypt      14      64      0         1      32      112  79      397     0       54
 vaes512  ecb_decrypt  10      32      0         1      32      80   33      37      0       0
 vaes512  ecb_decrypt  12      32      0         1      32      96   35      37      0       0
@@ -125,11 +125,11 @@ vaes512  ecb_encrypt  12      32      0         1      32      96   35      37  
 vaes512  ecb_encrypt  14      32      0         1      32      112  37      37      0       0
 vaes512  encrypt      10      32      0         2      32      80   36      11      0       1
 vaes512  encrypt      10      32      8         3      32      80   66      38      0       1
-vaes512  encrypt      10      33      12        1      32      80   70      44      0       5
+vaes512  encrypt      10      33      12        1      32      80   70      45      0       5
 vaes512  encrypt      10      64      0         1      32      80   75      399     1       53
 vaes512  encrypt      14      32      0         2      32      112  40      11      0       1
 vaes512  encrypt      14      32      8         3      32      112  70      38      0       1
-vaes512  encrypt      14      33      12        1      32      112  74      44      0       5
+vaes512  encrypt      14      33      12        1      32      112  74      45      0       5
 vaes512  encrypt      14      64      0         1      32      112  79      399     1       53
 ";
 

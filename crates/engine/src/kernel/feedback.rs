@@ -7,7 +7,7 @@ use core::{any::Any, iter, mem};
 
 use zeroize::Zeroize;
 
-use super::modes::Kernel;
+use super::{modes::Kernel, vector::Prefetch};
 #[cfg(feature = "std")]
 use crate::message::Chain;
 use crate::{
@@ -184,7 +184,7 @@ fn crypt_run<K: FeedbackKernel>(kernel: K, keys: &Chains<K::Key>, run: &mut Run<
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
     let mut lanes = Vec::with_capacity(side_by_side.min(units));
-    let mut at = Pointers::from_run(run, 16);
+    let mut at = Pointers::from_run(run, 16, Prefetch::NONE);
     for begin in (0..units).step_by(side_by_side) {
         for unit in begin..units.min(begin + side_by_side) {
             let iv = first.step(unit as u64, stride).get();

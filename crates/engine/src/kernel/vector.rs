@@ -36,6 +36,22 @@ pub(crate) use unrolled;
 /// The largest number of blocks in one pass: [`DEPTH`] registers of 4 blocks.
 pub(crate) const MAX_PASS: usize = DEPTH * 4;
 
+/// How many bytes ahead of a pass its lines are prefetched into the L1 cache, and beside that into the L2
+/// cache, which can wait for more lines at a time. 0 is not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Prefetch {
+    pub(crate) l1: usize,
+    pub(crate) l2: usize,
+}
+
+impl Prefetch {
+    pub(crate) const NONE: Self = Self { l1: 0, l2: 0 };
+
+    /// Found on Intel's CPUs. With the L1 prefetch alone, 256 MiB took a seventh longer. A few hundred
+    /// bytes more or less make little difference.
+    pub(crate) const USUAL: Self = Self { l1: 1536, l2: 3584 };
+}
+
 /// A register of whole blocks.
 pub(crate) trait Vector: Copy + MaskedRest {
     /// The number of blocks in a register: 1, 2 or 4.
@@ -76,6 +92,11 @@ pub(crate) trait Vector: Copy + MaskedRest {
     /// Completes the stores of [`Vector::store_around`].
     #[inline(always)]
     fn fence() {}
+
+    /// What long runs prefetch on this CPU.
+    fn prefetch_ahead() -> Prefetch {
+        Prefetch::USUAL
+    }
 
     /// Prefetches the cache line at `p` into the L1 cache. `p` may be any address.
     #[inline(always)]

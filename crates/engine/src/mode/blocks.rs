@@ -4,7 +4,7 @@
 use core::{hint::black_box, mem::MaybeUninit};
 
 use crate::kernel::vector::{
-    Beside, DEPTH, Each, Leaving, MaskedRest, Nothing, Permutation, Vector, unrolled,
+    Beside, DEPTH, Each, Leaving, MaskedRest, Nothing, Permutation, Prefetch, Vector, unrolled,
 };
 use crate::run::{InOut, Run};
 
@@ -21,12 +21,6 @@ const AHEAD: usize = 16 << 10;
 /// The length in bytes from which a buffer is probably not in the L2 cache either.
 const FAR_AHEAD: usize = 1 << 20;
 
-/// How many bytes ahead lines are prefetched into the L1 cache, and into the L2 cache, which can
-/// wait for more lines at a time. With the L1 prefetch alone, 256 MiB took a seventh longer. A few
-/// hundred bytes more or less make little difference.
-const AHEAD_L1: usize = 1536;
-const AHEAD_L2: usize = 3584;
-
 /// Where a run's bytes are read and written: at one address, or at two that do not overlap.
 #[derive(Clone, Copy)]
 pub(crate) struct Pointers {
@@ -34,21 +28,24 @@ pub(crate) struct Pointers {
     pub(crate) dst: *mut u8,
     /// Whether whole passes are stored around the caches.
     around: bool,
-    /// Whether whole passes prefetch what comes [`AHEAD_L1`] bytes later.
-    ahead: bool,
-    /// Whether they also prefetch what comes [`AHEAD_L2`] bytes later.
-    far_ahead: bool,
+    /// What whole passes prefetch.
+    ahead: Prefetch,
 }
 
 impl Pointers {
-    /// The pointers of `run`. `pass` is the number of bytes in a pass of the kernel.
-    pub(crate) fn from_run(run: &mut Run<'_>, pass: usize) -> Self {
+    /// The pointers of `run`. `pass` is the number of bytes in a pass of the kernel, and `ahead` what
+    /// long runs prefetch.
+    pub(crate) fn from_run(run: &mut Run<'_>, pass: usize, ahead: Prefetch) -> Self {
         let len = run.len();
+        let ahead = match ahead {
+            _ if len < AHEAD => Prefetch::NONE,
+            Prefetch { l1, .. } if len < FAR_AHEAD => Prefetch { l1, l2: 0 },
+            ahead => ahead,
+        };
         let whole_passes = run.unit_len().get().is_multiple_of(pass);
         match run.io() {
             InOut::InPlace(buf) => Self {
-                ahead: len >= AHEAD,
-                far_ahead: len >= FAR_AHEAD,
+                ahead,
                 ..Self::in_place(buf.as_mut_ptr())
             },
             InOut::Separate { input, output } => {
@@ -61,8 +58,7 @@ impl Pointers {
                     around: len >= AROUND_CACHES
                         && whole_passes
                         && output.as_ptr().addr().is_multiple_of(64),
-                    ahead: len >= AHEAD,
-                    far_ahead: len >= FAR_AHEAD,
+                    ahead,
                 }
             }
         }
@@ -80,8 +76,7 @@ impl Pointers {
             src,
             dst,
             around: false,
-            ahead: false,
-            far_ahead: false,
+            ahead: Prefetch::NONE,
         }
     }
 
@@ -161,13 +156,14 @@ impl Pointers {
     /// The CPU has the instructions of `V`, and at least `16 · BLOCKS · D` bytes of the run remain.
     #[inline(always)]
     pub(crate) unsafe fn load<const D: usize, V: Vector>(self) -> [V; D] {
-        if self.ahead && D == DEPTH {
+        let Prefetch { l1, l2 } = self.ahead;
+        if l1 != 0 && D == DEPTH {
             unrolled!(line in 0..V::BLOCKS * D / 4 => {
-                V::prefetch(self.src.wrapping_add(AHEAD_L1 + 64 * line));
+                V::prefetch(self.src.wrapping_add(l1 + 64 * line));
             });
-            if self.far_ahead {
+            if l2 != 0 {
                 unrolled!(line in 0..V::BLOCKS * D / 4 => {
-                    V::prefetch_l2(self.src.wrapping_add(AHEAD_L2 + 64 * line));
+                    V::prefetch_l2(self.src.wrapping_add(l2 + 64 * line));
                 });
             }
         }

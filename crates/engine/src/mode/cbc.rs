@@ -32,7 +32,7 @@ use core::hint::black_box;
 
 use super::blocks::{Chained, Form, Masked, Pointers, load, pass};
 use crate::{
-    kernel::vector::{DEPTH, Each, MAX_PASS, Nothing, Permutation, Vector},
+    kernel::vector::{DEPTH, Each, MAX_PASS, Nothing, Permutation, Prefetch, Vector},
     run::{DataUnitNumber, Run},
 };
 
@@ -47,7 +47,7 @@ pub(crate) unsafe fn encrypt<E: Permutation, P: Permutation<V = E::V>>(
     let unit_len = run.unit_len().get();
     let mut left = run.units();
     let mut ivs = Ivs::new(essiv, run);
-    let mut at = Pointers::from_run(run, 16);
+    let mut at = Pointers::from_run(run, 16, Prefetch::NONE);
     while left > 0 {
         // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {
@@ -78,7 +78,7 @@ pub(crate) unsafe fn decrypt<E: Permutation, P: Permutation<V = E::V>>(
     let unit_len = run.unit_len().get();
     let mut left = run.units();
     let mut ivs = Ivs::new(essiv, run);
-    let mut at = Pointers::from_run(run, 16 * P::V::BLOCKS * DEPTH);
+    let mut at = Pointers::from_run(run, 16 * P::V::BLOCKS * DEPTH, P::V::prefetch_ahead());
     while left > 0 {
         // SAFETY: `left` units remain at `at`, and `count <= left`.
         unsafe {

@@ -17,7 +17,7 @@ use crate::{
 #[inline(always)]
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
-    let mut at = Pointers::from_run(run, 16 * P::V::BLOCKS * DEPTH);
+    let mut at = Pointers::from_run(run, 16 * P::V::BLOCKS * DEPTH, P::V::prefetch_ahead());
     // If each unit's counters continue those of the unit before, the run is one message.
     let (messages, len) = if stride.checked_mul(16) == Some(unit_len as u64) {
         (1, run.len())

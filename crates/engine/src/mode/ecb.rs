@@ -13,7 +13,7 @@ use crate::{
 pub(crate) unsafe fn crypt<P: Permutation>(p: &P, run: &mut Run<'_>) {
     let bytes = 16 * P::V::BLOCKS * DEPTH;
     let mut left = run.len();
-    let mut at = Pointers::from_run(run, bytes);
+    let mut at = Pointers::from_run(run, bytes, P::V::prefetch_ahead());
     let masks = [p.leave(); DEPTH];
     // SAFETY: `left` bytes remain at `at`, and each step takes at most that many.
     unsafe {

@@ -126,7 +126,7 @@ unsafe fn crypt<const DECRYPT: bool, E: Permutation<V: WholePasses>, P: Permutat
     let section_bytes = pass_bytes * P::V::SECTION;
     let (first, stride, unit_len) = (run.first(), run.stride(), run.unit_len().get());
     let units = run.units();
-    let mut at = Pointers::from_run(run, pass_bytes);
+    let mut at = Pointers::from_run(run, pass_bytes, P::V::prefetch_ahead());
     let mut tweaks = Tweaks(MaybeUninit::uninit());
     let mut done = 0;
     while done < units {

@@ -96,6 +96,11 @@ macro_rules! registers {
             }
 
             #[inline(always)]
+            fn prefetch_ahead() -> crate::kernel::vector::Prefetch {
+                super::prefetch_ahead($blocks)
+            }
+
+            #[inline(always)]
             fn prefetch(p: *const u8) {
                 use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
                 // SAFETY: a prefetch is a hint and never faults.
