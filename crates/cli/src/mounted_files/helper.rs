@@ -236,6 +236,8 @@ enum Event {
     ServerGone,
     /// Something was mounted or unmounted.
     Mounts,
+    /// The driver has answered a first request, or not.
+    Looked(io::Result<()>),
     /// The driver and all its children have ended. An error says how.
     DriverGone(Result<(), String>),
 }
@@ -255,7 +257,9 @@ fn work(task: &Task) -> io::Result<()> {
         task,
         private: PrivateFolder::at(task.private.clone()),
         connection,
+        events: events.clone(),
         mounted: None,
+        is_announced: false,
         ended: None,
     };
     watch.say(&Report::Watching)?;
@@ -286,8 +290,11 @@ struct Watch<'a> {
     task: &'a Task,
     private: PrivateFolder,
     connection: UnixStream,
+    events: Sender<Event>,
     /// The files, once they are there.
     mounted: Option<Unmounter>,
+    /// Whether the server knows that.
+    is_announced: bool,
     ended: Option<Ended>,
 }
 
@@ -326,6 +333,13 @@ impl Watch<'_> {
                         nothing: driver.failure("has mounted nothing", true),
                     });
                 }
+                (Event::Looked(Ok(())), _) if !is_over => self.announce()?,
+                // The driver is about to end, and says why.
+                (Event::Looked(Err(error)), _) if error.kind() == io::ErrorKind::NotConnected => {}
+                (Event::Looked(Err(error)), _) if !is_over => {
+                    self.fail(&format!("its files cannot be listed: {error}"))?;
+                    is_over = true;
+                }
                 _ => {}
             }
             is_over = is_over || self.is_over()?;
@@ -358,6 +372,7 @@ impl Watch<'_> {
             }
         }
         self.unmount_files()?;
+        self.announce()?;
         self.say(&Report::Ended)?;
         Ok(true)
     }
@@ -374,12 +389,12 @@ impl Watch<'_> {
                     return Ok(true);
                 }
             }
-            self.say(&Report::Mounted)?;
-            return if self.task.is_for_kernel {
-                Ok(false)
-            } else {
-                self.is_over()
-            };
+            if self.task.is_for_kernel {
+                self.announce()?;
+                return Ok(false);
+            }
+            self.look()?;
+            return self.is_over();
         }
         match &self.ended {
             None => Ok(false),
@@ -388,6 +403,29 @@ impl Watch<'_> {
                 Ok(true)
             }
         }
+    }
+
+    /// Lists the files once, in a thread, because a driver may hang. A driver may also mount a file system, and
+    /// die when it looks into that.
+    fn look(&self) -> io::Result<()> {
+        let mounted = self.mounted.as_ref();
+        let Some(folder) = mounted.and_then(|mounted| mounted.folder().transpose()) else {
+            return Ok(());
+        };
+        let (folder, events) = (folder?, self.events.clone());
+        thread::spawn(move || {
+            let first = fs::read_dir(folder).and_then(|mut entries| entries.next().transpose());
+            let _ = events.send(Event::Looked(first.map(drop)));
+        });
+        Ok(())
+    }
+
+    fn announce(&mut self) -> io::Result<()> {
+        if !self.is_announced {
+            self.is_announced = true;
+            self.say(&Report::Mounted)?;
+        }
+        Ok(())
     }
 
     /// Returns the mount of the driver, before it is brought to its place.
