@@ -436,6 +436,13 @@ fn data_file(error: &DataFileError) -> Option<String> {
 fn part(error: &VolumePartError) -> Option<String> {
     match error {
         VolumePartError::HasDevice { device } => Some(format!("Name {device} instead.")),
+        VolumePartError::NoTable | VolumePartError::NoPartition { .. }
+            if subject::has_partitions_within() =>
+        {
+            let advice = "For a partition table in the volume, give --files --partition N in place of \
+                          --volume-partition.";
+            Some(advice.to_owned())
+        }
         VolumePartError::CutOff { .. } => Some(
             "--volume-offset SIZE opens the part that is there, if you name the byte at which the \
              partition begins."

@@ -58,6 +58,8 @@ struct Subject {
     can_only_read: bool,
     /// Whether `--key-slot` chooses the keyslot that the secret opens.
     can_choose_keyslot: bool,
+    /// Whether the command has `--partition` for the plaintext.
+    has_partitions_within: bool,
 }
 
 /// An option that names the volume, such as `--volume-offset`.
@@ -191,6 +193,7 @@ pub(crate) fn is_about(matches: &ArgMatches, definition: clap::Command) {
             definition,
             can_only_read,
             can_choose_keyslot,
+            has_partitions_within: leaf.try_contains_id("partition").is_ok(),
         });
     }
 }
@@ -255,6 +258,13 @@ pub(crate) fn can_choose_keyslot() -> bool {
     SUBJECT
         .get()
         .is_some_and(|subject| subject.can_choose_keyslot)
+}
+
+/// Whether `--partition` of this command chooses a partition of the plaintext.
+pub(crate) fn has_partitions_within() -> bool {
+    SUBJECT
+        .get()
+        .is_some_and(|subject| subject.has_partitions_within)
 }
 
 /// Returns a message in which the commands name the volume.

@@ -209,7 +209,7 @@ const READING: [&[&str]; 13] = [
 fn command_with(line: &[OsString], option: &str) -> Option<String> {
     let (_, args) = line.split_first()?;
     let args: Option<Vec<&str>> = args.iter().map(|arg| arg.to_str()).collect();
-    let args = args?;
+    let args = without_partition(args?);
     let is_other = |arg: &&str| {
         let name = arg.split('=').next().unwrap_or_default();
         [
@@ -243,6 +243,20 @@ fn command_with(line: &[OsString], option: &str) -> Option<String> {
         .collect();
     let shown = words.join(" ");
     (shown.len() <= MAX_LEN).then_some(shown)
+}
+
+/// Leaves `--partition N` out. The number was for the table that is around the volume, and not in it.
+fn without_partition(args: Vec<&str>) -> Vec<&str> {
+    let mut args = args.into_iter();
+    let mut left = Vec::new();
+    while let Some(arg) = args.next() {
+        match arg {
+            "--partition" => drop(args.next()),
+            _ if arg.starts_with("--partition=") => {}
+            _ => left.push(arg),
+        }
+    }
+    left
 }
 
 #[cfg(test)]
