@@ -44,6 +44,17 @@ pub(crate) trait FrontendSetup {
         Box::new(|| ())
     }
 
+    /// Whether [`FrontendSetup::will_write`] decides whether the volume is open for writing. Otherwise only
+    /// `--read-only` does.
+    fn looks_first(&self) -> bool {
+        false
+    }
+
+    /// Whether the frontend is going to write to this volume, which is open read-only.
+    fn will_write(&self, _: &VolumeDisk) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Makes the frontend, once, after [`FrontendSetup::listen`].
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started>;
 
@@ -122,7 +133,10 @@ pub(crate) fn run(
     if listens_first {
         setup.listen()?;
     }
-    let (volume, work) = export::open(options.export, context)?;
+    let will_write = |volume: &VolumeDisk| setup.will_write(volume);
+    let will_write: export::WillWrite<'_> = &will_write;
+    let will_write = setup.looks_first().then_some(will_write);
+    let (volume, work) = export::open(options.export, will_write, context)?;
     if !listens_first {
         setup.listen()?;
     }

@@ -15,7 +15,7 @@ use std::{
 
 use luxor::{
     Contents, ContentsClass, DiskPart, PartitionContents, VolumeDisk,
-    files::{path_name, shell_word},
+    files::{VolumePartError, path_name, shell_word},
 };
 use luxor_serve::{
     Export, Frontend, ServeError, Stopper,
@@ -123,11 +123,59 @@ pub(crate) struct Files<'a> {
     /// Until it is mounted on.
     pub(crate) point: Option<MountPoint>,
     pub(crate) options: FilesOptions,
+    /// The name that the plaintext has as a file without `--files`.
+    pub(crate) name: FileName,
     /// The mount of the plaintext.
     pub(crate) mount: MountOptions,
     /// Whether the files can be changed, once they are mounted.
     pub(crate) may_write: bool,
     pub(crate) wait: Arc<Mutex<Wait>>,
+}
+
+impl Files<'_> {
+    /// Says what helps if the program failed with `words` for the file system at this byte.
+    fn repair(&self, plan: &Plan, words: &str, offset: u64) -> String {
+        if plan.is_for_kernel && self.options.read_only && words.contains("read-only") {
+            return "If it was not unmounted cleanly, the kernel must write to it first, to replay its journal: \
+                    leave out --read-only."
+                .to_owned();
+        }
+        if plan.found.kernel == "ext4" && words.contains("Journal needs recovery") {
+            if offset > 0 {
+                // e2fsck loses the offset (`?offset=`) when it has replayed the journal.
+                return "It was not unmounted cleanly. The kernel replays its journal if root mounts it without \
+                        --read-only."
+                    .to_owned();
+            }
+            let folder = shell_word(self.folder);
+            let file = self.folder.join(self.name.as_os_str());
+            let file = shell_word(&file);
+            return format!(
+                "It was not unmounted cleanly. These commands replay its journal: \
+                 `luxor mount --background VOLUME {folder}`; `e2fsck -y -E journal_only {file}`; \
+                 `luxor umount {folder}`"
+            );
+        }
+        "If it was not unmounted cleanly, `luxor mount VOLUME DIR` shows it as a file to the program \
+         that repairs it, such as e2fsck."
+            .to_owned()
+    }
+
+    /// Returns the part of the plaintext that is to be mounted.
+    fn part(&self, volume: &VolumeDisk, is_changed: bool) -> Result<DiskPart> {
+        let number = self.options.partition;
+        DiskPart::find(volume.shared(), number, is_changed).map_err(|error| {
+            let what = format!("the plaintext of {}: {error}", volume.name());
+            match (&error, number) {
+                (VolumePartError::NoTable, Some(_)) => {
+                    let no_table = "Leave out --partition. For a partition table around the volume, \
+                                    --volume-partition N takes its place.";
+                    Error::failure(what).hint(no_table)
+                }
+                _ => Error::failure(what),
+            }
+        })
+    }
 }
 
 /// The wait for the driver, which may never mount anything.
@@ -174,15 +222,22 @@ impl FrontendSetup for Files<'_> {
         Box::new(move || Wait::interrupt(&wait))
     }
 
+    fn looks_first(&self) -> bool {
+        !self.options.read_write
+    }
+
+    fn will_write(&self, volume: &VolumeDisk) -> Result<bool> {
+        let part = self.part(volume, false)?;
+        let plan = Plan::new(file_system(&part.contents)?, self.options, false)?;
+        Ok(!plan.is_read_only)
+    }
+
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
         let folder = path_name(self.folder);
         let is_read_only = export.disk().is_read_only();
-        let is_changed = !is_read_only && !self.options.read_only;
-        let part = DiskPart::find(export.disk(), self.options.partition, is_changed);
-        let part = part.map_err(|error| Error::failure(format!("the plaintext: {error}")))?;
-        let found = file_system(&part.contents)?;
-        let plan = Plan::new(found, self.options, is_read_only)?;
+        let part = self.part(volume, !is_read_only)?;
+        let plan = Plan::new(file_system(&part.contents)?, self.options, is_read_only)?;
         self.may_write = !plan.is_read_only;
         let path = point
             .empty_path()
@@ -194,7 +249,7 @@ impl FrontendSetup for Files<'_> {
         let private =
             private.map_err(|error| Error::io("cannot make a folder for the plaintext", &error))?;
         let options = MountOptions {
-            part: Some(part.range),
+            part: Some(part.range.clone()),
             read_only: plan.is_read_only,
             // The private folder keeps all other users out.
             allow_other: !plan.is_for_kernel && Driver::sets_user_id(&plan.program),
@@ -212,15 +267,16 @@ impl FrontendSetup for Files<'_> {
             export: self.may_write.then_some(export),
         };
         running.helper.begin().map_err(failed)?;
-        let name = found.name;
+        let name = plan.found.name;
         match Wait::first_report(&self.wait, &mut running.helper)? {
             Some(Report::Mounted) => {}
             Some(Report::Failed(words)) => {
                 let what = format!("cannot mount the {name} file system: {words}");
-                return Err(Error::failure(what).hint(
-                    "If it was not unmounted cleanly, `luxor mount VOLUME DIR` shows it as a file to the program \
-                     that repairs it, such as e2fsck.",
-                ));
+                return Err(Error::failure(what).hint(self.repair(
+                    &plan,
+                    &words,
+                    part.range.start,
+                )));
             }
             _ => return Err(Error::failure(WATCHER_ENDED)),
         }
@@ -321,7 +377,7 @@ impl Plan {
         })?;
         let weakness = driver
             .weakness
-            .filter(|_| !is_read_only && !options.read_write);
+            .filter(|_| !options.read_only && !options.read_write);
         Ok(Self {
             found,
             is_read_only: is_read_only || weakness.is_some(),

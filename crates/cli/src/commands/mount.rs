@@ -4,6 +4,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, Metadata},
+    mem,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
     sync::Arc,
@@ -129,8 +130,9 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
         read_only: false,
     };
     if args.files {
-        mount.name = mounted_files::name_of_plaintext();
+        let name = mem::replace(&mut mount.name, mounted_files::name_of_plaintext());
         let mut files = Files {
+            name,
             folder,
             point,
             options: FilesOptions {

@@ -47,7 +47,7 @@ fn words(folder: &Path, line: &str) -> Vec<OsString> {
 fn open(folder: &Path, line: &str) -> Result<VolumeDisk> {
     let line = words(folder, &format!("x -q {line}"));
     let line = Line::try_parse_from(line).unwrap_or_else(|error| panic!("{error}"));
-    super::open(&line.export, &Context::new(line.global, false)).map(|(export, _)| export)
+    super::open(&line.export, None, &Context::new(line.global, false)).map(|(export, _)| export)
 }
 
 #[track_caller]

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `luxor mount --files`: by the kernel for root, and by drivers for a user without privileges.
 
+mod volumes;
+
 use std::{
     fs,
     os::unix::{
