@@ -78,6 +78,7 @@ impl VolumeCipher {
         Self::of_unlocked(volume, unlocked, &engine, context)
     }
 
+    #[cfg(any(feature = "cuda", feature = "opencl"))]
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
     }
