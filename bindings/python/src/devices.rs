@@ -114,10 +114,13 @@ impl Devices {
     ) -> PyResult<Result<OfDriver<GpuKey<Cuda>>, BackendError>> {
         let backend = self.backend.here()?;
         let key = self.keeping_context(|| backend.load(key));
+        if let Err(BackendError::Device { .. }) = key {
+            Python::try_attach(|_| Self::forget());
+        }
         Ok(key.map(|key| OfDriver::new(&self.driver, OfProcess::new(key))))
     }
 
-    /// Lets the next call open the GPUs anew, after an error of one.
+    /// Lets the next call open the GPUs anew, after one has failed: a lost one stays lost in a backend.
     pub(crate) fn forget() {
         // Not dropped under the lock.
         let _devices = known().take();
@@ -186,7 +189,12 @@ impl Gpu {
 
     /// Loads the keys of a volume, on a thread of an operation.
     pub(crate) fn disk(&self, volume: UnlockedVolume) -> luxor::Result<OfDriver<DeviceDisk<Cuda>>> {
-        let disk = volume.disk_on(self.devices.backend.on_thread())?;
+        let disk = volume.disk_on(self.devices.backend.on_thread());
+        let disk = disk.inspect_err(|error| {
+            if let Some(BackendError::Device { .. }) = error.find() {
+                Python::try_attach(|_| Devices::forget());
+            }
+        })?;
         let disk = OfProcess::holding(disk, |disk| disk.disk().descriptors());
         Ok(OfDriver::new(&self.devices.driver, disk))
     }

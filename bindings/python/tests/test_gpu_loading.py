@@ -275,6 +275,26 @@ def test_objects_are_read_like_files() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_files_are_read_past_the_page_cache_where_the_system_permits_it(
+    weights: Path, device: str
+) -> None:
+    try:
+        os.close(os.open(weights, os.O_RDONLY | os.O_DIRECT))
+        permits = True
+    except OSError:
+        permits = False
+    found = []
+    arguments = luxor.gpu._checked({"passphrase": PASSPHRASE})
+    with luxor.gpu._opened(weights, device, arguments, None):
+        for descriptor in Path("/proc/self/fd").iterdir():
+            if descriptor.exists() and descriptor.resolve() == weights:
+                status = Path(f"/proc/self/fdinfo/{descriptor.name}").read_text()
+                flags = dict(line.split(":", 1) for line in status.splitlines())["flags"]
+                found.append(bool(int(flags, 8) & os.O_DIRECT))
+    assert any(found) == permits
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_urls_of_fsspec_are_read(tmp_path: Path, device: str) -> None:
     memory = fsspec.filesystem("memory")
     url = f"memory://{tmp_path.name}/weights"
@@ -304,6 +324,47 @@ def test_urls_of_fsspec_are_read(tmp_path: Path, device: str) -> None:
         luxor.gpu.read(f"memory://{tmp_path.name}/absent", passphrase="wrong")
     with pytest.raises(TypeError, match="are for URLs"):
         luxor.gpu.read(tmp_path / "weights", passphrase="x", storage_options={})
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_url_may_name_a_part_or_data_with_a_header_elsewhere(tmp_path: Path, device: str) -> None:
+    memory = fsspec.filesystem("memory")
+    options: dict[str, Any] = {"passphrase": PASSPHRASE, "device": device}
+    volume = encrypted(tmp_path / "volume", PLAIN).read_bytes()
+    url = f"memory://{tmp_path.name}/part"
+    memory.pipe_file(url, bytes(1024) + volume)
+    assert content(luxor.gpu.read(url, 5, 5000, volume_offset=1024, **options)) == PLAIN[5:5005]
+    header = tmp_path / "header"
+    luxor.create(tmp_path / "data", 8192, header=header, passphrase=PASSPHRASE, **CHEAP)
+    luxor.gpu.write(tmp_path / "data", PLAIN[:8192], header=header, passphrase=PASSPHRASE)
+    memory.pipe_file(url, (tmp_path / "data").read_bytes())
+    assert content(luxor.gpu.read(url, header=header, **options)) == PLAIN[:8192]
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_ranges_of_an_object_are_read_at_the_same_time(tmp_path: Path, device: str) -> None:
+    stored = encrypted(tmp_path / "volume", FILE).read_bytes()
+    # A read alone would wait for the other one in vain.
+    both = threading.Barrier(2, timeout=60)
+
+    class Object:
+        name = "object"
+        reads = 0
+
+        def __len__(self) -> int:
+            return len(stored)
+
+        def read_at(self, size: int, offset: int) -> bytes:
+            if offset >= 16 << 20:
+                self.reads += 1
+                # After the header of the file.
+                if self.reads > 1:
+                    both.wait()
+            return stored[offset : offset + size]
+
+    names = ["model.embed", "half"]
+    loaded = luxor.gpu.load_safetensors(Object(), names, passphrase=PASSPHRASE, device=device)
+    assert content(loaded["half"]) == TENSORS["half"].tobytes()
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -605,14 +666,15 @@ def lose_a_gpu(path: str, function: bytes, before: int, code: int, expected: str
     assert type(raised.value).__name__ == expected, raised.value
     assert not isinstance(raised.value, OSError)
     del raised
-    loaded = None
     if code in (700, 719):
         with pytest.raises(luxor.Error):
             luxor.gpu.read(path, **options)
+        call("luxor_recover")
     else:
         assert memories()[0] <= with_queues[0]
-        loaded = luxor.gpu.load_safetensors(path, **options)
-        assert content(loaded["counts"]) == TENSORS["counts"].tobytes()
+    # The GPUs are opened anew where one was lost.
+    loaded = luxor.gpu.load_safetensors(path, **options)
+    assert content(loaded["counts"]) == TENSORS["counts"].tobytes()
     on_the_cpu = luxor.gpu.read(path, passphrase=PASSPHRASE, device="cpu")
     assert content(on_the_cpu) == FILE
 
@@ -621,6 +683,8 @@ def lose_a_gpu(path: str, function: bytes, before: int, code: int, expected: str
     ("function", "before", "code", "expected"),
     [
         (b"cuMemAlloc_v2", 0, 2, "OutOfMemory"),
+        # While the key is loaded, and after that.
+        (b"cuMemcpyHtoDAsync_v2", 0, 700, "Error"),
         (b"cuMemcpyHtoDAsync_v2", 2, 700, "Error"),
         (b"cuLaunchKernel", 0, 701, "Error"),
         (b"cuLaunchKernel", 1, 719, "Error"),

@@ -160,6 +160,11 @@ impl Double {
         self.state().fail = Some((call, before, code));
     }
 
+    /// Lets calls succeed again after an error that has made all fail.
+    pub(crate) fn recover(&self) {
+        self.state().lost = None;
+    }
+
     /// Returns whether the requested failure has happened.
     pub fn has_failed(&self) -> bool {
         self.state().has_failed

@@ -209,6 +209,12 @@ functions! { double:
         double.fail(Some(call.leak()), before, code);
         Ok(())
     };
+    // Ends what `luxor_fail` has begun with an error after which every call fails, as when a new context
+    // takes the place of a lost one.
+    luxor_recover() {
+        double.recover();
+        Ok(())
+    };
     // What was not given back: memories of GPUs, and of the computer.
     luxor_memories(memories: *mut usize, pinned: *mut usize) {
         (*memories, *pinned) = double.memories();
