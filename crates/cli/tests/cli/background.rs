@@ -17,7 +17,7 @@ use nix::{
 
 use crate::{
     serve::FOR_EVER,
-    support::{FAST, Folder, bytes, luxor, tool, typed},
+    support::{FAST, Folder, bytes, luxor, shell_without_terminal, tool, typed},
 };
 
 /// A folder with a key, a volume, and an empty folder `dir`.
@@ -60,7 +60,11 @@ fn a_mount_in_the_background_can_be_used_at_once() {
     // While a file is open, nothing changes.
     let open = File::open(&file).unwrap();
     let umount = || luxor("umount dir").current_dir(folder.path());
-    umount().fails(5, "dir is in use");
+    // It would wait for the end of the process.
+    let line = "timeout 20 $luxor umount dir";
+    let refused = shell_without_terminal(line, folder.path());
+    refused.assert_code(5);
+    assert!(refused.stderr.contains("dir is in use"), "{refused:?}");
     assert!(file.exists());
     drop(open);
     assert_eq!(umount().ok().stderr, "");

@@ -323,7 +323,7 @@ fn files_in_use_stay_mounted_and_signals_end_the_mount() {
     let folder = prepared_for_nobody("ext4");
     let line = format!(
         "{FILES} volume.luks dir & {UNTIL_MOUNTED}
-         exec 5<dir/hello; $luxor umount dir; echo $?; read -r line <&5; echo $line; exec 5<&-
+         exec 5<dir/hello; timeout 20 $luxor umount dir; echo $?; read -r line <&5; echo $line; exec 5<&-
          kill -TERM $!; wait $!; echo $?; {UNTIL_UNMOUNTED}"
     );
     let outcome = run_as_nobody(&folder, &line);
