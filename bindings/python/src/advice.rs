@@ -65,6 +65,9 @@ fn edit(error: &EditError) -> Option<String> {
         EditError::EndOfFile { .. } | EditError::BackupDoesNotFit { .. } => {
             "force=True does it nevertheless.".to_owned()
         }
+        EditError::BackupOfDetachedHeader { .. } => {
+            "To open the data, pass the backup as header. force=True writes it nevertheless.".to_owned()
+        }
         EditError::HeaderLost { .. } => "If it was this volume, pass force=True.".to_owned(),
         EditError::TargetChanged { .. } => "Try again.".to_owned(),
         EditError::HalfRestored { .. } => {

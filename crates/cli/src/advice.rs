@@ -182,6 +182,13 @@ fn edit(error: &EditError) -> Option<String> {
             "--force restores it nevertheless; the data may then be lost.".to_owned()
         }
         EditError::HeaderLost { .. } => "If it was this volume, add --force.".to_owned(),
+        EditError::BackupOfDetachedHeader { file, .. } => {
+            let file = luxor::files::shell_word(Path::new(file));
+            format!(
+                "To open the data, give the backup as their header: --header {file}. --force writes it \
+                 nevertheless."
+            )
+        }
         EditError::NoRoomForBackup { .. } => {
             "For a detached header, name an empty file.".to_owned()
         }

@@ -259,13 +259,14 @@ impl Secrets for Asking<'_> {
             return Ok(());
         }
         let others = match left {
-            0 => "No other keyslot opens it: its data are lost then, unless there is a backup of its header"
+            0 => "No other keyslot opens the volume: its data are lost then, unless there is a backup of its \
+                  header"
                 .to_owned(),
-            1 => "1 other keyslot opens it".to_owned(),
-            _ => format!("{left} other keyslots open it"),
+            1 => "1 other keyslot opens the volume".to_owned(),
+            _ => format!("{left} other keyslots open the volume"),
         };
         let warning = format!(
-            "Keyslot {keyslot} of {} will be destroyed, and its passphrase opens the volume no longer. {others}.",
+            "Keyslot {keyslot} of {} will be destroyed. {others}.",
             path_name(volume)
         );
         confirm(&warning, "--batch-mode")

@@ -109,6 +109,21 @@ pub enum EditError {
         /// How many bytes the backup replaces.
         len: u64,
     },
+    /// The backup is of a detached header, and the target may have the data, which lie from its first byte on.
+    #[error(
+        "the backup is of a detached header, of {backup}: the data are in another file. If {name} is that \
+         file, its first {len} bytes would be lost"
+    )]
+    BackupOfDetachedHeader {
+        /// The name of the file or device, for messages.
+        name: String,
+        /// The name of the backup, for messages.
+        file: String,
+        /// The volume of the backup, in words.
+        backup: String,
+        /// How many bytes the backup replaces.
+        len: u64,
+    },
     /// The target has no room for the backup.
     #[error("the backup does not fit {name}, which has {len} bytes: it needs {needed}")]
     NoRoomForBackup {

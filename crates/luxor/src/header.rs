@@ -166,7 +166,7 @@ impl<'a> HeaderRestore<'a> {
     /// Returns what will be lost, in one or more lines, for the question to the user.
     #[must_use]
     pub fn warning(&self) -> String {
-        if self.replaced.is_lost_header() {
+        if self.replaced.is_lost_header() && !self.may_be_data() {
             return format!("{}.", self.header_lost());
         }
         if self.is_serious() {
@@ -201,6 +201,16 @@ impl<'a> HeaderRestore<'a> {
             backup: self.volume(),
             len: self.backup.header().metadata_len(),
         }
+    }
+
+    /// Whether the target may be the data of a detached header: it is longer than a file with that alone,
+    /// which is whole MiB.
+    fn may_be_data(&self) -> bool {
+        let header = self.backup.header();
+        let len = header.metadata_len();
+        header.describe().data_offset < len
+            && self.replaced.len > len.next_multiple_of(1 << 20)
+            && self.replaced.has_no_header()
     }
 
     /// Whether data could be lost: [`HeaderRestore::plan`] then requires `force`.
@@ -246,8 +256,19 @@ impl<'a> HeaderRestore<'a> {
         if self.force || !self.is_serious() {
             return Ok(());
         }
-        if self.replaced.is_lost_header() {
+        if self.replaced.is_lost_header() && !self.may_be_data() {
             return Err(self.header_lost().into());
+        }
+        if self.may_be_data() {
+            let file = self.file.clone();
+            let (backup, len) = (self.volume(), needed);
+            return Err(EditError::BackupOfDetachedHeader {
+                name,
+                file,
+                backup,
+                len,
+            }
+            .into());
         }
         Err(EditError::BackupDoesNotFit {
             name,
@@ -341,6 +362,11 @@ impl Replaced {
 
     fn is_serious(&self) -> bool {
         self.serious().next().is_some()
+    }
+
+    fn has_no_header(&self) -> bool {
+        let mut misfits = self.misfits.iter();
+        misfits.any(|misfit| matches!(misfit, Misfit::NoHeader { .. }))
     }
 
     /// Whether a lost header is all that speaks against the backup: nothing known is in its place.

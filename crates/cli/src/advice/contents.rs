@@ -43,12 +43,12 @@ pub(super) fn for_contents(name: &str, contents: &Contents) -> Option<String> {
         Contents::Empty => INCOMPLETE.to_owned(),
         Contents::Zeros { .. } if !subject::may_have_lost_header(true) => other_header.to_owned(),
         Contents::Unknown if !subject::may_have_lost_header(false) => other_header.to_owned(),
-        Contents::Zeros { .. } | Contents::Unknown => format!("{LOST} {other_header}"),
+        Contents::Zeros { .. } | Contents::Unknown => format!("{other_header} {LOST}"),
         Contents::Random => {
             let plain = "For a plain dm-crypt volume use `luxor serve --type plain --key-file KEY --socket SOCKET \
                          VOLUME` or `luxor mount --type plain --key-file KEY VOLUME DIR`.";
-            let lost = subject::may_have_lost_header(false).then(|| format!("{LOST} "));
-            format!("{}{other_header} {plain}", lost.unwrap_or_default())
+            let lost = subject::may_have_lost_header(false).then(|| format!(" {LOST}"));
+            format!("{other_header}{} {plain}", lost.unwrap_or_default())
         }
         Contents::Disk { partitions, .. } => {
             let numbers = contents.partitions_with_volume().map(|found| found.number);

@@ -46,7 +46,7 @@ fn a_typed_passphrase_is_removed_only_after_a_yes() {
         for words in [
             "Passphrase to remove from volume: ",
             "Keyslot 0 of volume will be destroyed",
-            "2 other keyslots open it.",
+            "2 other keyslots open the volume.",
             "nothing was done",
         ] {
             assert!(screen.contains(words), "{words}: {screen}");
@@ -66,7 +66,7 @@ fn a_typed_passphrase_is_removed_only_after_a_yes() {
     for words in [
         "Passphrase for another keyslot of volume: ",
         "Keyslot 2 of volume will be destroyed",
-        "1 other keyslot opens it.",
+        "1 other keyslot opens the volume.",
     ] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
@@ -77,7 +77,10 @@ fn a_typed_passphrase_is_removed_only_after_a_yes() {
 
     let (code, screen) = remove("key remove --last volume", &["main\n", "NO\n"]);
     assert_eq!(code, 1, "{screen}");
-    assert!(screen.contains("No other keyslot opens it"), "{screen}");
+    assert!(
+        screen.contains("No other keyslot opens the volume"),
+        "{screen}"
+    );
     let (code, screen) = remove("key remove --last --key-slot 0 volume", &["main\n", "NO\n"]);
     assert_eq!(code, 1, "{screen}");
     assert!(

@@ -236,6 +236,10 @@ pub(super) fn table() -> Vec<Advice> {
             "same",
         ),
         by(
+            "To open the data, give the backup as their header",
+            "a_backup_of_a_detached_header_is_not_written_over_the_data",
+        ),
+        by(
             "If its LUKS header is in another file, name that as well",
             "a_header_without_data_and_data_without_a_header_are_named",
         ),

@@ -365,6 +365,58 @@ fn a_lost_header_is_restored() {
     run(&folder, "decrypt --header fresh --key-file key luks2 out").ok();
 }
 
+/// The data lie from the first byte on, and look like a volume whose header is lost.
+#[test]
+fn a_backup_of_a_detached_header_is_not_written_over_the_data() {
+    let folder = prepared();
+    folder.write("plain", bytes(20 << 20, 5));
+    for kind in ["luks1", "luks2"] {
+        let options =
+            format!("--type {kind} --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file key");
+        for name in ["head", "data"] {
+            let _ = fs::remove_file(folder.join(name));
+        }
+        run(
+            &folder,
+            &format!("encrypt {options} --header head plain data"),
+        )
+        .ok();
+        run(&folder, "header backup head backup --force").ok();
+        let before = fs::read(folder.join("data")).unwrap();
+        // The first advice is the one that helps.
+        let failed = run(&folder, "check data").fails(1, "not a LUKS volume");
+        let place = |words| failed.stderr.find(words).unwrap();
+        assert!(
+            place("--header FILE") < place("header restore data BACKUP"),
+            "{failed:#?}"
+        );
+
+        let refused = "the backup is of a detached header";
+        let (code, screen) = terminal("header restore data backup", &[], folder.path());
+        assert!(code == 1 && screen.contains(refused), "{screen}");
+        let failed = run(&folder, "header restore --batch-mode data backup").fails(1, refused);
+        assert!(failed.stderr.contains("--header backup"), "{failed:#?}");
+        assert!(fs::read(folder.join("data")).unwrap() == before);
+        run(
+            &folder,
+            "decrypt --header backup --key-file key data out --force",
+        )
+        .ok();
+        assert!(fs::read(folder.join("out")).unwrap() == bytes(20 << 20, 5));
+
+        // The file of a detached header that was overwritten has no data.
+        let len = fs::metadata(folder.join("head")).unwrap().len();
+        folder.write("head", vec![0; usize::try_from(len).unwrap()]);
+        let (code, screen) = terminal("header restore head backup", &["YES\n"], folder.path());
+        assert_eq!(code, 0, "{screen}");
+        run(
+            &folder,
+            "decrypt --header head --key-file key data out --force",
+        )
+        .ok();
+    }
+}
+
 /// Nothing known is in its place, so the user is asked what it was, and needs no `--force`.
 #[test]
 fn a_terminal_asks_whether_a_file_without_header_was_the_volume() {
