@@ -125,8 +125,41 @@ fn with_suggestion(
 ) -> clap::Error {
     match error.kind() {
         ErrorKind::InvalidSubcommand => with_command(error, definition, words),
-        _ => with_option(error, definition),
+        _ => with_option(error, definition, words),
     }
+}
+
+/// Words of other programs for commands and options.
+const SYNONYMS: [(&str, &str); 12] = [
+    ("del", "remove"),
+    ("delete", "remove"),
+    ("rm", "remove"),
+    ("info", "dump"),
+    ("list", "dump"),
+    ("show", "dump"),
+    ("--daemon", "--background"),
+    ("--daemonize", "--background"),
+    ("--detach", "--background"),
+    ("--fork", "--background"),
+    ("--ro", "--read-only"),
+    ("--rw", "--read-write"),
+];
+
+fn synonym(word: &str) -> Option<&'static str> {
+    let mut synonyms = SYNONYMS.iter();
+    Some(synonyms.find(|(other, _)| *other == word)?.1)
+}
+
+/// Returns the innermost command that the words name.
+fn innermost<'a>(
+    definition: &'a clap::Command,
+    words: impl IntoIterator<Item = &'a OsString>,
+) -> &'a clap::Command {
+    let mut command = definition;
+    for word in words {
+        command = command.find_subcommand(word).unwrap_or(command);
+    }
+    command
 }
 
 /// Replaces clap's suggestions, of which some have little in common with the word, by the command with
@@ -139,13 +172,10 @@ fn with_command(
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;
     };
-    let mut words = words
+    let words = words
         .iter()
         .take_while(|word| word.as_os_str() != OsStr::new(unknown));
-    let mut command = definition;
-    for word in &mut words {
-        command = command.find_subcommand(word).unwrap_or(command);
-    }
+    let command = innermost(definition, words);
     let names = command.get_subcommands().map(clap::Command::get_name);
     let of_cryptsetup: &[&str] = match command.get_name() {
         "luxor" => cryptsetup::ACTIONS,
@@ -157,8 +187,12 @@ fn with_command(
     });
     let nearest = distances.min_by_key(|(distance, _)| *distance);
     let nearest = nearest.filter(|(distance, name)| *distance <= (name.len() / 3).min(2));
-    let nearest = nearest.map(|(_, name)| name.to_owned());
+    let nearest = nearest.map(|(_, name)| name);
+    let synonym = synonym(unknown).filter(|name| command.find_subcommand(name).is_some());
+    let nearest = synonym.or(nearest).map(ToOwned::to_owned);
     error.remove(ContextKind::SuggestedSubcommand);
+    // Without one, this leaves an empty line.
+    error.remove(ContextKind::Suggested);
     if let Some(name) = nearest {
         let names = ContextValue::Strings(vec![name]);
         error.insert(ContextKind::SuggestedSubcommand, names);
@@ -166,34 +200,56 @@ fn with_command(
     error
 }
 
-/// Adds the option that an unknown one probably means. Clap compares whole words; this also finds
-/// `--key-file` for `--kye`, the beginning of an option with a letter missing, wrong or in the wrong
-/// place.
-fn with_option(mut error: clap::Error, definition: &clap::Command) -> clap::Error {
+/// Adds the option that an unknown one probably means, if the command takes it. Clap compares whole words;
+/// this also finds `--key-file` for `--kye`, the beginning of an option with a letter missing, wrong or in the
+/// wrong place.
+fn with_option(
+    mut error: clap::Error,
+    definition: &clap::Command,
+    words: &[OsString],
+) -> clap::Error {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    let word = unknown.trim_start_matches('-').to_owned();
-    let is_long = unknown.starts_with("--");
-    let is_unknown = error.kind() == ErrorKind::UnknownArgument;
-    if is_unknown {
-        // It says that `--` precedes values that begin with `-`. Of `-file` it shows `-- -f`, and most
-        // options that do not exist are no values.
-        error.remove(ContextKind::Suggested);
-    }
-    if !is_unknown || !is_long || word.len() < 3 {
+    let unknown = unknown.clone();
+    if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let is_meant = |option: &&str| {
-        let beginning = option.get(..word.len());
-        beginning.is_some_and(|beginning| strsim::osa_distance(beginning, &word) <= 1)
+    // It says that `--` precedes values that begin with `-`. Of `-file` it shows `-- -f`, and most
+    // options that do not exist are no values.
+    error.remove(ContextKind::Suggested);
+    let command = innermost(definition, words);
+    let options = command.get_arguments().filter(|arg| !arg.is_hide_set());
+    let mut options: Vec<_> = options.collect();
+    // Those of several commands, such as --key-file, are the usual ones.
+    options.sort_by_key(|arg| !arg.is_global_set());
+    let options: Vec<_> = options.into_iter().filter_map(Arg::get_long).collect();
+    let is_taken = |option: &str| {
+        options
+            .iter()
+            .any(|own| option.strip_prefix("--") == Some(own))
     };
-    if let Some(option) = general_options(definition)
-        .filter_map(Arg::get_long)
-        .find(is_meant)
-    {
-        let option = ContextValue::String(format!("--{option}"));
-        error.insert(ContextKind::SuggestedArg, option);
+    let suggested = match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(option)) => Some(option.clone()),
+        _ => None,
+    };
+    let is_meant = |option: &&&str| {
+        let word = unknown.strip_prefix("--").filter(|word| word.len() >= 3);
+        let beginning = word.and_then(|word| Some((word, option.get(..word.len())?)));
+        beginning.is_some_and(|(word, beginning)| strsim::osa_distance(beginning, word) <= 1)
+    };
+    let meant = synonym(&unknown).map(ToOwned::to_owned);
+    let meant = meant.or_else(|| Some(format!("--{}", options.iter().find(is_meant)?)));
+    let option = meant.into_iter().chain(suggested.clone());
+    let option = option.into_iter().find(|option| is_taken(option));
+    if option != suggested {
+        error.remove(ContextKind::SuggestedArg);
+        // It contained the other option.
+        let usage = command.clone().render_usage();
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage));
+    }
+    if let Some(option) = option {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(option));
     }
     error
 }
@@ -375,6 +431,11 @@ mod tests {
             ("luxor decrpt in out", Some("decrypt")),
             ("luxor -q dmup volume", Some("dump")),
             ("luxor key rmeove volume", Some("remove")),
+            ("luxor key rm volume", Some("remove")),
+            ("luxor key delete volume", Some("remove")),
+            ("luxor info volume", Some("dump")),
+            ("luxor list volume", Some("dump")),
+            ("luxor delete volume", None),
             ("luxor header bakcup volume file", Some("backup")),
             ("luxor luksformat volume", Some("luksFormat")),
             ("luxor photograph volume", None),
@@ -385,6 +446,33 @@ mod tests {
             let found = error.get(ContextKind::SuggestedSubcommand);
             let expected = nearest.map(|name| ContextValue::Strings(vec![name.to_owned()]));
             assert_eq!(found, expected.as_ref(), "{line}");
+            assert!(!error.to_string().contains("\n\n\n"), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_an_option_that_the_command_takes_is_suggested() {
+        for (line, meant) in [
+            ("luxor mount --ro volume dir", Some("--read-only")),
+            ("luxor mount --daemon volume dir", Some("--background")),
+            ("luxor serve --detach volume", Some("--background")),
+            ("luxor mount --progress volume dir", None),
+            ("luxor mount --progress-jso volume dir", None),
+            ("luxor dump --daemon volume", None),
+            (
+                "luxor decrypt --progress-jso in out",
+                Some("--progress-json"),
+            ),
+            ("luxor decrypt --kye file in out", Some("--key-file")),
+        ] {
+            let error = parsed(line).unwrap_err();
+            let found = error.get(ContextKind::SuggestedArg);
+            let expected = meant.map(|option| ContextValue::String(option.to_owned()));
+            assert_eq!(found, expected.as_ref(), "{line}");
+            let text = error.to_string();
+            let command = line.split(' ').nth(1).unwrap();
+            assert!(text.contains(&format!("Usage: luxor {command} ")), "{text}");
+            assert!(!text.contains("\n\n\n"), "{text}");
         }
     }
 
