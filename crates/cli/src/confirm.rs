@@ -28,6 +28,9 @@ pub(crate) fn confirm(warning: &str, option: &str) -> Result<()> {
         .map_err(|error| Error::io("cannot ask for confirmation on the terminal", &error))?;
     match answer.as_slice() {
         b"YES" => Ok(()),
+        answer if answer.eq_ignore_ascii_case(b"yes") || answer.eq_ignore_ascii_case(b"y") => {
+            Err(Error::failure("nothing was done").hint("The answer must be YES, in capitals."))
+        }
         _ => Err(Error::failure("nothing was done")),
     }
 }
