@@ -2,7 +2,7 @@
 //! Output of the program: results on standard output, everything else on standard error. Nothing
 //! here panics when the stream has been closed.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anstream::{AutoStream, ColorChoice, adapter::strip_str};
 use clap::builder::styling::{AnsiColor, Style};
@@ -48,6 +48,14 @@ impl Console {
     pub(crate) fn tell(self, text: impl AsRef<str>) {
         if !self.quiet {
             say(&format!("luxor: {}", text.as_ref()));
+        }
+    }
+
+    /// As [`Console::tell`], for a user who has typed the command. A program in a script that was silent would
+    /// otherwise send mail from cron.
+    pub(crate) fn tell_on_terminal(self, text: impl FnOnce() -> String) {
+        if io::stderr().is_terminal() {
+            self.tell(text());
         }
     }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of a new volume.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use luxor::{
     KeyFile, NewFiles,
     engine::KeySize,
-    files::{Needed, path_name, quoted},
-    luks::{Encryption, Label, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey},
+    files::{Needed, path_name, quoted, shell_word},
+    luks::{Encryption, Label, LuksVersion, NewVolumeError, NewVolumeOptions, Uuid, VolumeKey},
     sector::SectorSize,
 };
 
@@ -165,4 +165,35 @@ pub(crate) fn files<'a>(
         force,
         needed,
     }
+}
+
+/// Returns what was made, and how not to lose it.
+pub(crate) fn made(output: &Path, options: &NewVolumeOptions, context: &Context) -> String {
+    let (version, volume) = (options.version, path_name(output));
+    if let Some(header) = context.options.header.as_deref() {
+        let header = path_name(header);
+        return format!(
+            "{volume} has the encrypted data, and {header} the {version} header. Keep a copy of {header}: \
+             without it the data are lost"
+        );
+    }
+    let header = options.data_offset();
+    let file = fs::metadata(output);
+    let file = file.ok().filter(fs::Metadata::is_file);
+    let has_usual_header = version == LuksVersion::Luks2 && options.header_sizes.is_none();
+    let is_small = file.as_ref().is_some_and(|file| file.len() < 2 * header);
+    let smaller = if has_usual_header && is_small {
+        ", most of it its header of 16 MiB: --luks2-keyslots-size 512K makes one of 544 KiB"
+    } else {
+        ""
+    };
+    let backup = match file {
+        Some(_) => shell_word(&output.with_added_extension("header")),
+        None => "NEW-FILE".to_owned(),
+    };
+    let output = shell_word(output);
+    format!(
+        "{volume} is a {version} volume{smaller}. Without its header the data are lost, so keep a backup of \
+         that: `luxor header backup {output} {backup}`"
+    )
 }

@@ -2,16 +2,12 @@
 //! `luxor encrypt`.
 
 use std::{
-    fs,
     io::{self, IsTerminal},
     path::{Path, PathBuf},
 };
 
 use clap::{Args, ValueHint};
-use luxor::{
-    files::{Input, InputError, Role, path_name, shell_word},
-    luks::{LuksVersion, NewVolumeOptions},
-};
+use luxor::files::{Input, InputError, Role, shell_word};
 
 use crate::{
     advice,
@@ -105,47 +101,14 @@ impl Subcommand for EncryptArgs {
         let files = new_volume::files(&self.output, self.force, &needed, context);
         let secret = || secrets.new_one(&self.output);
         luxor::encrypt_files(&mut input, &files, &options, secret, &context.library)?;
-        // Not for scripts: a program that was silent would then send mail from cron.
-        if io::stderr().is_terminal() && !self.output_is_stdout() {
-            context.console.tell(self.made(&options, context));
+        if !self.output_is_stdout() {
+            let made = || new_volume::made(&self.output, &options, context);
+            context.console.tell_on_terminal(made);
         }
         Ok(())
     }
 
     fn output_is_stdout(&self) -> bool {
         is_stdout(&self.output)
-    }
-}
-
-impl EncryptArgs {
-    /// Returns what was made, and how not to lose it.
-    fn made(&self, options: &NewVolumeOptions, context: &Context) -> String {
-        let (version, volume) = (options.version, path_name(&self.output));
-        if let Some(header) = context.options.header.as_deref() {
-            let header = path_name(header);
-            return format!(
-                "{volume} has the encrypted data, and {header} the {version} header. Keep a copy of {header}: \
-                 without it the data are lost"
-            );
-        }
-        let header = options.data_offset();
-        let file = fs::metadata(&self.output);
-        let file = file.ok().filter(fs::Metadata::is_file);
-        let has_usual_header = version == LuksVersion::Luks2 && options.header_sizes.is_none();
-        let is_small = file.as_ref().is_some_and(|file| file.len() < 2 * header);
-        let smaller = if has_usual_header && is_small {
-            ", most of it its header of 16 MiB: --luks2-keyslots-size 512K makes one of 544 KiB"
-        } else {
-            ""
-        };
-        let backup = match file {
-            Some(_) => shell_word(&self.output.with_added_extension("header")),
-            None => "NEW-FILE".to_owned(),
-        };
-        let output = shell_word(&self.output);
-        format!(
-            "{volume} is a {version} volume{smaller}. Without its header the data are lost, so keep a backup of \
-             that: `luxor header backup {output} {backup}`"
-        )
     }
 }

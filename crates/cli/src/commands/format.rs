@@ -84,7 +84,10 @@ impl Subcommand for FormatArgs {
         let force = self.force || (self.ask && is_to_be_replaced(&self.volume)?);
         let files = new_volume::files(&self.volume, force, &needed, context);
         let secret = || secrets.new_one(&self.volume);
-        luxor::format_files(&files, self.size, &options, secret, &context.library)
+        luxor::format_files(&files, self.size, &options, secret, &context.library)?;
+        let made = || new_volume::made(&self.volume, &options, context);
+        context.console.tell_on_terminal(made);
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::support::{FAST, Folder, as_nobody, bytes, luxor, terminal};
+use crate::support::{FAST, Folder, as_nobody, bytes, luxor, terminal, typed};
 
 const FIELDS: [&str; 6] = [
     "device",
@@ -254,5 +254,47 @@ fn memory_that_cannot_be_locked_is_noted() {
             let count = outcome.stderr.matches(note).count();
             assert_eq!(count, usize::from(is_noted), "{outcome:#?}");
         }
+    }
+}
+
+/// As `encrypt` does. Scripts see nothing.
+#[test]
+fn success_is_told_on_a_terminal() {
+    let folder = Folder::new();
+    folder.write("key", b"correct horse");
+    let fast = FAST.join(" ");
+    let line = format!("$luxor format {fast} --size 1M --key-file key 'a volume'");
+    let (code, screen) = typed(&line, |_| None, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    let words = "a volume is a LUKS2 volume";
+    let backup = "`luxor header backup 'a volume' 'a volume.header'`";
+    assert!(
+        screen.contains(words) && screen.contains(backup),
+        "{screen}"
+    );
+    let line = "$luxor header backup 'a volume' 'a volume.header'";
+    let (code, screen) = typed(line, |_| None, folder.path());
+    assert_eq!(code, 0, "{screen}");
+    let restore = "`luxor header restore 'a volume' 'a volume.header'`";
+    assert!(screen.contains(restore), "{screen}");
+    let line = "$luxor header backup 'a volume' - >other";
+    assert_eq!(typed(line, |_| None, folder.path()), (0, String::new()));
+
+    // The answer of a user who is asked.
+    let restore = restore.trim_matches('`').replace("luxor", "$luxor");
+    for (answer, code, is_told) in [
+        ("yes", 1, true),
+        ("y", 1, true),
+        ("no", 1, false),
+        ("YES", 0, false),
+    ] {
+        let answer = format!("{answer}\n");
+        let (found, screen) = typed(&restore, |_| Some(answer.clone()), folder.path());
+        assert_eq!(found, code, "{screen}");
+        assert_eq!(
+            screen.contains("must be YES, in capitals"),
+            is_told,
+            "{screen}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use luxor::{
     back_up_header,
-    files::{Input, Role},
+    files::{Input, Role, path_name, shell_word},
 };
 
 use crate::{
@@ -49,6 +49,14 @@ impl Subcommand for HeaderBackupArgs {
         let len = back_up_header(&input, &self.file, self.force, &needed, &context.library)?;
         let text = format!("{len} bytes of header and keyslots are stored");
         context.console.note(text);
+        if !self.output_is_stdout() {
+            let (volume, backup) = (path_name(&self.volume), path_name(&self.file));
+            let restores = format!("`luxor header restore VOLUME {}`", shell_word(&self.file));
+            let text = format!(
+                "{backup} has the header and the keyslots of {volume}. To restore them: {restores}"
+            );
+            context.console.tell_on_terminal(|| text);
+        }
         Ok(())
     }
 

@@ -157,6 +157,7 @@ pub(super) fn table() -> Vec<Advice> {
         not_here("to replay its journal: leave out --read-only", "a kernel with ext4"),
         by("in place of --volume-partition.", "partitions_within_and_around_the_volume_are_told_apart"),
         by("Leave out --partition. For a", "partitions_within_and_around_the_volume_are_told_apart"),
+        by("header restore VOLUME {}`", "success_is_told_on_a_terminal"),
         by("To make it: `mkdir -p", "a_missing_folder_is_made_as_advised"),
         not_here("`modprobe fuse` loads the module", "a kernel without FUSE"),
         not_here("Its usual mode is 0666", "a container without the device"),
