@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Says why a folder cannot be mounted on.
 
-use std::{io, path::Path};
+use std::{fs, io, os::unix::fs::MetadataExt, path::Path};
 
 use luxor::files::{path_name, shell_word};
 use luxor_serve::fuse::MountError;
+use nix::unistd::{AccessFlags, access, geteuid};
 
 use crate::{
-    error::{Error, ErrorClass},
+    error::{Error, ErrorClass, Result},
     mounted_files,
 };
 
@@ -67,4 +68,47 @@ fn left_behind(folder: &Path) -> Error {
 
 fn to_unmount(folder: &Path) -> String {
     format!("To unmount it: `luxor umount {}`", shell_word(folder))
+}
+
+/// Checks that this user may let root into a mount, as `fusermount3` does later. `what` needs it.
+pub(crate) fn check_allow_other(what: &str) -> Result<()> {
+    let settings = fs::read_to_string(FUSE_CONF).unwrap_or_default();
+    let is_permitted = settings
+        .lines()
+        .any(|line| line.trim() == "user_allow_other");
+    if is_permitted || needs_no_fusermount() {
+        return Ok(());
+    }
+    let what = format!("{what}, and the mounts of users are closed to root");
+    Err(Error::failure(what).hint(format!(
+        "Root can permit it by the line `user_allow_other` in {FUSE_CONF}: `echo user_allow_other >>{FUSE_CONF}`"
+    )))
+}
+
+/// Checks that `fusermount3` will mount on the folder for this user.
+pub(crate) fn check_owner(folder: &Path) -> Result<()> {
+    const STICKY: u32 = 0o1000;
+    let user = geteuid();
+    let is_of_other =
+        |found: fs::Metadata| found.mode() & STICKY != 0 && found.uid() != user.as_raw();
+    let is_refused =
+        access(folder, AccessFlags::W_OK).is_err() || fs::metadata(folder).is_ok_and(is_of_other);
+    if !is_refused || needs_no_fusermount() {
+        return Ok(());
+    }
+    let what = format!("{} belongs to another user", path_name(folder));
+    Err(Error::failure(what).hint("Users mount on folders of their own, in which they may write."))
+}
+
+/// The settings of `fusermount3`.
+const FUSE_CONF: &str = "/etc/fuse.conf";
+
+/// Whether the rules of `fusermount3` do not hold: for root, and for a service with this capability.
+fn needs_no_fusermount() -> bool {
+    const CAP_SYS_ADMIN: u32 = 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let effective = lines.find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok());
+    geteuid().is_root() || effective.is_some_and(|set| set >> CAP_SYS_ADMIN & 1 == 1)
 }

@@ -19,7 +19,7 @@ use luxor::{
 };
 use luxor_serve::{
     Export, Frontend, ServeError, Stopper,
-    fuse::{FileName, MountError, MountOptions, MountPoint, Mounted, Unmounter},
+    fuse::{FileName, MountOptions, MountPoint, Mounted, Unmounter},
 };
 
 use self::{
@@ -125,6 +125,8 @@ pub(crate) struct Files<'a> {
     pub(crate) options: FilesOptions,
     /// The name that the plaintext has as a file without `--files`.
     pub(crate) name: FileName,
+    /// Says how the user ends the mount, on a terminal.
+    pub(crate) end: Option<String>,
     /// The mount of the plaintext.
     pub(crate) mount: MountOptions,
     /// Whether the files can be changed, once they are mounted.
@@ -244,6 +246,14 @@ impl FrontendSetup for Files<'_> {
             .map_err(|error| mount_error::refused(&error))?;
 
         keep_descriptors()?;
+        // The private folder keeps all other users out.
+        let allow_other = !plan.is_for_kernel && Driver::sets_user_id(&plan.program);
+        if allow_other {
+            let folder = path_name(self.folder);
+            let program = path_name(&plan.program);
+            let what = format!("{program}, which is to show the files in {folder}, runs as root");
+            mount_error::check_allow_other(&what)?;
+        }
         remove_leftovers();
         let private = PrivateFolder::create();
         let private =
@@ -251,8 +261,7 @@ impl FrontendSetup for Files<'_> {
         let options = MountOptions {
             part: Some(part.range.clone()),
             read_only: plan.is_read_only,
-            // The private folder keeps all other users out.
-            allow_other: !plan.is_for_kernel && Driver::sets_user_id(&plan.program),
+            allow_other,
             ..self.mount.clone()
         };
         let task = plan.task(&private, &path);
@@ -292,6 +301,7 @@ impl FrontendSetup for Files<'_> {
             volume.name()
         )];
         lines.extend(plan.why_read_only);
+        lines.extend(self.end.clone());
         let hint = format!(
             "{folder} stays mounted; to unmount it: `luxor umount {}`",
             shell_word(self.folder)
@@ -325,7 +335,6 @@ impl FrontendSetup for Files<'_> {
     }
 }
 
-const ALLOW_OTHER: &str = "This driver works for users only if root has put the line `user_allow_other` into /etc/fuse.conf.";
 const WATCHER_ENDED: &str = "the process that watches the driver has ended";
 
 /// How a file system is shown.
@@ -373,7 +382,9 @@ impl Plan {
                 "{name} needs the program {}, which is not installed",
                 driver.program
             );
-            Error::failure(what).hint(driver.packages())
+            let instead = "Without --files, `luxor mount VOLUME DIR` needs no driver, and shows the plaintext as \
+                           a file.";
+            Error::failure(what).hint(format!("{} {instead}", driver.packages()))
         })?;
         let weakness = driver
             .weakness
@@ -447,11 +458,21 @@ fn file_system(contents: &Contents) -> Result<&'static FileSystem> {
                  device, and assemble it with the programs of LVM (vgchange) or RAID (mdadm).",
             ),
         Contents::Known { name, .. } => {
-            Error::failure(format!("the plaintext is {name}, which luxor cannot show as files"))
+            let what = format!("the plaintext is {name}, which luxor cannot show as files");
+            Error::failure(what).hint(WITHOUT_FILES)
         }
-        other => Error::failure(format!("the plaintext has no known file system: {other}")),
+        other => Error::failure(format!("the plaintext has no known file system: {other}"))
+            .hint(WITHOUT_FILES),
     };
     Err(error)
+}
+
+const WITHOUT_FILES: &str = "Leave out --files to see it as a file: `luxor mount VOLUME DIR`";
+
+/// Returns the name of the file system in a volume, if `--files` is for that.
+pub(crate) fn name_of_file_system(volume: &VolumeDisk) -> Option<&'static str> {
+    let part = DiskPart::find(volume.shared(), None, false).ok()?;
+    file_system(&part.contents).ok().map(|found| found.name)
 }
 
 /// A partition, for the list of them.
@@ -481,12 +502,7 @@ impl Session {
             .and_then(|point| unblocked(|| Mounted::new(export, point, options)))
             .map_err(|error| {
                 private.remove();
-                match &error {
-                    MountError::Refused { words, .. } if words.contains("user_allow_other") => {
-                        mount_error::refused(&error).hint(ALLOW_OTHER)
-                    }
-                    _ => mount_error::refused(&error),
-                }
+                mount_error::refused(&error)
             })?;
         let plaintext = mounted.unmounter();
         let files: Arc<OnceLock<Unmounter>> = Arc::default();

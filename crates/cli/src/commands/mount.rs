@@ -4,6 +4,7 @@
 use std::{
     ffi::OsStr,
     fs::{self, Metadata},
+    io::{self, IsTerminal},
     mem,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -121,6 +122,15 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let (volume, folder) = (&args.export.volume, args.folder.as_path());
     // Problems with the folder are reported before the secret is asked for.
     let point = Some(MountPoint::new(folder).map_err(|error| mount_error::refused(&error))?);
+    mount_error::check_owner(folder)?;
+    if args.allow_other {
+        mount_error::check_allow_other("--allow-other lets root in")?;
+    }
+    let end = format!(
+        "to end it: Ctrl-C, or `luxor umount {}`",
+        shell_word(folder)
+    );
+    let end = Some(end).filter(|_| !args.background.background && io::stderr().is_terminal());
     let mut mount = MountOptions {
         name: args.name.clone().unwrap_or_else(|| file_name(volume)),
         source: volume.as_os_str().to_owned(),
@@ -133,6 +143,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
         let name = mem::replace(&mut mount.name, mounted_files::name_of_plaintext());
         let mut files = Files {
             name,
+            end,
             folder,
             point,
             options: FilesOptions {
@@ -149,6 +160,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let mut fuse = Fuse {
         folder,
         point,
+        end,
         options: mount,
     };
     frontend::run(&mut fuse, &options, context)
@@ -159,6 +171,8 @@ struct Fuse<'a> {
     folder: &'a Path,
     /// Until it is mounted on.
     point: Option<MountPoint>,
+    /// Says how the user ends the mount, on a terminal.
+    end: Option<String>,
     options: MountOptions,
 }
 
@@ -176,15 +190,23 @@ impl FrontendSetup for Fuse<'_> {
             "{folder} stays mounted; to unmount it: `luxor umount {}`",
             shell_word(self.folder)
         );
+        let mut lines = vec![format!(
+            "the plaintext is {shown} until {folder} is unmounted"
+        )];
+        let found = mounted_files::name_of_file_system(volume);
+        if let Some(found) = found.filter(|_| io::stderr().is_terminal()) {
+            lines.push(format!(
+                "it is a file system ({found}): with --files, `luxor mount` shows the files in it"
+            ));
+        }
+        lines.extend(self.end.clone());
         Ok(Started {
             frontend: Box::new(mounted),
             stop: Arc::new(move || {
                 let unmounted = unblocked(&unmount);
                 unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
             }),
-            lines: vec![format!(
-                "the plaintext is {shown} until {folder} is unmounted"
-            )],
+            lines,
             status: format!("{} is shown as {shown}", volume.name()),
             still_in_use: Some(format!(
                 "{shown} is still in use: luxor exits when no program has it open"

@@ -260,8 +260,13 @@ impl Driver {
         words.collect()
     }
 
-    /// Says in which package it is.
+    /// Says in which package it is, or how this system installs it.
     pub(super) fn packages(&self) -> String {
+        for (program, package) in [("apt-get", self.debian), ("dnf", self.fedora)] {
+            if !package.is_empty() && find(program).is_some() {
+                return format!("As root, `{program} install {package}` installs it.");
+            }
+        }
         match (self.debian, self.fedora) {
             (debian, "") => format!("It is in Debian's package {debian}; Fedora has none."),
             (debian, fedora) if debian == fedora => {

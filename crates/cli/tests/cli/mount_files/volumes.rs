@@ -10,7 +10,7 @@ use super::{
     FILES, assert_nothing_is_mounted, encrypt, mount, prepared, prepared_for_nobody, run_as_nobody,
     umount,
 };
-use crate::support::{Folder, shell_without_terminal};
+use crate::support::{Folder, shell_without_terminal, typed};
 
 #[test]
 fn partitions_within_and_around_the_volume_are_told_apart() {
@@ -120,4 +120,54 @@ fn a_mount_that_only_reads_opens_the_volume_for_reading() {
         "{outcome:?}"
     );
     assert_nothing_is_mounted(&folder);
+}
+
+#[test]
+fn a_user_at_a_terminal_hears_of_the_files_and_of_the_end() {
+    let folder = prepared("ext4");
+    let mount = "$luxor mount --key-file key volume.luks dir";
+    let umount = "(until mountpoint -q dir; do sleep 0.05; done; $luxor umount dir) &";
+    let end = "to end it: Ctrl-C, or `luxor umount dir`";
+    let files = "it is a file system (ext4): with --files, `luxor mount` shows the files in it";
+    for (line, has_files, has_end) in [
+        (format!("{umount} {mount}; wait"), true, true),
+        (format!("{umount} {mount} --files; wait"), false, true),
+        (
+            format!("{mount} --background; $luxor umount dir"),
+            true,
+            false,
+        ),
+    ] {
+        let (code, screen) = typed(&line, |_| None, folder.path());
+        assert_eq!(code, 0, "{screen}");
+        assert_eq!(screen.contains(files), has_files, "{screen}");
+        assert_eq!(screen.contains(end), has_end, "{screen}");
+    }
+    assert_nothing_is_mounted(&folder);
+}
+
+/// The key file does not exist.
+#[test]
+fn what_fusermount3_would_refuse_is_refused_before_a_secret_is_read() {
+    let folder = prepared_for_nobody("ext4");
+    for (mode, options, words) in [
+        (0o755, "", "dir belongs to another user"),
+        (0o1777, "--files", "dir belongs to another user"),
+        (0o777, "", "missing"),
+        (
+            0o777,
+            "--allow-other",
+            "`echo user_allow_other >>/etc/fuse.conf`",
+        ),
+    ] {
+        chown(folder.join("dir"), Some(0), Some(0)).unwrap();
+        fs::set_permissions(folder.join("dir"), fs::Permissions::from_mode(mode)).unwrap();
+        let conf = fs::read_to_string("/etc/fuse.conf").unwrap_or_default();
+        let is_permitted = conf.lines().any(|line| line.trim() == "user_allow_other");
+        let is_refused = !(is_permitted && options == "--allow-other");
+        let words = if is_refused { words } else { "missing" };
+        let line = format!("$luxor mount {options} --key-file missing volume.luks dir");
+        let outcome = run_as_nobody(&folder, &line);
+        assert!(outcome.stderr.contains(words), "{words}: {outcome:?}");
+    }
 }
