@@ -154,7 +154,7 @@ pub(super) fn table() -> Vec<Advice> {
         ),
         by("These commands replay its journal", "a_journal_is_replayed_as_advised"),
         not_here("if root mounts it without --read-only", "a kernel with ext4"),
-        not_here("to replay its journal: leave out --read-only", "a kernel with ext4"),
+        by("to replay its journal: leave out", "root_is_told_that_the_kernel_must_write_to_replay_a_journal"),
         by("in place of --volume-partition.", "partitions_within_and_around_the_volume_are_told_apart"),
         by("Leave out --partition. For a", "partitions_within_and_around_the_volume_are_told_apart"),
         by("header restore VOLUME {}`", "success_is_told_on_a_terminal"),

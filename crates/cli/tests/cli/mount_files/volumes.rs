@@ -98,6 +98,37 @@ fn a_journal_is_replayed_as_advised() {
     }
 }
 
+#[test]
+fn root_is_told_that_the_kernel_must_write_to_replay_a_journal() {
+    let folder = prepared("ext4");
+    shell_without_terminal(
+        "debugfs -w -R 'feature needs_recovery' ext4 >said",
+        folder.path(),
+    )
+    .assert_code(0);
+    encrypt(&folder, "ext4", "unclean.luks");
+    let refused = mount(&folder, "--read-only unclean.luks dir");
+    refused.assert_code(1);
+    assert_nothing_is_mounted(&folder);
+    if !fs::read_to_string("/proc/filesystems")
+        .unwrap()
+        .contains("\text4\n")
+    {
+        assert!(
+            refused.stderr.contains("Journal needs recovery"),
+            "{refused:?}"
+        );
+        return;
+    }
+    assert!(
+        refused.stderr.contains("leave out --read-only"),
+        "{refused:?}"
+    );
+    mount(&folder, "unclean.luks dir").assert_code(0);
+    assert_eq!(fs::read(folder.join("dir/hello")).unwrap(), b"hello\n");
+    umount(&folder);
+}
+
 /// Only a mount that writes keeps others out, and needs the permission to write.
 #[test]
 fn a_mount_that_only_reads_opens_the_volume_for_reading() {
