@@ -10,8 +10,9 @@ use std::{
 };
 
 use clap::{Args, ValueHint};
-use luxor::files::{open_to_read, path_name};
+use luxor::files::{open_to_read, path_name, shell_word};
 use luxor_serve::fuse::{Server, Unmounter};
+use nix::unistd::geteuid;
 
 use crate::{
     args::General,
@@ -48,8 +49,9 @@ fn run(folder: &Path) -> Result<()> {
         io::ErrorKind::NotFound => {
             Error::new(ErrorClass::Missing, format!("{name} does not exist"))
         }
-        io::ErrorKind::PermissionDenied => Error::io(format!("cannot look at {name}"), &error)
-            .hint("A mount is closed to other users, and to root: unmount it as the user who mounted it."),
+        io::ErrorKind::PermissionDenied => {
+            Error::io(format!("cannot look at {name}"), &error).hint(closed(folder))
+        }
         _ => Error::io(format!("cannot look at {name}"), &error),
     })?;
     let Some(mount) = mount else {
@@ -93,6 +95,18 @@ fn run(folder: &Path) -> Result<()> {
     wait_for(&beneath);
     let synced = file.flatten().map(|file| file.sync_all());
     ended(&name, synced, server)
+}
+
+/// Says what helps if this user cannot look at the mount.
+fn closed(folder: &Path) -> String {
+    let advice =
+        "A mount is closed to other users, and to root: unmount it as the user who mounted it.";
+    let folder = shell_word(folder);
+    if geteuid().is_root() {
+        format!("{advice} `umount {folder}` works too, and does not wait until the volume is free.")
+    } else {
+        advice.to_owned()
+    }
 }
 
 /// Waits for the end of the process, and reports what it could not make durable.
