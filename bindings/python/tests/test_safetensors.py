@@ -7,11 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import luxor
 import luxor.gpu
+import numpy
 import pytest
+import safetensors
+import safetensors.numpy
 from conftest import CHEAP, PASSPHRASE, encrypted
 from gpus import memories
+from hypothesis import strategies
+from luxor._safetensors import read_header
 
 
 def with_header(header: bytes, data: bytes) -> bytes:
@@ -96,3 +102,69 @@ def test_a_header_of_more_than_100_megabytes_is_refused(tmp_path: Path) -> None:
     luxor.gpu.write(path, (100_000_001).to_bytes(8, "little"), passphrase=PASSPHRASE)
     with pytest.raises(luxor.gpu.SafetensorsError, match="more than 100000000"):
         luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)
+
+
+#: A file of two tensors, and its length of the header.
+SMALL = safetensors.numpy.save({"ab": numpy.arange(6, dtype="<f4"), "c": numpy.zeros((2, 3), "u1")})
+HEADER = int.from_bytes(SMALL[:8], "little")
+
+JSON = strategies.recursive(
+    strategies.none() | strategies.booleans() | strategies.integers() | strategies.text(max_size=3),
+    lambda inner: (
+        strategies.lists(inner, max_size=3)
+        | strategies.dictionaries(strategies.text(max_size=3), inner, max_size=3)
+    ),
+)
+SIZES = strategies.integers(-1, 12) | strategies.sampled_from([2**31, 2**62, 2**63, 2**64])
+TENSOR = strategies.fixed_dictionaries(
+    {
+        "dtype": strategies.sampled_from(["U8", "F32", "BF16", "BOOL", "F4", ""]) | JSON,
+        "shape": strategies.lists(SIZES, max_size=3) | JSON,
+        "data_offsets": strategies.lists(SIZES, min_size=2, max_size=2) | JSON,
+    }
+)
+
+
+def check(plain: bytes) -> None:
+    """Check that the reader of the library `safetensors` accepts a file if this one does."""
+    try:
+        header = read_header(lambda size, at: plain[at : at + size], len(plain))
+    except luxor.gpu.SafetensorsError:
+        return
+    deserialize: Any = safetensors.deserialize
+    expected = {
+        name: (tensor["dtype"], tensor["shape"], bytes(tensor["data"]))
+        for name, tensor in deserialize(plain)
+    }
+    data = plain[header.size :]
+    assert expected == {
+        name: (tensor.dtype, tensor.shape, data[tensor.begin : tensor.end])
+        for name, tensor in header.tensors.items()
+    }
+
+
+@hypothesis.given(
+    strategies.lists(
+        strategies.tuples(strategies.integers(0, HEADER + 7), strategies.integers(0, 255)),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_changed_bytes_are_refused_or_read_as_others_read_them(changes: Any) -> None:
+    plain = bytearray(SMALL)
+    for at, byte in changes:
+        plain[at] = byte
+    check(bytes(plain))
+
+
+@hypothesis.given(
+    strategies.dictionaries(strategies.text(max_size=3), TENSOR | JSON, max_size=3),
+    strategies.integers(0, 20),
+)
+def test_headers_are_refused_or_read_as_others_read_them(header: Any, room: int) -> None:
+    check(with_header(json.dumps(header).encode(), bytes(room)))
+
+
+def test_the_file_itself_is_accepted() -> None:
+    check(SMALL)
+    assert read_header(lambda size, at: SMALL[at : at + size], len(SMALL)).tensors.keys() == {"ab", "c"}
