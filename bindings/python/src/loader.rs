@@ -341,6 +341,10 @@ pub(crate) fn store(
     let (py, Offset(offset)) = (file.py(), offset);
     let stream = stream.map_or(Ok(1), stream_of)?;
     let data = tensor_of(tensor, stream)?;
+    if data.len == 0 {
+        // It may have no address, which names the GPU.
+        return Ok(());
+    }
     let devices = Devices::get(py)?.map_err(unusable)?;
     let gpu = Gpu::of(&devices, &data)?;
     let volume = Loader::open(file, Place::Gpu(gpu), true, args)?;

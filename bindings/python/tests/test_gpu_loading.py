@@ -50,7 +50,7 @@ DEVICES = ["cpu", "cuda:0", "cuda:1"]
 SIZE = 100_001
 PLAIN = random.Random(59).randbytes(SIZE)
 
-#: Tensors whose lengths and places have many remainders.
+#: Their lengths and places have many remainders.
 TENSORS: dict[str, Any] = {
     "model.embed": numpy.arange(6000, dtype="<f4").reshape(30, 200),
     "bias": numpy.arange(7, dtype="u1"),
@@ -284,8 +284,7 @@ def test_files_are_read_past_the_page_cache_where_the_system_permits_it(
     except OSError:
         permits = False
     found = []
-    arguments = luxor.gpu._checked({"passphrase": PASSPHRASE})
-    with luxor.gpu._opened(weights, device, arguments, None):
+    with luxor.gpu._opened(weights, device, luxor.gpu._checked({"passphrase": PASSPHRASE}), None):
         for descriptor in Path("/proc/self/fd").iterdir():
             if descriptor.exists() and descriptor.resolve() == weights:
                 status = Path(f"/proc/self/fdinfo/{descriptor.name}").read_text()
@@ -423,8 +422,7 @@ def test_a_device_must_be_there(weights: Path) -> None:
 def test_without_a_gpu_the_tensors_are_in_the_memory_of_the_computer(
     weights: Path, tmp_path: Path
 ) -> None:
-    program = f"""
-import luxor.gpu, numpy
+    program = f"""import luxor.gpu, numpy
 tensors = luxor.gpu.load_safetensors({str(weights)!r}, passphrase={PASSPHRASE!r})
 for name, tensor in tensors.items():
     assert tensor.device == "cpu", tensor
@@ -612,8 +610,7 @@ def test_a_failed_load_leaves_nothing(
     luxor.gpu.load_safetensors(path, some, **options)
     before = memories()
     file = Raising(path.read_bytes(), error)
-    expected = luxor.FileError if isinstance(error, OSError) else type(error)
-    with pytest.raises(expected) as raised:
+    with pytest.raises(luxor.FileError if isinstance(error, OSError) else type(error)) as raised:
         luxor.gpu.load_safetensors(file, some, **options)
     if isinstance(error, OSError):
         assert raised.value.__cause__ is error
@@ -723,6 +720,15 @@ def test_what_was_written_is_read(tmp_path: Path, kind: str, sector_size: int) -
     assert raised.value.errno == errno.ENOSPC
     with luxor.open(path, passphrase=PASSPHRASE) as disk:
         assert disk.read() == expected
+
+
+def test_an_empty_tensor_is_written(tmp_path: Path) -> None:
+    path = encrypted(tmp_path / "volume", PLAIN)
+    tensors: list[Any] = [CudaArray(b"", data=(0, False)), Array(b""), numpy.zeros((0, 3))]
+    for empty in tensors:
+        luxor.gpu.write(path, empty, 5, passphrase=PASSPHRASE)
+    with luxor.open(path, passphrase=PASSPHRASE) as disk:
+        assert disk.read() == PLAIN
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
