@@ -445,18 +445,6 @@ luxor_code luxor_volume_write_at(const luxor_volume *volume,
                                  luxor_error **error);
 
 /**
- * Makes all writes durable that returned before this call. If it fails, writes since the last
- * successful flush may be lost, and all later flushes fail too.
- */
-luxor_code luxor_volume_flush(const luxor_volume *volume, luxor_error **error);
-
-/**
- * Closes a volume, unlocks its data for other programs, and wipes its keys. Does not flush: call
- * `luxor_volume_flush` first, which can report an error. NULL is permitted.
- */
-void luxor_volume_close(luxor_volume *volume);
-
-/**
  * As `luxor_volume_read_at`, into the memory of an NVIDIA GPU: `address` is a `CUdeviceptr`. Ciphertext
  * crosses the bus, and the GPU decrypts it. The volume was opened with `luxor_options_set_gpus`.
  *
@@ -481,6 +469,18 @@ luxor_code luxor_volume_write_from_gpu(const luxor_volume *volume,
                                        uint64_t offset,
                                        void *stream,
                                        luxor_error **error);
+
+/**
+ * Makes all writes durable that returned before this call. If it fails, writes since the last
+ * successful flush may be lost, and all later flushes fail too.
+ */
+luxor_code luxor_volume_flush(const luxor_volume *volume, luxor_error **error);
+
+/**
+ * Closes a volume, unlocks its data for other programs, and wipes its keys. Does not flush: call
+ * `luxor_volume_flush` first, which can report an error. NULL is permitted.
+ */
+void luxor_volume_close(luxor_volume *volume);
 
 #ifdef __cplusplus
 }  // extern "C"

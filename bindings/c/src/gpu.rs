@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of volumes in the memory of NVIDIA GPUs.
 
-use std::{ffi::c_void, mem::ManuallyDrop, sync::Arc};
+use std::{fmt, io, mem::ManuallyDrop, sync::Arc};
 
 use luxor::{
     DeviceCopy, DeviceDisk, UnlockedVolume, VolumeDisk,
@@ -9,11 +9,7 @@ use luxor::{
     engine_gpu::{DeviceError, DeviceRange, GpuBackend, StreamDevice},
 };
 
-use crate::{
-    error::{Error, call, luxor_code, luxor_error},
-    pointers,
-    volume::{check_range, check_writable, failed, luxor_volume},
-};
+use crate::error::Error;
 
 /// The GPUs of this machine, for the volumes that are opened with them.
 #[derive(Clone)]
@@ -24,8 +20,7 @@ pub(crate) struct Gpus {
 
 impl Gpus {
     pub(crate) fn open() -> Result<Self, Error> {
-        let refused =
-            |error: &dyn std::fmt::Display| luxor::Error::failure(format!("no GPU: {error}"));
+        let refused = |error: &dyn fmt::Display| luxor::Error::failure(format!("no GPU: {error}"));
         let driver = Library::open().map_err(|error| refused(&error))?;
         let backend = keeping_context(&*driver, luxor::engine_cuda::backend);
         let backend = Arc::new(backend.map_err(|error| refused(&error))?);
@@ -62,6 +57,46 @@ impl GpuDisk {
         self.disk.disk()
     }
 
+    /// Copies bytes of the plaintext to as many at `address`, after the work of `stream`.
+    ///
+    /// # Safety
+    /// As [`StreamDevice::borrow`].
+    pub(crate) unsafe fn read(
+        &self,
+        address: u64,
+        len: usize,
+        offset: u64,
+        stream: usize,
+    ) -> Result<io::Result<()>, Error> {
+        let copy = DeviceCopy { offset, len, at: 0 };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.with(address, len, stream, |device, memory| {
+                self.disk.read_into(device, memory, &[copy])
+            })
+        }
+    }
+
+    /// As [`GpuDisk::read`], the other way.
+    ///
+    /// # Safety
+    /// As [`StreamDevice::borrow`].
+    pub(crate) unsafe fn write(
+        &self,
+        address: u64,
+        len: usize,
+        offset: u64,
+        stream: usize,
+    ) -> Result<io::Result<()>, Error> {
+        let copy = DeviceCopy { offset, len, at: 0 };
+        // SAFETY: guaranteed by the caller.
+        unsafe {
+            self.with(address, len, stream, |device, memory| {
+                self.disk.write_from(device, memory, &[copy])
+            })
+        }
+    }
+
     /// Lends `len` bytes at `address` to `work`, with the number of their GPU.
     ///
     /// # Safety
@@ -84,69 +119,6 @@ impl GpuDisk {
             // SAFETY: guaranteed by the caller.
             let borrowed = unsafe { devices[device].borrow(range, &[stream]) };
             Ok(work(device, &mut borrowed.map_err(refused)?))
-        })
-    }
-}
-
-/// As `luxor_volume_read_at`, into the memory of an NVIDIA GPU: `address` is a `CUdeviceptr`. Ciphertext
-/// crosses the bus, and the GPU decrypts it. The volume was opened with `luxor_options_set_gpus`.
-///
-/// Before anything is written, the work that `stream` has now is done: a `CUstream` of the GPU's primary
-/// context, or NULL for the default stream. When the function returns, everything is done. A stream or an
-/// address that the driver does not know is undefined behaviour.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn luxor_volume_read_to_gpu(
-    volume: *const luxor_volume,
-    address: u64,
-    len: usize,
-    offset: u64,
-    stream: *mut c_void,
-    error: *mut *mut luxor_error,
-) -> luxor_code {
-    // SAFETY: all pointers keep the caller's contract.
-    unsafe {
-        call(error, || {
-            let gpus = pointers::here(volume, "volume")?.on_gpus()?;
-            let disk = gpus.disk();
-            check_range(disk, len, offset)?;
-            if len == 0 {
-                return Ok(());
-            }
-            let copy = DeviceCopy { offset, len, at: 0 };
-            let read = gpus.with(address, len, stream.addr(), |device, memory| {
-                gpus.disk.read_into(device, memory, &[copy])
-            })?;
-            read.map_err(|error| failed(disk, "read", len, offset, &error))
-        })
-    }
-}
-
-/// As `luxor_volume_write_at`, from the memory of an NVIDIA GPU. `address` and `stream` are as for
-/// `luxor_volume_read_to_gpu`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn luxor_volume_write_from_gpu(
-    volume: *const luxor_volume,
-    address: u64,
-    len: usize,
-    offset: u64,
-    stream: *mut c_void,
-    error: *mut *mut luxor_error,
-) -> luxor_code {
-    // SAFETY: all pointers keep the caller's contract.
-    unsafe {
-        call(error, || {
-            let gpus = pointers::here(volume, "volume")?.on_gpus()?;
-            let disk = gpus.disk();
-            check_range(disk, len, offset)?;
-            check_writable(disk)?;
-            if len == 0 {
-                return Ok(());
-            }
-            let copy = DeviceCopy { offset, len, at: 0 };
-            let written = gpus.with(address, len, stream.addr(), |device, memory| {
-                gpus.disk.write_from(device, memory, &[copy])
-            })?;
-            written.map_err(|error| failed(disk, "write", len, offset, &error))
         })
     }
 }

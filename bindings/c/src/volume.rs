@@ -77,7 +77,7 @@ impl State {
         })
     }
 
-    pub(crate) fn on_gpus(&self) -> Result<&GpuDisk, Error> {
+    fn on_gpus(&self) -> Result<&GpuDisk, Error> {
         match self.unlocked()? {
             Unlocked::OnGpus(gpus) => Ok(gpus),
             Unlocked::Disk(_) => Err(Error::invalid(
@@ -289,6 +289,63 @@ pub unsafe extern "C" fn luxor_volume_write_at(
     }
 }
 
+/// As `luxor_volume_read_at`, into the memory of an NVIDIA GPU: `address` is a `CUdeviceptr`. Ciphertext
+/// crosses the bus, and the GPU decrypts it. The volume was opened with `luxor_options_set_gpus`.
+///
+/// Before anything is written, the work that `stream` has now is done: a `CUstream` of the GPU's primary
+/// context, or NULL for the default stream. When the function returns, everything is done. A stream or an
+/// address that the driver does not know is undefined behaviour.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_read_to_gpu(
+    volume: *const luxor_volume,
+    address: u64,
+    len: usize,
+    offset: u64,
+    stream: *mut c_void,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let gpus = pointers::here(volume, "volume")?.on_gpus()?;
+            let disk = gpus.disk();
+            check_range(disk, len, offset)?;
+            if len == 0 {
+                return Ok(());
+            }
+            let read = gpus.read(address, len, offset, stream.addr())?;
+            read.map_err(|error| failed(disk, "read", len, offset, &error))
+        })
+    }
+}
+
+/// As `luxor_volume_write_at`, from the memory of an NVIDIA GPU. `address` and `stream` are as for
+/// `luxor_volume_read_to_gpu`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn luxor_volume_write_from_gpu(
+    volume: *const luxor_volume,
+    address: u64,
+    len: usize,
+    offset: u64,
+    stream: *mut c_void,
+    error: *mut *mut luxor_error,
+) -> luxor_code {
+    // SAFETY: all pointers keep the caller's contract.
+    unsafe {
+        call(error, || {
+            let gpus = pointers::here(volume, "volume")?.on_gpus()?;
+            let disk = gpus.disk();
+            check_range(disk, len, offset)?;
+            check_writable(disk)?;
+            if len == 0 {
+                return Ok(());
+            }
+            let written = gpus.write(address, len, offset, stream.addr())?;
+            written.map_err(|error| failed(disk, "write", len, offset, &error))
+        })
+    }
+}
+
 /// Makes all writes durable that returned before this call. If it fails, writes since the last
 /// successful flush may be lost, and all later flushes fail too.
 #[unsafe(no_mangle)]
@@ -317,7 +374,7 @@ pub unsafe extern "C" fn luxor_volume_close(volume: *mut luxor_volume) {
     unsafe { handle::free(volume) };
 }
 
-pub(crate) fn check_writable(disk: &VolumeDisk) -> Result<(), Error> {
+fn check_writable(disk: &VolumeDisk) -> Result<(), Error> {
     if disk.shared().is_read_only() {
         return Err(Error::invalid(format!(
             "{} is open for reading only: open it with LUXOR_READ_WRITE to write",
@@ -327,7 +384,7 @@ pub(crate) fn check_writable(disk: &VolumeDisk) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> {
+fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<(), Error> {
     let size = disk.len();
     match offset.checked_add(len as u64) {
         Some(end) if end <= size => Ok(()),
@@ -338,13 +395,7 @@ pub(crate) fn check_range(disk: &VolumeDisk, len: usize, offset: u64) -> Result<
     }
 }
 
-pub(crate) fn failed(
-    disk: &VolumeDisk,
-    what: &str,
-    len: usize,
-    offset: u64,
-    error: &io::Error,
-) -> Error {
+fn failed(disk: &VolumeDisk, what: &str, len: usize, offset: u64, error: &io::Error) -> Error {
     let name = disk.name();
     let what = format!("{name}: cannot {what} {len} bytes at byte {offset}");
     luxor::Error::io(what, error).into()

@@ -9,7 +9,7 @@ use nix::unistd::{AccessFlags, access, geteuid};
 
 use crate::{
     error::{Error, ErrorClass, Result},
-    mounted_files,
+    mounts,
 };
 
 /// Returns the error for the user.
@@ -23,7 +23,7 @@ pub(crate) fn refused(error: &MountError) -> Error {
         MountError::NotAFolder { folder } => {
             Error::failure(format!("{} is not a folder", path_name(folder)))
         }
-        MountError::NotEmpty { folder } if mounted_files::is_mounted(folder) => Error::new(
+        MountError::NotEmpty { folder } if mounts::is_mounted(folder) => Error::new(
             ErrorClass::Busy,
             format!("a volume is mounted on {} already", path_name(folder)),
         )
@@ -35,9 +35,7 @@ pub(crate) fn refused(error: &MountError) -> Error {
         .hint("The mount would hide its contents. Create a new folder."),
         MountError::LeftBehind { folder } => left_behind(folder),
         // A driver that has lost the plaintext fails in its own way.
-        MountError::Folder { folder, .. } if mounted_files::is_mounted(folder) => {
-            left_behind(folder)
-        }
+        MountError::Folder { folder, .. } if mounts::is_mounted(folder) => left_behind(folder),
         MountError::Folder { folder, source } => {
             Error::io(format!("cannot list {}", path_name(folder)), source)
         }

@@ -19,7 +19,7 @@ use crate::{
     commands::{Subcommand, Taken},
     context::Context,
     error::{Error, ErrorClass, Result},
-    mounted_files,
+    mounts,
 };
 
 /// Unmount what `luxor mount` has mounted, and wait until the volume is free
@@ -56,7 +56,7 @@ fn run(folder: &Path) -> Result<()> {
     })?;
     let Some(mount) = mount else {
         // Another program may have unmounted the files alone.
-        return if mounted_files::remove_leftovers() {
+        return if mounts::remove_leftovers() {
             Ok(())
         } else {
             Err(Error::failure(format!("nothing is mounted on {name}")))
@@ -77,7 +77,7 @@ fn run(folder: &Path) -> Result<()> {
         mount.unmount_if_unused().map_err(failed)?;
         return ended(&name, synced, server);
     }
-    let Some(beneath) = mounted_files::beneath(&mount) else {
+    let Some(beneath) = mounts::beneath(&mount) else {
         let kind = path_name(mount.kind().as_ref());
         let what = format!("{name} is a mount of another program ({kind})");
         return Err(Error::failure(what));
@@ -86,7 +86,7 @@ fn run(folder: &Path) -> Result<()> {
     let server = server.and_then(|folder| Server::of(&folder));
     let file = server
         .is_some()
-        .then(|| open_to_read(mounted_files::file_beneath(&mount)?).ok());
+        .then(|| open_to_read(mounts::file_beneath(&mount)?).ok());
     mount.unmount_if_unused().map_err(failed)?;
     if server.is_none() {
         // A killed process has left both.
@@ -139,7 +139,7 @@ fn wait_for(mount: &Unmounter) {
 fn remove(beneath: &Unmounter) -> io::Result<()> {
     if let Some(folder) = beneath.folder()? {
         beneath.unmount()?;
-        mounted_files::remove_private_folder(&folder);
+        mounts::remove_private_folder(&folder);
     }
     Ok(())
 }

@@ -49,8 +49,9 @@ use nix::{
     unistd::{Pid, geteuid, setsid},
 };
 
-use super::{file_beneath, file_systems::folders, private_folder::PrivateFolder};
+use super::file_systems::folders;
 use crate::process::{NAME, is_started_by_parent, this_program, unblocked};
+use crate::{mounts::file_beneath, private_folder::PrivateFolder};
 
 /// The environment variable of a helper: the process ID of the server, twice `yes` or `no`, and the private
 /// folder, whose path has no space. The command line is that of the driver, which users see in lists of

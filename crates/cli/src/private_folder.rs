@@ -14,20 +14,20 @@ const DISK: &str = "disk";
 /// The name of the folder on which root's drivers mount first.
 const FILES: &str = "files";
 /// The name of the plaintext.
-pub(super) const NAME: &str = "plaintext";
+pub(crate) const NAME: &str = "plaintext";
 
 /// Begins the names of private folders.
 const PREFIX: &str = "luxor-";
 
 /// A folder that only this user can enter. [`PrivateFolder::remove`] removes it.
-pub(super) struct PrivateFolder {
+pub(crate) struct PrivateFolder {
     root: PathBuf,
 }
 
 impl PrivateFolder {
     /// Makes the folder. Its path has only letters, digits and `/._-`, so that it can be a value among the
     /// options of a mount.
-    pub(super) fn create() -> io::Result<Self> {
+    pub(crate) fn create() -> io::Result<Self> {
         let new = Self {
             root: mkdtemp(&base().join(PREFIX.to_owned() + "XXXXXX"))?,
         };
@@ -38,7 +38,7 @@ impl PrivateFolder {
     }
 
     /// Those of this user, from other processes too.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         let entries = fs::read_dir(base()).into_iter().flatten().flatten();
         let is_private = |entry: &fs::DirEntry| {
             let is_named = entry.file_name().as_bytes().starts_with(PREFIX.as_bytes());
@@ -50,32 +50,32 @@ impl PrivateFolder {
     }
 
     /// The folder at this path, which another process has made.
-    pub(super) fn at(root: PathBuf) -> Self {
+    pub(crate) fn at(root: PathBuf) -> Self {
         Self { root }
     }
 
     /// The one whose [`PrivateFolder::disk`] this is.
-    pub(super) fn of_disk(disk: &Path) -> Option<Self> {
+    pub(crate) fn of_disk(disk: &Path) -> Option<Self> {
         let root = disk.parent()?.to_owned();
         (disk.file_name()? == DISK).then_some(Self { root })
     }
 
-    pub(super) fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
     /// Where the plaintext is mounted.
-    pub(super) fn disk(&self) -> PathBuf {
+    pub(crate) fn disk(&self) -> PathBuf {
         self.root.join(DISK)
     }
 
     /// Where a driver of root mounts the files first.
-    pub(super) fn files(&self) -> PathBuf {
+    pub(crate) fn files(&self) -> PathBuf {
         self.root.join(FILES)
     }
 
     /// Removes it, if nothing is mounted in it. It may be gone already.
-    pub(super) fn remove(&self) {
+    pub(crate) fn remove(&self) {
         for folder in [self.disk(), self.files(), self.root.clone()] {
             let _ = fs::remove_dir(folder);
         }
