@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The plaintext of volumes in the memory of NVIDIA GPUs.
 
-use std::{fmt, io, mem::ManuallyDrop, sync::Arc};
+use std::{fmt, mem::ManuallyDrop, sync::Arc};
 
 use luxor::{
-    DeviceCopy, DeviceDisk, UnlockedVolume, VolumeDisk,
+    DeviceDisk, UnlockedVolume, VolumeDisk,
     engine_cuda::{Cuda, CudaMemory, Library, keeping_context},
     engine_gpu::{DeviceError, DeviceRange, GpuBackend, StreamDevice},
 };
@@ -57,56 +57,16 @@ impl GpuDisk {
         self.disk.disk()
     }
 
-    /// Copies bytes of the plaintext to as many at `address`, after the work of `stream`.
-    ///
-    /// # Safety
-    /// As [`StreamDevice::borrow`].
-    pub(crate) unsafe fn read(
-        &self,
-        address: u64,
-        len: usize,
-        offset: u64,
-        stream: usize,
-    ) -> Result<io::Result<()>, Error> {
-        let copy = DeviceCopy { offset, len, at: 0 };
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            self.with(address, len, stream, |device, memory| {
-                self.disk.read_into(device, memory, &[copy])
-            })
-        }
-    }
-
-    /// As [`GpuDisk::read`], the other way.
-    ///
-    /// # Safety
-    /// As [`StreamDevice::borrow`].
-    pub(crate) unsafe fn write(
-        &self,
-        address: u64,
-        len: usize,
-        offset: u64,
-        stream: usize,
-    ) -> Result<io::Result<()>, Error> {
-        let copy = DeviceCopy { offset, len, at: 0 };
-        // SAFETY: guaranteed by the caller.
-        unsafe {
-            self.with(address, len, stream, |device, memory| {
-                self.disk.write_from(device, memory, &[copy])
-            })
-        }
-    }
-
-    /// Lends `len` bytes at `address` to `work`, with the number of their GPU.
+    /// Lends `len` bytes at `address` to `work`, with the number of their GPU, for a copy from or to them.
     ///
     /// # Safety
     /// As [`StreamDevice::borrow`], with the stream whose work comes first.
-    unsafe fn with<T>(
+    pub(crate) unsafe fn with<T>(
         &self,
         address: u64,
         len: usize,
         stream: usize,
-        work: impl FnOnce(usize, &mut CudaMemory) -> T,
+        work: impl FnOnce(&DeviceDisk<Cuda>, usize, &mut CudaMemory) -> T,
     ) -> Result<T, Error> {
         keeping_context(&*self.gpus.driver, || {
             let devices = self.gpus.backend.devices();
@@ -118,7 +78,7 @@ impl GpuDisk {
             let range = DeviceRange { address, len };
             // SAFETY: guaranteed by the caller.
             let borrowed = unsafe { devices[device].borrow(range, &[stream]) };
-            Ok(work(device, &mut borrowed.map_err(refused)?))
+            Ok(work(&self.disk, device, &mut borrowed.map_err(refused)?))
         })
     }
 }

@@ -8,7 +8,9 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use luxor::{SecretBytes, Secrets, Volume, VolumeDisk, VolumeKeySecret, files::OfProcess};
+use luxor::{
+    DeviceCopy, SecretBytes, Secrets, Volume, VolumeDisk, VolumeKeySecret, files::OfProcess,
+};
 
 use crate::{
     error::{Error, call, luxor_code, luxor_error, make},
@@ -313,7 +315,10 @@ pub unsafe extern "C" fn luxor_volume_read_to_gpu(
             if len == 0 {
                 return Ok(());
             }
-            let read = gpus.read(address, len, offset, stream.addr())?;
+            let copy = DeviceCopy { offset, len, at: 0 };
+            let read = gpus.with(address, len, stream.addr(), |disk, device, memory| {
+                disk.read_into(device, memory, &[copy])
+            })?;
             read.map_err(|error| failed(disk, "read", len, offset, &error))
         })
     }
@@ -340,7 +345,10 @@ pub unsafe extern "C" fn luxor_volume_write_from_gpu(
             if len == 0 {
                 return Ok(());
             }
-            let written = gpus.write(address, len, offset, stream.addr())?;
+            let copy = DeviceCopy { offset, len, at: 0 };
+            let written = gpus.with(address, len, stream.addr(), |disk, device, memory| {
+                disk.write_from(device, memory, &[copy])
+            })?;
             written.map_err(|error| failed(disk, "write", len, offset, &error))
         })
     }
