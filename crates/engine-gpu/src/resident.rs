@@ -316,14 +316,19 @@ fn launch<D: Device>(
         tweaks: if tweaks { tweaks_of(wave) } else { 0 },
         data: 0,
     });
-    for (slot, part) in queue.pieces().iter_mut().zip(wave) {
-        *slot = part.piece;
-    }
-    queue.upload_pieces(wave.len())?;
+    number(queue, wave)?;
     for launch in launches(wave, tweaks, direction) {
         queue.launch_on(data, key.on(device), &launch)?;
     }
     queue.wait()
+}
+
+/// Takes the numbers of the parts to the device. Nothing may be under way on the queue.
+pub(crate) fn number(queue: &mut impl Queue, wave: &[NumberedSpan]) -> Result<(), DeviceError> {
+    for (slot, part) in queue.pieces().iter_mut().zip(wave) {
+        *slot = part.piece;
+    }
+    queue.upload_pieces(wave.len())
 }
 
 /// Returns the launches of the parts, whose pieces follow each other.

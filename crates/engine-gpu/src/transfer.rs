@@ -30,7 +30,7 @@ use crate::{
     layout::Piece,
     loaded_key::GpuKey,
     pool::LentQueue,
-    resident::{NumberedSpan, ResidentRun, check, launches, parts, tweaks_of},
+    resident::{NumberedSpan, ResidentRun, check, launches, number, parts, tweaks_of},
 };
 
 /// Bytes that are read or written together.
@@ -290,11 +290,7 @@ impl<'k, D: Device> Crypt<'k, D> {
         if self.parts.is_empty() {
             return Ok(());
         }
-        let pieces = &mut queue.pieces()[..self.parts.len()];
-        for (slot, part) in pieces.iter_mut().zip(&self.parts) {
-            *slot = part.piece;
-        }
-        queue.upload_pieces(self.parts.len())
+        number(queue, &self.parts)
     }
 
     /// Encrypts or decrypts the units in the queue's data.
