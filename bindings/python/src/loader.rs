@@ -48,35 +48,6 @@ enum KeyedDisk {
     Gpu(OfDriver<DeviceDisk<Cuda>>, Gpu),
 }
 
-/// Why nothing was read or written.
-struct Failure(io::Error);
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<DeviceError> for Failure {
-    fn from(error: DeviceError) -> Self {
-        Self(match error {
-            DeviceError::OutOfMemory { .. } => io::Error::new(io::ErrorKind::OutOfMemory, error),
-            error => io::Error::other(error),
-        })
-    }
-}
-
-impl Failure {
-    /// Returns the exception, and lets the next call open the GPUs anew if one is lost.
-    fn into_exception(self, py: Python<'_>, what: &str) -> PyErr {
-        let inner = self.0.get_ref().and_then(|error| error.downcast_ref());
-        if let Some(DeviceError::Lost { .. }) = inner {
-            Devices::forget();
-        }
-        transfer_exception(py, what, &self.0)
-    }
-}
-
 impl KeyedDisk {
     fn disk(&self) -> PyResult<&VolumeDisk> {
         match self {
@@ -107,7 +78,7 @@ impl KeyedDisk {
         copies: &[DeviceCopy],
         stream: Option<usize>,
         context: &Context,
-    ) -> Result<Allocation, Failure> {
+    ) -> io::Result<Allocation> {
         match self {
             Self::Host(_) => {
                 let mut buffer = host_memory(len)?;
@@ -137,9 +108,9 @@ impl KeyedDisk {
 
     /// Writes a caller's memory from byte `offset` on, after the work on the streams `after`, and makes it
     /// durable.
-    fn store(&self, data: &GpuMemory, offset: u64, after: &[usize]) -> Result<(), Failure> {
+    fn store(&self, data: &GpuMemory, offset: u64, after: &[usize]) -> io::Result<()> {
         let Self::Gpu(disk, gpu) = self else {
-            return Err(io::Error::from(io::ErrorKind::Unsupported).into());
+            return Err(io::ErrorKind::Unsupported.into());
         };
         let range = DeviceRange {
             address: data.address,
@@ -155,7 +126,7 @@ impl KeyedDisk {
         };
         let disk = disk.on_thread();
         disk.write_from(gpu.index(), &memory, &[copy])?;
-        Ok(disk.disk().sync()?)
+        disk.disk().sync()
     }
 }
 
@@ -308,7 +279,7 @@ impl Loader {
     fn operate<T: Send + 'static>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&Context) -> Result<T, Failure> + Send + 'static,
+        work: impl FnOnce(&Context) -> io::Result<T> + Send + 'static,
     ) -> PyResult<T> {
         let context = Context {
             cancel: Arc::clone(&self.cancel),
@@ -318,12 +289,17 @@ impl Loader {
         let done = operate(py, context, objects, &mut |_| Ok(()), |context| {
             Ok(work(context))
         })?;
-        done.map_err(|failure| self.exception(py, failure))
+        done.map_err(|error| self.exception(py, &error))
     }
 
-    fn exception(&self, py: Python<'_>, failure: Failure) -> PyErr {
+    /// Returns the exception, and lets the next call open the GPUs anew if one is lost.
+    fn exception(&self, py: Python<'_>, error: &io::Error) -> PyErr {
+        let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+        if let Some(DeviceError::Lost { .. }) = inner {
+            Devices::forget();
+        }
         match self.name() {
-            Ok(name) => failure.into_exception(py, &name),
+            Ok(name) => transfer_exception(py, &name, error),
             Err(error) => error,
         }
     }

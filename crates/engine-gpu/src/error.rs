@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Errors of a device.
 
+use std::io;
+
 /// An error of a device or of its library.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -36,5 +38,16 @@ impl DeviceError {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         matches!(self, Self::Lost { .. })
+    }
+}
+
+/// For callers whose storage fails with [`io::Error`]. The device's error is the inner one.
+impl From<DeviceError> for io::Error {
+    fn from(error: DeviceError) -> Self {
+        let kind = match error {
+            DeviceError::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, error)
     }
 }

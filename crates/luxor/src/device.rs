@@ -18,7 +18,7 @@ use std::{
 };
 
 use luxor_engine::{BackendError, Direction, Executor};
-use luxor_engine_gpu::{Device, DeviceError, GpuBackend, GpuKey, Portion, ResidentRun};
+use luxor_engine_gpu::{Device, GpuBackend, GpuKey, Portion, ResidentRun};
 use luxor_secret::with_key_stack;
 use luxor_sector::{Layout, StoredRange};
 use luxor_volume::Plaintext;
@@ -256,7 +256,7 @@ impl<D: Device> DeviceKeys<D> {
             check_cancelled(&self.cancel)?;
             source.read(layout, &read, buf)
         };
-        Ok(self.backend.read_into(device, memory, portions, read)?)
+        self.backend.read_into(device, memory, portions, read)
     }
 
     fn write_from(
@@ -275,11 +275,10 @@ impl<D: Device> DeviceKeys<D> {
         let write = |source: &Source, buf: &mut [u8]| {
             check_cancelled(&self.cancel)?;
             source.crypt(layout, Direction::Encrypt, buf)?;
-            Ok(write(&source.stored, buf)?)
+            write(&source.stored, buf)
         };
-        Ok(self
-            .backend
-            .write_from(device, memory, portions, read, write)?)
+        self.backend
+            .write_from(device, memory, portions, read, write)
     }
 
     /// Returns the stored sectors that have the bytes of `copies`, in the order of the plaintext.
@@ -337,18 +336,13 @@ impl Source {
         layout: &Layout,
         read: impl Fn(&StoredRange, &mut [u8]) -> io::Result<()>,
         buf: &mut [u8],
-    ) -> std::result::Result<(), Failure> {
+    ) -> io::Result<()> {
         read(&self.stored, buf)?;
         self.crypt(layout, Direction::Decrypt, buf)
     }
 
     /// Encrypts or decrypts on the CPU what the device does not.
-    fn crypt(
-        &self,
-        layout: &Layout,
-        direction: Direction,
-        buf: &mut [u8],
-    ) -> std::result::Result<(), Failure> {
+    fn crypt(&self, layout: &Layout, direction: Direction, buf: &mut [u8]) -> io::Result<()> {
         if self.is_crypted_here {
             let alone = Executor::new(NonZeroUsize::MIN);
             layout.crypt(&alone, direction, buf.into(), self.stored.plaintext.start)?;
@@ -430,29 +424,4 @@ fn cut(range: &Range<u64>, most: u64) -> impl Iterator<Item = Range<u64>> + use<
         at = end.min(begin.saturating_add(most));
         (begin < end).then_some(begin..at)
     })
-}
-
-/// An error of the storage or the device.
-struct Failure(io::Error);
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self(error)
-    }
-}
-
-impl From<DeviceError> for Failure {
-    fn from(error: DeviceError) -> Self {
-        let kind = match error {
-            DeviceError::OutOfMemory { .. } => io::ErrorKind::OutOfMemory,
-            _ => io::ErrorKind::Other,
-        };
-        Self(io::Error::new(kind, error))
-    }
-}
-
-impl From<Failure> for io::Error {
-    fn from(Failure(error): Failure) -> Self {
-        error
-    }
 }
