@@ -2,9 +2,10 @@
 //! `--background`: the command returns as soon as programs can use what it serves.
 //!
 //! A process with threads and keys cannot go on in a fork of itself. So the command starts this program
-//! again, with the same command line, which users see in messages and lists of processes, and waits. The new process stays in the terminal's foreground
-//! while it asks for the secret and can fail. Once it serves, it leaves the terminal and says so through
-//! its standard output, to which these commands write nothing.
+//! again, with the same command line, which users see in messages and lists of processes, and waits.
+//! The new process stays in the terminal's foreground while it asks for the secret and can fail. Once it
+//! serves, it leaves the terminal and says so through its standard output, to which these commands write
+//! nothing.
 
 use std::{
     env,

@@ -193,8 +193,9 @@ impl FrontendSetup for Fuse<'_> {
         let mut lines = vec![format!(
             "the plaintext is {shown} until {folder} is unmounted"
         )];
-        let found = mounted_files::name_of_file_system(volume);
-        if let Some(found) = found.filter(|_| io::stderr().is_terminal()) {
+        if io::stderr().is_terminal()
+            && let Some(found) = mounted_files::name_of_file_system(volume)
+        {
             lines.push(format!(
                 "it is a file system ({found}): with --files, `luxor mount` shows the files in it"
             ));
