@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Page-aligned memory for bulk data.
 
-use alloc::{boxed::Box, collections::TryReserveError, vec, vec::Vec};
-use core::{fmt, ops};
+use alloc::{alloc::alloc_zeroed, boxed::Box, collections::TryReserveError, vec, vec::Vec};
+use core::{alloc::Layout, fmt, ops};
 
 use zeroize::Zeroize;
 
@@ -39,8 +39,20 @@ impl Buffer {
     /// # Errors
     /// [`TryReserveError`] if the allocation fails.
     pub fn try_zeroed(len: usize) -> Result<Self, TryReserveError> {
-        let mut memory = Vec::new();
         let with_page = len.saturating_add(PAGE - 1);
+        // The system's own zeros, which cost nothing before their pages are used.
+        if let Ok(layout) = Layout::array::<u8>(with_page) {
+            // SAFETY: `with_page` is at least `PAGE - 1`, not 0.
+            let begin = unsafe { alloc_zeroed(layout) };
+            if !begin.is_null() {
+                // SAFETY: the global allocator, which is that of `Vec`, has returned `with_page` zeros with
+                // this layout.
+                let memory = unsafe { Vec::from_raw_parts(begin, with_page, with_page) };
+                return Ok(Self::inside(memory, len));
+            }
+        }
+        // For its error.
+        let mut memory = Vec::new();
         memory.try_reserve_exact(with_page)?;
         memory.resize(with_page, 0);
         Ok(Self::inside(memory, len))
