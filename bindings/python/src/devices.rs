@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use luxor::{
-    DeviceDisk, UnlockedVolume,
+    DeviceDisk,
     engine::{BackendError, KeySpec},
     engine_cuda::{self, Cuda, CudaMemory, Library, keeping_context},
     engine_gpu::{Device, DeviceError, GpuBackend, GpuKey},
@@ -187,10 +187,12 @@ impl Gpu {
         OfDriver::new(&self.devices.driver, OfProcess::new(memory))
     }
 
-    /// Loads the keys of a volume, on a thread of an operation.
-    pub(crate) fn disk(&self, volume: UnlockedVolume) -> luxor::Result<OfDriver<DeviceDisk<Cuda>>> {
-        let disk = volume.disk_on(self.devices.backend.on_thread());
-        let disk = disk.inspect_err(|error| {
+    /// Makes a disk, on a thread of an operation.
+    pub(crate) fn disk(
+        &self,
+        make: impl FnOnce(&Arc<GpuBackend<Cuda>>) -> luxor::Result<DeviceDisk<Cuda>>,
+    ) -> luxor::Result<OfDriver<DeviceDisk<Cuda>>> {
+        let disk = make(self.devices.backend.on_thread()).inspect_err(|error| {
             if let Some(BackendError::Device { .. }) = error.find() {
                 Python::try_attach(|_| Devices::forget());
             }

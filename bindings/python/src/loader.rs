@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A volume whose plaintext becomes tensors, on which `luxor.gpu` is built.
+//! A volume, or a file that is not encrypted, whose plaintext becomes tensors. `luxor.gpu` is built on it.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use luxor::{
-    Context, DeviceCopy, DeviceDisk, VolumeDisk,
+    Context, DeviceCopy, DeviceDisk, DiskUse, VolumeDisk,
     engine::Buffer,
     engine_cuda::Cuda,
     engine_gpu::{Device, DeviceError, DeviceRange, StreamDevice},
@@ -22,7 +22,7 @@ use pyo3::{
 
 use crate::{
     allocation::{Allocation, Planned, Tensor},
-    args::{EngineArgs, Offset, Size, UnlockArgs},
+    args::{EngineArgs, Offset, PartArgs, Size, UnlockArgs},
     context::{context, operate},
     devices::{Devices, Gpu, OfDriver, Place, unusable},
     error::{key_lost_in_fork, transfer_exception},
@@ -32,7 +32,7 @@ use crate::{
     volume_arg::VolumeArg,
 };
 
-/// An open volume.
+/// An open volume, or a file that is not encrypted.
 #[pyclass(frozen, module = "luxor._luxor")]
 pub(crate) struct Loader {
     /// `None` once it is closed. Locked only for a moment, as in `Disk`.
@@ -42,7 +42,7 @@ pub(crate) struct Loader {
     cancel: Arc<AtomicBool>,
 }
 
-/// A volume with its keys, on a GPU or not.
+/// A volume with its keys, on a GPU or not. A file that is not encrypted has none.
 enum KeyedDisk {
     Host(OfProcess<VolumeDisk>),
     Gpu(OfDriver<DeviceDisk<Cuda>>, Gpu),
@@ -144,10 +144,48 @@ impl Loader {
         Self::open(file, place, false, args)
     }
 
+    /// Opens a file that is not encrypted.
+    #[staticmethod]
+    fn of_unencrypted(
+        file: &Bound<'_, PyAny>,
+        device: Option<&str>,
+        args: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let py = file.py();
+        let place = Place::by_name(py, device)?;
+        let part = args.extract::<PartArgs>()?.part()?;
+        let file = FileArg::from_start(file)?;
+        let opened = objects([&file]);
+        Self::opened(py, context(None, None)?, opened, move |context| {
+            let options = DiskUse {
+                read_only: true,
+                direct: true,
+                ..DiskUse::default()
+            };
+            let data = file.data_file(part, &options)?;
+            Ok(match place {
+                Place::Host => KeyedDisk::Host(
+                    VolumeDisk::of_unencrypted(data, &options, context)?.of_process(),
+                ),
+                Place::Gpu(gpu) => {
+                    let make =
+                        |backend: &_| DeviceDisk::of_unencrypted(data, &options, backend, context);
+                    KeyedDisk::Gpu(gpu.disk(make)?, gpu)
+                }
+            })
+        })
+    }
+
     /// The number of bytes of plaintext.
     #[getter]
     fn size(&self) -> PyResult<u64> {
         Ok(self.here()?.disk()?.len())
+    }
+
+    /// Whether that is the length of the file in the volume.
+    #[getter]
+    fn has_exact_size(&self) -> PyResult<bool> {
+        Ok(self.here()?.disk()?.has_exact_len())
     }
 
     #[getter]
@@ -233,18 +271,30 @@ impl Loader {
         let py = file.py();
         let unlock: UnlockArgs = args.extract()?;
         let context = args.extract::<EngineArgs>()?.context()?;
-        let cancel = Arc::clone(&context.cancel);
         let (secrets, unlock) = (unlock.secrets(py)?, unlock.options());
         let volume = VolumeArg::new(FileArg::from_start(file)?, args)?;
         let objects = objects(volume.files());
-        let disk = operate(py, context, &objects, &mut |_| Ok(()), move |context| {
+        Self::opened(py, context, objects, move |context| {
             let volume = volume.open(&unlock, writable, context)?;
             let unlocked = volume.direct_if_possible().unlock(&*secrets)?;
             Ok(match place {
                 Place::Host => KeyedDisk::Host(unlocked.disk()?.of_process()),
-                Place::Gpu(gpu) => KeyedDisk::Gpu(gpu.disk(unlocked)?, gpu),
+                Place::Gpu(gpu) => {
+                    KeyedDisk::Gpu(gpu.disk(|backend| unlocked.disk_on(backend))?, gpu)
+                }
             })
-        })?;
+        })
+    }
+
+    /// Opens a disk, whose data are in `objects` unless they are at paths.
+    fn opened(
+        py: Python<'_>,
+        context: Context,
+        objects: Vec<Object>,
+        open: impl FnOnce(&Context) -> luxor::Result<KeyedDisk> + Send + 'static,
+    ) -> PyResult<Self> {
+        let cancel = Arc::clone(&context.cancel);
+        let disk = operate(py, context, &objects, &mut |_| Ok(()), open)?;
         Ok(Self {
             disk: Mutex::new(Some(Arc::new(disk))),
             objects,

@@ -8,6 +8,8 @@ import ctypes
 import gc
 from typing import Any
 
+import luxor.gpu
+
 CUDA, CPU = 2, 1
 
 
@@ -158,3 +160,18 @@ def memories() -> tuple[int, int]:
     gpus, pinned = ctypes.c_size_t(), ctypes.c_size_t()
     call("luxor_memories", ctypes.byref(gpus), ctypes.byref(pinned))
     return gpus.value, pinned.value
+
+
+def content(tensor: luxor.gpu.Tensor) -> bytes:
+    """The bytes of a tensor, of any type and on any device."""
+    capsule = tensor.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
+    managed = DLManagedTensorVersioned.from_address(pointer(capsule, b"dltensor_versioned"))
+    return ctypes.string_at(managed.dl_tensor.data, tensor.nbytes)
+
+
+def pointer(capsule: object, name: bytes) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    address = get(capsule, name)
+    assert isinstance(address, int)
+    return address

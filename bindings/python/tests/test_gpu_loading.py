@@ -38,7 +38,9 @@ from gpus import (
     DLManagedTensorVersioned,
     Memory,
     call,
+    content,
     memories,
+    pointer,
 )
 from luxor.keys import KeyFile
 
@@ -63,21 +65,6 @@ TENSORS: dict[str, Any] = {
 #: The writer has no order for several.
 METADATA = {"of": "“the tests”"}
 FILE = safetensors.numpy.save(TENSORS, metadata=METADATA)
-
-
-def content(tensor: luxor.gpu.Tensor) -> bytes:
-    """The bytes of a tensor, of any type and on any device."""
-    capsule = tensor.__dlpack__(max_version=(1, 0), dl_device=(1, 0))
-    managed = DLManagedTensorVersioned.from_address(pointer(capsule, b"dltensor_versioned"))
-    return ctypes.string_at(managed.dl_tensor.data, tensor.nbytes)
-
-
-def pointer(capsule: object, name: bytes) -> int:
-    get = ctypes.pythonapi.PyCapsule_GetPointer
-    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    address = get(capsule, name)
-    assert isinstance(address, int)
-    return address
 
 
 def run(program: str, **variables: str | None) -> None:
@@ -284,7 +271,7 @@ def test_files_are_read_past_the_page_cache_where_the_system_permits_it(
     except OSError:
         permits = False
     found = []
-    with luxor.gpu._opened(weights, device, luxor.gpu._checked({"passphrase": PASSPHRASE}), None):
+    with luxor.gpu._opened(weights, device, luxor.gpu._checked({"passphrase": PASSPHRASE}), None, True):
         for descriptor in Path("/proc/self/fd").iterdir():
             if descriptor.exists() and descriptor.resolve() == weights:
                 status = Path(f"/proc/self/fdinfo/{descriptor.name}").read_text()

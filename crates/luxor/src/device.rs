@@ -19,11 +19,12 @@ use std::{
 
 use luxor_engine::{BackendError, Direction, Executor};
 use luxor_engine_gpu::{Device, GpuBackend, GpuKey, Portion, ResidentRun};
+use luxor_files::DataFile;
 use luxor_secret::with_key_stack;
 use luxor_sector::{Layout, StoredRange};
 use luxor_volume::Plaintext;
 
-use crate::{Context, Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
+use crate::{Context, DiskUse, Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
 
 /// Bytes of a plaintext, and their place in the memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +101,26 @@ pub struct DeviceDisk<D: Device> {
 }
 
 impl<D: Device> DeviceDisk<D> {
+    /// Makes one of a file that is not encrypted ([`VolumeDisk::of_unencrypted`]), for which the devices of
+    /// `backend` need no key.
+    ///
+    /// # Errors
+    /// Those of [`VolumeDisk::of_unencrypted`].
+    pub fn of_unencrypted(
+        data: DataFile,
+        options: &DiskUse,
+        backend: &Arc<GpuBackend<D>>,
+        context: &Context,
+    ) -> Result<Self> {
+        let disk = VolumeDisk::of_unencrypted(data, options, context)?;
+        let keys = DeviceKeys {
+            backend: Arc::clone(backend),
+            keys: vec![None],
+            cancel: Arc::clone(&context.cancel),
+        };
+        Ok(Self { disk, keys })
+    }
+
     /// The disk.
     #[must_use]
     pub fn disk(&self) -> &VolumeDisk {

@@ -5,6 +5,7 @@ use std::{
     collections::HashMap,
     fmt,
     io::{self, Read, Seek, SeekFrom, Write},
+    num::NonZeroUsize,
     os::fd::RawFd,
     sync::Arc,
 };
@@ -55,6 +56,7 @@ impl DiskUse {
 pub struct VolumeDisk {
     stream: DiskStream,
     name: String,
+    has_exact_len: bool,
     /// Keeps cryptsetup from re-encrypting the data.
     reencryption: Option<Arc<ReencryptionLock>>,
     /// Those that the disk holds.
@@ -79,6 +81,13 @@ impl VolumeDisk {
     #[must_use]
     pub fn len(&self) -> u64 {
         self.shared().len()
+    }
+
+    /// Whether [`VolumeDisk::len`] is that of the file in the volume: the volume says where the file ends.
+    /// Otherwise other bytes can follow the file, up to the end of its last sector or of the device.
+    #[must_use]
+    pub fn has_exact_len(&self) -> bool {
+        self.has_exact_len
     }
 
     /// Whether there are no bytes.
@@ -219,8 +228,33 @@ impl VolumeDisk {
             ..options
         };
         let (parts, lock) = (parts(&plaintext, engine)?, reencryption.map(Arc::new));
-        let disk = Self::of_parts(data, parts, lock, engine, &options)?;
+        let mut disk = Self::of_parts(data, parts, lock, engine.threads, &options)?;
+        disk.has_exact_len = has_end && found.file_length.is_some();
         Ok((disk, also(&plaintext)?))
+    }
+
+    /// Makes a disk of a file that is not encrypted: its bytes are the plaintext. For callers whose
+    /// user says so: nothing here looks whether it is a volume.
+    ///
+    /// [`DiskUse::direct`] counts only where direct I/O is possible, which needs a length that is a multiple
+    /// of the system's alignment.
+    ///
+    /// # Errors
+    /// Fails when the system does.
+    pub fn of_unencrypted(data: DataFile, options: &DiskUse, context: &Context) -> Result<Self> {
+        let part = Part {
+            offset: 0,
+            len: data.len()?,
+            crypt: None,
+        };
+        let options = DiskUse {
+            direct: options.direct && can_be_direct(&data, vec![part.clone()]).is_ok(),
+            ..*options
+        };
+        let is_file = data.is_regular() || data.file().is_none();
+        let mut disk = Self::of_parts(data, vec![part], None, context.thread_count(), &options)?;
+        disk.has_exact_len = is_file;
+        Ok(disk)
     }
 
     /// Checks whether the volume as it is could be exported with direct I/O, if that is wanted.
@@ -229,8 +263,6 @@ impl VolumeDisk {
         data: &DataFile,
         options: &DiskUse,
     ) -> Result<()> {
-        let name = volume.data_name();
-        let failed = |error: &dyn fmt::Display| no_disk(&name, error, options);
         let Some(extents) = volume.extents()?.filter(|_| options.direct) else {
             return Ok(());
         };
@@ -239,11 +271,8 @@ impl VolumeDisk {
             len: extent.len,
             crypt: None,
         };
-        // The file that is open must not be switched to direct I/O: its metadata are still read.
-        let file = data.direct_again().map_err(|error| failed(&error))?;
         let parts = extents.into_iter().map(part).collect();
-        Layout::new(parts, file.alignment()).map_err(|error| failed(&error))?;
-        Ok(())
+        can_be_direct(data, parts).map_err(|error| no_disk(&volume.data_name(), &*error, options))
     }
 
     /// Makes a disk of these parts of `data`. `lock` keeps cryptsetup from re-encrypting them.
@@ -254,7 +283,7 @@ impl VolumeDisk {
         data: DataFile,
         parts: Vec<Part>,
         lock: Option<Arc<ReencryptionLock>>,
-        engine: &Engine,
+        threads: NonZeroUsize,
         options: &DiskUse,
     ) -> Result<Self> {
         let (name, descriptors) = (path_name(data.path()), data.descriptors());
@@ -264,13 +293,14 @@ impl VolumeDisk {
         let options = DiskOptions {
             read_only: options.read_only,
             allow_discards: options.allow_discards,
-            threads: Some(engine.threads),
+            threads: Some(threads),
             ..DiskOptions::default()
         };
         let disk = Disk::new(storage, parts, options).map_err(|error| failed(&error))?;
         Ok(Self {
             stream: DiskStream::new(Arc::new(disk)),
             name,
+            has_exact_len: false,
             reencryption: lock,
             descriptors,
         })
@@ -297,6 +327,14 @@ impl Seek for VolumeDisk {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.stream.seek(to)
     }
+}
+
+/// Checks whether direct I/O is possible for these parts of `data`.
+fn can_be_direct(data: &DataFile, parts: Vec<Part>) -> Result<(), Box<dyn std::error::Error>> {
+    // The file that is open must not be switched to direct I/O: its metadata are still read.
+    let file = data.direct_again()?;
+    Layout::new(parts, file.alignment())?;
+    Ok(())
 }
 
 fn no_disk(name: &str, error: &dyn fmt::Display, options: &DiskUse) -> Error {

@@ -28,6 +28,9 @@ __all__ = ["SafetensorsError", "Tensor", "Tensors", "load_safetensors", "read", 
 #: A string that begins like this is a URL of fsspec.
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(://|::)")
 
+#: The options of `open` for files that are not encrypted.
+PART_OPTIONS = ("volume_offset", "volume_partition")
+
 #: The device types of DLPack for memory that a GPU can use: on it, and moved by its driver.
 ON_GPU = (2, 13)
 
@@ -48,6 +51,7 @@ def read(
     device: object = None,
     stream: CudaStream | int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    encrypted: bool = True,
     **options: Unpack[OpenOptions],
 ) -> Tensor:
     """Read `length` bytes of the plaintext from byte `offset` on, by default all, as a tensor of bytes.
@@ -59,14 +63,17 @@ def read(
     `device` is "cuda" for the first GPU, "cuda:1" for the one with this number, or "cpu" for the memory of
     the computer. By default it is the first GPU, or the memory of the computer if there is none.
 
+    `encrypted=False` reads a file that is not encrypted in the same way. Its only options are `volume_offset` and
+    `volume_partition`.
+
     When this returns, everything is done, and any stream can use the tensor. Work that `stream` has when this
     is called is done first. Data in files are read past the page cache where the system permits it.
     """
     storage_options = _hidden(file, storage_options)
-    arguments = _checked(options)
+    arguments = _checked(options, encrypted)
     if offset < 0 or (length is not None and length < 0):
         raise ValueError("offset and length must not be negative")
-    with _opened(file, device, arguments, storage_options) as volume:
+    with _opened(file, device, arguments, storage_options, encrypted) as volume:
         if length is None:
             length = max(volume.size - offset, 0)
         (tensor,) = volume.load([(offset, "U8", [length])], stream)
@@ -80,6 +87,7 @@ def load_safetensors(
     device: object = None,
     stream: CudaStream | int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    encrypted: bool = True,
     **options: Unpack[OpenOptions],
 ) -> Tensors:
     """Load the tensors of the file of safetensors that is the plaintext, all or those with these names.
@@ -89,11 +97,11 @@ def load_safetensors(
     before any memory is allocated.
     """
     storage_options = _hidden(file, storage_options)
-    arguments = _checked(options)
+    arguments = _checked(options, encrypted)
     if isinstance(names, str):
         raise TypeError("names must be several names, not one text")
     wanted = None if names is None else list(dict.fromkeys(names))
-    with _opened(file, device, arguments, storage_options) as volume:
+    with _opened(file, device, arguments, storage_options, encrypted) as volume:
         header = read_header(volume.read_at, volume.size)
         if wanted is None:
             wanted = list(header.tensors)
@@ -142,8 +150,11 @@ def _is_on_gpu(tensor: Any) -> bool:
     return hasattr(tensor, "__cuda_array_interface__")
 
 
-def _checked(options: Any) -> dict[str, Any]:
-    """Return all options of `open`, without readable secrets, which `options` loses."""
+def _checked(options: Any, encrypted: bool = True) -> dict[str, Any]:
+    """Return all options of `open`, without readable secrets, which `options` loses.
+
+    Those of a file that is not encrypted are those that name a part of it.
+    """
     given: dict[str, Any] = dict(options)
     # The variables of the caller, which a traceback may show.
     options.clear()
@@ -153,7 +164,10 @@ def _checked(options: Any) -> dict[str, Any]:
         raise TypeError(f"there is no option {' or '.join(unknown)}")
     for name, is_key in (("passphrase", False), ("volume_key", True)):
         given[name] = _luxor.hidden(given.get(name), is_key=is_key)
-    return {**dict.fromkeys(OpenOptions.__annotations__), **given}
+    all_options = OpenOptions.__annotations__ if encrypted else PART_OPTIONS
+    if refused := sorted(n for n, value in given.items() if value is not None and n not in all_options):
+        raise TypeError(f"{' and '.join(refused)} cannot be used with encrypted=False")
+    return {name: given.get(name) for name in all_options}
 
 
 def _hidden(
@@ -177,20 +191,23 @@ def _opened(
     device: object,
     arguments: dict[str, Any],
     storage_options: Mapping[str, Any] | None,
+    encrypted: bool,
 ) -> Iterator[_luxor.Loader]:
-    """Open a volume, and close it at the end of the block."""
+    """Open a file, and close it at the end of the block."""
     # Also a `torch.device`.
     name = None if device is None else str(device)
-    if isinstance(file, str) and URL.match(file):
-        # It needs fsspec.
-        from .luksfs import stored_volume
+    with contextlib.ExitStack() as stack:
+        if isinstance(file, str) and URL.match(file):
+            # It needs fsspec.
+            from .luksfs import stored_volume, unencrypted_file
 
-        with stored_volume(file, storage_options, arguments) as (stored, stored_arguments):
-            volume = _luxor.Loader(stored, name, stored_arguments)
-            with contextlib.closing(volume):
-                yield volume
-        return
-    if storage_options is not None:
-        raise TypeError("storage_options are for URLs")
-    with contextlib.closing(_luxor.Loader(file, name, arguments)) as volume:
-        yield volume
+            if encrypted:
+                opened = stored_volume(file, storage_options, arguments)
+                file, arguments = stack.enter_context(opened)
+            else:
+                file = stack.enter_context(unencrypted_file(file, storage_options, arguments))
+                arguments = {}
+        elif storage_options is not None:
+            raise TypeError("storage_options are for URLs")
+        make = _luxor.Loader if encrypted else _luxor.Loader.of_unencrypted
+        yield stack.enter_context(contextlib.closing(make(file, name, arguments)))

@@ -9,7 +9,7 @@ import os
 import pickle
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from glob import has_magic
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -706,6 +706,21 @@ def stored_volume(
         unused = dict.fromkeys(arguments)
         kept = {name: value for name, value in other.items() if value is not None}
         yield stored, {**unused, **found, **kept}
+
+
+@contextmanager
+def unencrypted_file(
+    url: str, options: Mapping[str, Any] | None, arguments: dict[str, Any]
+) -> Iterator[StoredFile]:
+    """Open the file that `url` names, which is not encrypted, or the part of it in the arguments."""
+    if _options.is_luks(url.partition(":")[0]):
+        raise ValueError("luks:: names a volume, and encrypted=False a file that is none")
+    fs, path = fsspec.url_to_fs(url, **(options or {}))
+    stored = StoredFile(fs, path)
+    with closing(stored):
+        if any(value is not None for value in arguments.values()):
+            stored.select(**arguments)
+        yield stored
 
 
 def _slice(file: LuksFile, start: int | None, end: int | None) -> bytes:

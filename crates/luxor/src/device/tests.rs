@@ -335,6 +335,38 @@ fn direct_reads_are_the_same_where_they_are_possible() {
 }
 
 #[test]
+fn a_file_that_is_not_encrypted_is_read_as_it_is() {
+    let (backend, context) = (backend(), Context::default());
+    let folder = TempDir::new().unwrap();
+    for len in [0_usize, 1, 8192, 50_001] {
+        let stored = Random::for_test("unencrypted").bytes(len);
+        let path = folder.path().join(len.to_string());
+        std::fs::write(&path, &stored).unwrap();
+        let options = DiskUse {
+            read_only: true,
+            direct: true,
+            ..DiskUse::default()
+        };
+        let open = || DataFile::open(&*path, options.access()).unwrap();
+        let may = open().direct_again().is_ok() && len % 4096 == 0;
+        let disk = DeviceDisk::of_unencrypted(open(), &options, &backend, &context).unwrap();
+        assert_eq!(disk.disk().shared().sector_size() > 1, may, "{len}");
+        assert!(disk.disk().has_exact_len());
+        let (mut to, mut found) = (memory(&backend, 1, &vec![0; len + 7]), vec![0; len + 7]);
+        let copy = DeviceCopy {
+            offset: 0,
+            len,
+            at: 7,
+        };
+        disk.read_into(1, &mut to, &[copy]).unwrap();
+        assert!(bytes(&backend, 1, &to)[7..] == stored, "{len}");
+        let read = disk.disk().read_into(&mut found, &[copy], &context);
+        read.unwrap();
+        assert!(found[7..] == stored, "{len}");
+    }
+}
+
+#[test]
 fn what_cannot_be_copied_is_refused() {
     let backend = backend();
     let (_folder, path) = volume(NewVolumeOptions::new(LuksVersion::Luks2), &[7; 5000]);

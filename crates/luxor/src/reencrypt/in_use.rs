@@ -110,7 +110,7 @@ pub fn reencrypt_in_use(
     }
     let lock = Arc::new(lock);
     let (parts, kept) = (zones.parts(len), Some(Arc::clone(&lock)));
-    let export = VolumeDisk::of_parts(data, parts, kept, zones.engine(), &export)?;
+    let export = VolumeDisk::of_parts(data, parts, kept, zones.engine().threads, &export)?;
     let disk = Arc::clone(export.shared());
     zones.use_storage(Arc::clone(&disk).storage());
     let in_use = ReencryptionInUse {
