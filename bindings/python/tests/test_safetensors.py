@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 from conftest import CHEAP, PASSPHRASE, encrypted
-from gpus import memories
+from gpus import content, memories
 from hypothesis import strategies
 from luxor._safetensors import read_header
 
@@ -168,3 +170,80 @@ def test_headers_are_refused_or_read_as_others_read_them(header: Any, room: int)
 def test_the_file_itself_is_accepted() -> None:
     check(SMALL)
     assert read_header(lambda size, at: SMALL[at : at + size], len(SMALL)).tensors.keys() == {"ab", "c"}
+
+
+def in_a_longer_volume(path: Path, plain: bytes, behind: bytes, **options: Any) -> Path:
+    """Make a volume that does not say where its file ends, with `behind` after the file."""
+    room = len(plain) + len(behind)
+    luxor.create(path, room, passphrase=PASSPHRASE, **CHEAP, **options)
+    luxor.gpu.write(path, plain + behind, passphrase=PASSPHRASE)
+    return path
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("kind", ["luks1", "luks2", "cryptsetup"])
+def test_a_file_may_be_in_a_longer_volume(
+    tmp_path: Path, cryptsetup: Callable[..., str], kind: str, device: str
+) -> None:
+    path, behind = tmp_path / "volume", b"\xee" * (-len(SMALL) % 4096 + 8192)
+    if kind == "cryptsetup":
+        path.write_bytes(bytes((16 << 20) + len(SMALL) + len(behind)))
+        cryptsetup("luksFormat", "--pbkdf=pbkdf2", "--pbkdf-force-iterations=1000", path)
+        luxor.gpu.write(path, SMALL + behind, passphrase=PASSPHRASE)
+    else:
+        in_a_longer_volume(path, SMALL, behind, type=kind)
+    loaded = luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE, device=device)
+    expected = safetensors.numpy.load(SMALL)
+    assert loaded.keys() == expected.keys()
+    for name, tensor in loaded.items():
+        assert content(tensor) == expected[name].tobytes()
+
+
+def test_bytes_behind_the_last_tensor_are_refused_where_the_file_ends(tmp_path: Path) -> None:
+    file = SMALL + bytes(3)
+
+    class Pipe:
+        """A stream, whose volume has a trailer at its end."""
+
+        def __init__(self) -> None:
+            self.rest = io.BytesIO(file)
+
+        def read(self, size: int, /) -> bytes:
+            return self.rest.read(size)
+
+    luxor.encrypt(Pipe(), tmp_path / "trailer", passphrase=PASSPHRASE, **CHEAP)
+    (tmp_path / "plain").write_bytes(file)
+    files: list[tuple[Any, dict[str, Any]]] = [
+        (encrypted(tmp_path / "length", file), {"passphrase": PASSPHRASE}),
+        (tmp_path / "trailer", {"passphrase": PASSPHRASE}),
+        (tmp_path / "plain", {"encrypted": False}),
+        (io.BytesIO(file), {"encrypted": False}),
+    ]
+    for path, options in files:
+        with pytest.raises(luxor.gpu.SafetensorsError, match="3 bytes follow the last tensor"):
+            luxor.gpu.load_safetensors(path, **options)
+
+
+@pytest.mark.parametrize(
+    # What follows the file counts as room.
+    ("text", "header", "room"),
+    [hostile for hostile in HOSTILE if "follow" not in hostile[0]],
+)
+def test_headers_that_are_not_valid_are_refused_in_longer_volumes(
+    tmp_path: Path, text: str, header: Any, room: int
+) -> None:
+    if not isinstance(header, bytes):
+        header = json.dumps(header).encode()
+    file = with_header(header, bytes(room))
+    path = in_a_longer_volume(tmp_path / "volume", file, bytes(-len(file) % 512 + 512))
+    with pytest.raises(luxor.gpu.SafetensorsError, match=text):
+        luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)
+
+
+def test_tensors_beyond_a_longer_volume_are_refused(tmp_path: Path) -> None:
+    for end in [513, 2**63 - 2]:
+        file = with_header(json.dumps({"a": entry(0, end)}).encode().ljust(504), bytes(512))
+        path = tmp_path / f"{end}"
+        in_a_longer_volume(path, file, b"")
+        with pytest.raises(luxor.gpu.SafetensorsError, match=f"end at {end}, but 512 follow"):
+            luxor.gpu.load_safetensors(path, passphrase=PASSPHRASE)

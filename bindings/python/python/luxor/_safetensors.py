@@ -60,8 +60,13 @@ class Header:
     metadata: dict[str, str]
 
 
-def read_header(read_at: Callable[[int, int], bytes], size: int) -> Header:
-    """Read the header of a file of `size` bytes. `read_at` takes a number of bytes and an offset."""
+def read_header(
+    read_at: Callable[[int, int], bytes], size: int, *, is_exact: bool = True
+) -> Header:
+    """Read the header of a file of `size` bytes. `read_at` takes a number of bytes and an offset.
+
+    If `size` is not exact, other bytes can follow the file.
+    """
     first = read_at(min(FIRST, size), 0)
     length = int.from_bytes(first[:8], "little")
     if len(first) < 8 or length > size - 8:
@@ -74,11 +79,14 @@ def read_header(read_at: Callable[[int, int], bytes], size: int) -> Header:
     end = length + 8
     text = first[8:end] + (read_at(end - len(first), len(first)) if end > len(first) else b"")
     tensors, metadata = _parsed(text, size - end)
+    last = max((tensor.end for tensor in tensors.values()), default=0)
+    if is_exact and end + last < size:
+        raise SafetensorsError(f"{size - end - last} bytes follow the last tensor")
     return Header(end, tensors, metadata)
 
 
 def _parsed(text: bytes, room: int) -> tuple[dict[str, StoredTensor], dict[str, str]]:
-    """Return the tensors and the metadata of a header that is followed by `room` bytes."""
+    """Return the tensors and the metadata of a header that is followed by at most `room` bytes."""
     if not text.startswith(b"{"):
         raise SafetensorsError("the header is not a JSON object")
     try:
@@ -98,8 +106,6 @@ def _parsed(text: bytes, room: int) -> tuple[dict[str, StoredTensor], dict[str, 
         end = tensor.end
         if end > room:
             _refuse(name, f"its bytes end at {end}, but {room} follow the header")
-    if end < room:
-        raise SafetensorsError(f"{room - end} bytes follow the last tensor")
     return tensors, metadata
 
 

@@ -92,6 +92,8 @@ def load_safetensors(
 ) -> Tensors:
     """Load the tensors of the file of safetensors that is the plaintext, all or those with these names.
 
+    Bytes that follow the last tensor are refused, unless the volume does not say where its file ends.
+
     They share one allocation, which is freed with the last of them, and each begins at a multiple of 256
     bytes. The other arguments are those of `read`. A header that is not valid raises `SafetensorsError`
     before any memory is allocated.
@@ -102,7 +104,7 @@ def load_safetensors(
         raise TypeError("names must be several names, not one text")
     wanted = None if names is None else list(dict.fromkeys(names))
     with _opened(file, device, arguments, storage_options, encrypted) as volume:
-        header = read_header(volume.read_at, volume.size)
+        header = read_header(volume.read_at, volume.size, is_exact=volume.has_exact_size)
         if wanted is None:
             wanted = list(header.tensors)
         for name in wanted:
