@@ -253,6 +253,16 @@ def test_a_volume_in_the_middle_of_a_reencryption_is_read(
         assert content(found) == plain[begin : begin + 20_000], begin
 
 
+def test_the_cpu_decrypts_for_a_gpu_if_its_engine_is_named(weights: Path) -> None:
+    run("""import test_gpu_loading as t
+t.call("luxor_fail", b"cuLaunchKernel", t.ctypes.c_size_t(0), t.ctypes.c_uint32(701))
+options = {"passphrase": t.PASSPHRASE, "device": "cuda"}
+assert t.content(t.luxor.gpu.read("weights", engine="portable", **options)) == t.FILE
+with t.pytest.raises(t.luxor.Error):
+    t.luxor.gpu.read("weights", **options)
+""")
+
+
 def test_objects_are_read_like_files() -> None:
     stored = io.BytesIO()
     luxor.encrypt(io.BytesIO(PLAIN), stored, passphrase=PASSPHRASE, **CHEAP)

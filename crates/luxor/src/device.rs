@@ -17,14 +17,14 @@ use std::{
     },
 };
 
-use luxor_engine::{BackendError, Direction, Executor};
+use luxor_engine::{Backend, BackendError, Direction, Executor};
 use luxor_engine_gpu::{Device, GpuBackend, GpuKey, Portion, ResidentRun};
 use luxor_files::DataFile;
 use luxor_secret::with_key_stack;
 use luxor_sector::{Layout, StoredRange};
 use luxor_volume::Plaintext;
 
-use crate::{Context, DiskUse, Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
+use crate::{Context, DiskUse, Engine, Result, UnlockedVolume, Volume, VolumeCipher, VolumeDisk};
 
 /// Bytes of a plaintext, and their place in the memory of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl UnlockedVolume {
             self.unlocked,
             &self.engine,
             (&options.disk, &options.context),
-            |plaintext| DeviceKeys::of(plaintext, backend, &options.context),
+            |plaintext| DeviceKeys::of(plaintext, backend, &self.engine, &options.context),
         )?;
         Ok(DeviceDisk { disk, keys })
     }
@@ -87,7 +87,7 @@ impl UnlockedVolume {
             self.unlocked,
             &self.engine,
             context,
-            |plaintext| DeviceKeys::of(plaintext, backend, context),
+            |plaintext| DeviceKeys::of(plaintext, backend, &self.engine, context),
         )?;
         Ok(DeviceCipher { cipher, keys })
     }
@@ -218,8 +218,9 @@ impl<D: Device> DeviceCipher<D> {
 /// The keys of a plaintext on devices.
 struct DeviceKeys<D: Device> {
     backend: Arc<GpuBackend<D>>,
-    /// One for each part of the layout, unless the part is not encrypted, or its mode is not one of the
-    /// devices'. The CPU encrypts such parts, in the buffers that the devices copy.
+    /// One for each part of the layout, unless the part is not encrypted, its mode is not one of the devices',
+    /// or the devices are to be spared ([`Engine::spares`]). The CPU encrypts such parts, in the buffers that the
+    /// devices copy.
     keys: Vec<Option<Arc<GpuKey<D>>>>,
     cancel: Arc<AtomicBool>,
 }
@@ -232,11 +233,17 @@ struct Source {
 
 impl<D: Device> DeviceKeys<D> {
     /// Loads the keys of `plaintext`, one for each of its parts.
-    fn of(plaintext: &Plaintext, backend: &Arc<GpuBackend<D>>, context: &Context) -> Result<Self> {
+    fn of(
+        plaintext: &Plaintext,
+        backend: &Arc<GpuBackend<D>>,
+        engine: &Engine,
+        context: &Context,
+    ) -> Result<Self> {
+        let is_spared = engine.spares(&backend.info());
         let mut loaded = HashMap::new();
         let mut keys = Vec::new();
         for (extent, _) in plaintext.parts() {
-            let which = extent.cipher.and_then(|cipher| {
+            let which = extent.cipher.filter(|_| !is_spared).and_then(|cipher| {
                 let key = plaintext.keys.get(&cipher.key)?.volume_key()?;
                 Some((cipher.key, cipher.encryption?, key))
             });

@@ -8,8 +8,8 @@ mod report;
 use std::{num::NonZeroUsize, sync::Arc};
 
 use luxor_engine::{
-    Backend, BackendError, Choice, Fallback, KeySpec, LoadedKey, Mode, Registry, SelectError,
-    Unavailable,
+    Backend, BackendError, BackendInfo, Choice, Fallback, KeySpec, LoadedKey, Mode, Registry,
+    SelectError, Unavailable,
 };
 use luxor_secret::with_key_stack;
 use luxor_volume::{DataKey, Encryption, ExtentCipher, Plaintext, VolumeKey};
@@ -109,6 +109,10 @@ pub struct Engine {
     /// The number of threads that do AES.
     pub threads: NonZeroUsize,
     uses_device: bool,
+    /// The name of the engine that the caller has named.
+    pub(crate) named: Option<String>,
+    /// The devices that the calibration has given up: engine, device and the reason.
+    pub(crate) given_up: Vec<[String; 3]>,
     events: Arc<dyn Events>,
 }
 
@@ -144,9 +148,11 @@ impl Engine {
             registry.get(&context.engine)?
         };
         let mut backend = carrying_on(Arc::clone(&found), mode, warn.clone())?;
+        let mut given_up = Vec::new();
         if is_auto && mode == Mode::Xts {
             match calibrated(&*backend, threads) {
                 Ok(calibration) => {
+                    given_up = calibration.given_up();
                     let open = |name: &str| self::registry().get(name);
                     backend = with_device(backend, &calibration, open, note, warn);
                 }
@@ -170,6 +176,8 @@ impl Engine {
             backend,
             threads,
             uses_device,
+            named: (!is_auto).then(|| context.engine.clone()),
+            given_up,
             events: Arc::clone(&context.events),
         })
     }
@@ -180,6 +188,24 @@ impl Engine {
     #[must_use]
     pub fn device(&self) -> Option<&dyn Backend> {
         self.uses_device.then_some(&*self.backend)
+    }
+
+    /// Whether the CPU encrypts and decrypts data that are or will be in the memory of this device: the
+    /// caller has named another engine, or the calibration has given the device up, because it is a CPU itself
+    /// or much slower than this one. A calibration that only prefers the CPU for data in the computer's memory
+    /// does not count: these data cross the bus in any case, and once.
+    pub(crate) fn spares(&self, device: &BackendInfo) -> bool {
+        if let Some(named) = &self.named {
+            return named != device.name;
+        }
+        let mut given_up = self.given_up.iter();
+        let found =
+            given_up.find(|[engine, name, _]| *engine == device.name && *name == device.device);
+        if let Some([engine, _, reason]) = found {
+            let text = format!("engine {engine} is not used: {reason}; the CPU does AES");
+            self.events.note(&text);
+        }
+        found.is_some()
     }
 
     /// Loads `key` into the engine.

@@ -120,7 +120,7 @@ fn parts_of_any_kind_are_the_same_as_on_a_disk() {
     let backend = backend();
     let engine = Engine::select(&Context::default(), Mode::Xts).unwrap();
     let (plaintext, zeros) = mixed();
-    let keys = DeviceKeys::of(&plaintext, &backend, &Context::default()).unwrap();
+    let keys = DeviceKeys::of(&plaintext, &backend, &engine, &Context::default()).unwrap();
     assert_eq!(
         keys.keys.iter().map(Option::is_some).collect::<Vec<_>>(),
         [true, false, false, true, true]
@@ -307,6 +307,58 @@ fn a_cancelled_copy_ends() {
         disk.disk()
             .read_into(&mut [0; 100], &[copy(0, 100)], &context),
     );
+}
+
+#[test]
+fn the_cpu_does_aes_where_a_device_is_spared() {
+    let random = &mut Random::for_test("spared");
+    let backend = backend();
+    let (_folder, path) = volume(NewVolumeOptions::new(LuksVersion::Luks2), &[7; 50_001]);
+    let info = backend.info();
+    let slow = [info.name.into(), info.device, "it is slow".into()];
+    let other = [info.name.into(), "another one".into(), "it is slow".into()];
+    for (named, given_up, is_spared) in [
+        (None, None, false),
+        (None, Some(&other), false),
+        (None, Some(&slow), true),
+        (Some(info.name), Some(&slow), false),
+        (Some("portable"), None, true),
+    ] {
+        let mut volume = opened(&path, true);
+        volume.engine.named = named.map(str::to_owned);
+        volume.engine.given_up = given_up.into_iter().cloned().collect();
+        let disk = volume.disk_on(&backend).unwrap();
+        let keys = &disk.keys.keys;
+        assert_eq!(
+            keys.iter().all(Option::is_none),
+            is_spared,
+            "{named:?} {given_up:?}"
+        );
+        let plaintext = random.bytes(50_001);
+        let from = memory(&backend, 0, &plaintext);
+        // In two parts, neither of which is whole sectors.
+        for part in [0..20_001, 20_001..50_001] {
+            let copy = DeviceCopy {
+                offset: part.start as u64,
+                len: part.len(),
+                at: part.start,
+            };
+            disk.write_from(0, &from, &[copy]).unwrap();
+        }
+        let mut to = memory(&backend, 1, &[0; 50_001]);
+        let copy = DeviceCopy {
+            offset: 1,
+            len: 50_000,
+            at: 1,
+        };
+        disk.read_into(1, &mut to, &[copy]).unwrap();
+        assert!(bytes(&backend, 1, &to)[1..] == plaintext[1..], "{named:?}");
+        drop(disk);
+        let mut found = vec![0; 50_001];
+        let disk = opened(&path, false).disk().unwrap();
+        disk.read_at(&mut found, 0).unwrap();
+        assert!(found == plaintext, "{named:?}");
+    }
 }
 
 #[test]

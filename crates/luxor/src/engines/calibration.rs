@@ -162,6 +162,16 @@ impl Calibration {
         winners.max_by_key(|(device, _)| device.calls.last().map(|call| call.device))
     }
 
+    /// Returns the engine and the description of each device that is not used whatever its results are, with the
+    /// reason.
+    pub(super) fn given_up(&self) -> Vec<[String; 3]> {
+        let given_up = self.devices.iter().filter_map(|device| {
+            let reason = device.reason.clone()?;
+            Some([device.engine.clone(), device.device.clone(), reason])
+        });
+        given_up.collect()
+    }
+
     /// Returns the calibration as JSON: the contents of the file that [`Calibration::write`]
     /// writes.
     #[must_use]
@@ -326,6 +336,18 @@ mod tests {
         let error = calibration().write(&taken).unwrap_err();
         assert!(error.message().starts_with("cannot write "), "{error:?}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    /// A device that is only slower for data in the computer's memory is not given up.
+    #[test]
+    fn devices_with_a_reason_are_given_up() {
+        let slow = Device {
+            reason: Some("a call takes 300 ms".into()),
+            ..device("opencl", None, 1)
+        };
+        let devices = vec![device("cuda", None, 1), slow];
+        let given_up = Calibration::new(cpu(), devices).given_up();
+        assert_eq!(given_up, [["opencl", "a double", "a call takes 300 ms"]]);
     }
 
     #[test]
