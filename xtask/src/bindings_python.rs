@@ -32,11 +32,18 @@ const S3_SERVER: go::Program = go::Program {
 /// The environment variable with its path, for `tests/s3.py`.
 const S3_SERVER_VARIABLE: &str = "LUXOR_TEST_S3_SERVER";
 
+/// What only the long tests use, because it has gigabytes.
+const TORCH: &str = "torch==2.15.0";
+
 /// Builds and tests the module. `packages` are those of the chore's other tests, or `None` for the
 /// whole workspace.
 pub fn test(packages: Option<&str>) -> Result<String, String> {
     let folder = process::root().join("target/bindings-python");
     let python = python(&folder)?;
+    if process::is_long() {
+        let install = ["-m", "pip", "--quiet", "install", "--only-binary", ":all:"];
+        process::run(command(&python).args(install).arg(TORCH))?;
+    }
     let s3_server = s3_server(&folder)?;
     process::build_libraries(packages)?;
     let path = folder.join("path");
