@@ -86,7 +86,7 @@ impl DirectFile {
         Ok(Self {
             file,
             alignment,
-            rings: Rings::new().ok(),
+            rings: Rings::new().ok().inspect(Rings::fill),
             bounce: Buffers::default(),
         })
     }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many reads or writes at once by `io_uring`, in one call that borrows its buffers. Needs Linux
-//! 5.6 or later.
+//! 5.10 or later.
 //!
 //! | to do this | use |
 //! |---|---|
 //! | find out whether the system supports and permits it | [`Rings::new`] |
+//! | be able to go on in a process that may make no more rings | [`Rings::fill`] |
 //! | make many reads, or many writes, at a time | [`Rings::read`], [`Rings::write`] |
 //!
 //! The kernel may use a submitted buffer until it reports completion, whatever happens to the
@@ -12,6 +13,10 @@
 //! case, panics included. If the kernel does not let it wait, it aborts the process. That is the
 //! whole argument why buffers can be borrowed, and the reason why nothing here is asynchronous.
 //! Each call has a ring to itself, so it waits only for its own transfers.
+//!
+//! A ring is restricted to reads and writes (`IORING_REGISTER_RESTRICTIONS`). A filter of system calls does
+//! not see what a ring is asked to do: by a ring without restrictions, a confined process could open files
+//! and connect to other programs.
 //!
 //! The crate `io-uring` alone offers no safe completion-based I/O, and the async runtimes based on
 //! it own the buffers and need a reactor. Only direct I/O uses this crate: with the page cache it
@@ -42,7 +47,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use io_uring::{IoUring, Probe, opcode, squeue::Entry, types::Fd};
+use io_uring::{IoUring, Probe, opcode, register::Restriction, squeue::Entry, types::Fd};
 
 /// The most transfers that one call has in flight at a time. Longer batches are made in rounds.
 pub const DEPTH: usize = 128;
@@ -117,14 +122,6 @@ impl Rings {
     /// error, if it is forbidden or there is no room for a ring.
     pub fn new() -> io::Result<Self> {
         let mut ring = new_ring()?;
-        let mut probe = Probe::new();
-        ring.submitter().register_probe(&mut probe)?;
-        if ![opcode::Read::CODE, opcode::Write::CODE]
-            .into_iter()
-            .all(|code| probe.is_supported(code))
-        {
-            return Err(io::ErrorKind::Unsupported.into());
-        }
         // A filter of system calls may forbid only io_uring_enter: try it.
         let mut result = [not_made()];
         // SAFETY: the entry names no memory and no descriptor, and `ring` is new, so empty.
@@ -132,6 +129,16 @@ impl Rings {
         Ok(Self {
             idle: Mutex::new(vec![ring]),
         })
+    }
+
+    /// Makes all rings that are kept, as far as the system has room: for a process that will be confined, and
+    /// may then make no more.
+    pub fn fill(&self) {
+        let mut idle = self.lock();
+        while idle.len() < KEPT {
+            let Ok(ring) = new_ring() else { return };
+            idle.push(ring);
+        }
     }
 
     /// Makes each read of `batch`, in any order, and sets the `result` of each. Returns when all
@@ -201,15 +208,34 @@ impl Rings {
     }
 }
 
+/// What a ring may be asked to do. The last is for [`Rings::new`].
+const OPERATIONS: [u8; 3] = [opcode::Read::CODE, opcode::Write::CODE, opcode::Nop::CODE];
+
 fn new_ring() -> io::Result<IoUring> {
     let depth = u32::try_from(DEPTH).expect("128 fits");
+    let mut builder = IoUring::builder();
+    builder.setup_r_disabled();
     // Without this flag every completion interrupts the thread, which only waits here.
-    let quiet = IoUring::builder().setup_coop_taskrun().build(depth);
-    match quiet {
+    let quiet = builder.clone().setup_coop_taskrun().build(depth);
+    let ring = match quiet {
         // Linux before 5.19 does not support the flag.
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => IoUring::new(depth),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => builder.build(depth),
         ring => ring,
     }
+    .map_err(|error| match error.kind() {
+        // Linux before 5.10 does not support disabled rings either.
+        io::ErrorKind::InvalidInput => io::ErrorKind::Unsupported.into(),
+        _ => error,
+    })?;
+    let submitter = ring.submitter();
+    let mut probe = Probe::new();
+    submitter.register_probe(&mut probe)?;
+    if !OPERATIONS.into_iter().all(|code| probe.is_supported(code)) {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    submitter.register_restrictions(&mut OPERATIONS.map(Restriction::sqe_op))?;
+    submitter.register_enable_rings()?;
+    Ok(ring)
 }
 
 fn not_made() -> io::Result<usize> {
@@ -229,5 +255,34 @@ fn position(offset: u64) -> u64 {
 impl fmt::Debug for Rings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Rings({} idle)", self.lock().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_only_reads_and_writes() {
+        let mut ring = new_ring().expect("this test needs io_uring: see kernel.io_uring_disabled");
+        let path = c"/etc/passwd";
+        let open = opcode::OpenAt::new(Fd(-1), path.as_ptr()).build();
+        let mut results = [not_made()];
+        // SAFETY: the entry names only `path`, which outlives the call, and the ring is new, so empty.
+        unsafe { flight::fly(&mut ring, [open], &mut results) }.unwrap();
+        let [opened] = results;
+        assert_eq!(opened.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        // Nor can the restrictions be taken back.
+        let again = ring
+            .submitter()
+            .register_restrictions(&mut [Restriction::sqe_op(0)]);
+        assert!(again.is_err());
+    }
+
+    #[test]
+    fn a_filled_pool_has_all_rings_that_are_kept() {
+        let rings = Rings::new().expect("this test needs io_uring: see kernel.io_uring_disabled");
+        rings.fill();
+        assert_eq!(rings.lock().len(), KEPT);
     }
 }
