@@ -92,7 +92,7 @@ const AREAS: [(&str, &str); 4] = [
     ("luks", "luxor-volume luxor-luks luxor-plain"),
     (
         "serve",
-        "luxor-sector luxor-uring luxor-tls-psk luxor-serve",
+        "luxor-sector luxor-uring luxor-tls-psk luxor-confine luxor-serve",
     ),
     ("cli", "luxor-files luxor luxor-cli"),
 ];

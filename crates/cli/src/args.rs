@@ -21,7 +21,7 @@ pub(crate) use self::{
     background::BackgroundArgs,
     export::{ExportArgs, ReencryptWhen},
     format::TypeArgs,
-    general::{General, GlobalArgs, general_option},
+    general::{ConfineWhen, General, GlobalArgs, general_option},
     in_place::InPlaceArgs,
     limits::LimitArgs,
     luks_version::{AnyLuks, VolumeType},

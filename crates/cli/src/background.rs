@@ -44,7 +44,13 @@ use crate::{
 const WAITING_PROCESS: &str = "LUXOR_WAITING_PROCESS";
 
 /// The connection to the process that waits for this one.
-static WAITING: Mutex<Option<UnixStream>> = Mutex::new(None);
+static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
+
+struct Waiting {
+    connection: UnixStream,
+    /// `/dev/null`, which a confined process cannot open.
+    null: File,
+}
 
 /// Remembers who waits for this process, if [`start`] has started it.
 ///
@@ -55,9 +61,13 @@ pub(crate) fn take_connection() -> io::Result<()> {
         return Ok(());
     }
     let waiting = io::stdout().as_fd().try_clone_to_owned()?;
+    let null = open("/dev/null", File::options().read(true).write(true))?;
     // So that no program that this one starts holds the connection.
-    dup2_stdout(null()?)?;
-    *waiting_process() = Some(UnixStream::from(waiting));
+    dup2_stdout(&null)?;
+    *waiting_process() = Some(Waiting {
+        connection: UnixStream::from(waiting),
+        null,
+    });
     Ok(())
 }
 
@@ -87,12 +97,11 @@ pub(crate) fn ready() -> Result<()> {
     let mut leave = || {
         // Fails only for the leader of a process group, which already has left the others.
         let _ = setsid();
-        let null = null()?;
-        dup2_stdin(&null)?;
+        dup2_stdin(&waiting.null)?;
         if !is_log(io::stderr())? {
-            dup2_stderr(&null)?;
+            dup2_stderr(&waiting.null)?;
         }
-        waiting.write_all(&[0])
+        waiting.connection.write_all(&[0])
     };
     leave().map_err(|error| Error::io("cannot go on in the background", &error))
 }
@@ -103,11 +112,7 @@ fn is_log(stream: impl AsFd) -> io::Result<bool> {
     Ok(kind == SFlag::S_IFREG || log::is_journal(&stream))
 }
 
-fn null() -> io::Result<File> {
-    open("/dev/null", File::options().read(true).write(true))
-}
-
-fn waiting_process() -> std::sync::MutexGuard<'static, Option<UnixStream>> {
+fn waiting_process() -> std::sync::MutexGuard<'static, Option<Waiting>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

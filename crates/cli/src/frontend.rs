@@ -13,11 +13,12 @@ use std::{
 };
 
 use luxor::VolumeDisk;
+use luxor_confine::{Access, Needs};
 use luxor_serve::{Export, Frontend, ServeError};
 
 use crate::{
     args::{ExportArgs, StatsArgs},
-    background,
+    background, confinement,
     console::Console,
     context::Context,
     error::{Error, ErrorClass, Result},
@@ -53,6 +54,12 @@ pub(crate) trait FrontendSetup {
     /// Whether the frontend is going to write to this volume, which is open read-only.
     fn will_write(&self, _: &VolumeDisk) -> Result<bool> {
         Ok(true)
+    }
+
+    /// Adds what the frontend needs when clients can use it, beyond what is open. Returns whether this process
+    /// can be confined.
+    fn add_needs(&self, _: &mut Needs) -> bool {
+        false
     }
 
     /// Makes the frontend, once, after [`FrontendSetup::listen`].
@@ -153,8 +160,14 @@ pub(crate) fn run(
     } = setup.start(&volume, Arc::clone(&export))?;
     let mut pid_file = None;
     let serve = || {
-        let reporter = StatsReporter::begin(options.stats, &options.page, &export)?;
+        let page = options.page.listen(&export)?;
         pid_file = options.pid_file.map(PidFile::create).transpose()?;
+        notify::connect();
+        // Everything is open, and the threads that start from now on are confined too.
+        if let Some(needs) = needs(setup, options, context) {
+            confinement::begin(&needs, context)?;
+        }
+        let reporter = StatsReporter::begin(options.stats, page, &export)?;
         stop_on_events(&events, received, Arc::clone(&stop), still_in_use, console)?;
         for line in lines {
             console.tell(line);
@@ -181,6 +194,24 @@ pub(crate) fn run(
     // that can then use the volume.
     drop((export, volume));
     served.and(stopped)
+}
+
+/// Returns what this process needs from now on.
+fn needs(setup: &impl FrontendSetup, options: &RunOptions<'_>, context: &Context) -> Option<Needs> {
+    let mut needs = confinement::needs(context);
+    if !setup.add_needs(&mut needs) {
+        return None;
+    }
+    if let Some(path) = options.pid_file {
+        needs.remove_file(path);
+    }
+    if options.export.reencrypt.is_some() {
+        // Before each change of the metadata, Luxor looks whether a loop device shows them too.
+        for folder in ["/sys/block", "/sys/dev/block", "/sys/devices"] {
+            needs.add(folder, Access::Read);
+        }
+    }
+    Some(needs)
 }
 
 enum Event {

@@ -10,6 +10,7 @@ mod args;
 mod background;
 mod bench_names;
 mod commands;
+mod confinement;
 mod confirm;
 mod console;
 mod context;
@@ -80,10 +81,18 @@ fn main() -> ExitCode {
     // A driver's threads have their stacks from the limit too. Without this they work as far as they did.
     let _ = set_default_stack(STACK);
     let thread = thread::Builder::new().name("main".into());
+    let (jobs, end_of_jobs) = process::jobs_of_first_thread();
+    let work = move || {
+        let _end = end_of_jobs;
+        work()
+    };
     match thread.stack_size(STACK).spawn(work) {
-        Ok(thread) => thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Ok(thread) => {
+            jobs.run();
+            thread
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        }
         Err(error) => failed(&Error::io("cannot start a thread", &error)),
     }
 }

@@ -14,9 +14,9 @@ use std::{
     io::{self, Write},
     process::{self, Command},
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering::Relaxed},
-        mpsc,
+        mpsc::{self, Receiver, Sender},
     },
     thread,
     time::{Duration, Instant},
@@ -29,15 +29,15 @@ use luxor::{
 use nix::{
     libc::{
         SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGIO, SIGPIPE, SIGPROF, SIGPWR, SIGQUIT, SIGRTMAX,
-        SIGRTMIN, SIGSTKFLT, SIGSTOP, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
-        SIGXFSZ,
+        SIGRTMIN, SIGSTKFLT, SIGSTOP, SIGTERM, SIGTSTP, SIGURG, SIGUSR1, SIGUSR2, SIGVTALRM,
+        SIGXCPU, SIGXFSZ,
     },
     sys::{
         prctl,
-        signal::{SigSet, SigmaskHow, Signal},
+        signal::{self, SigSet, SigmaskHow, Signal},
         termios::{self, FlushArg, LocalFlags, SetArg, Termios},
     },
-    unistd::{getpgrp, getppid, tcgetpgrp},
+    unistd::{Pid, getpgrp, getppid, tcgetpgrp},
 };
 use signal_hook::{iterator::Signals, low_level};
 
@@ -109,7 +109,8 @@ pub(crate) fn handle_signals() -> Result<()> {
         .into_iter()
         .chain([SIGCONT, SIGTSTP])
         .chain(SIGRTMIN()..=SIGRTMAX())
-        .filter(|signal| ignored >> (signal - 1) & 1 == 0);
+        .filter(|signal| ignored >> (signal - 1) & 1 == 0)
+        .chain([JOB_SIGNAL]);
     let failed = |error| Error::io("cannot install the signal handlers", &error);
     // Signals of faults, which Rust handles, are blocked too: a fault of the thread itself still
     // ends the program. SIGTTIN and SIGTTOU stay unblocked. They have no handler, and stop a
@@ -129,6 +130,10 @@ pub(crate) fn handle_signals() -> Result<()> {
             let mut asked: Option<Asked> = None;
             for signal in &mut signals {
                 match signal {
+                    JOB_SIGNAL => {
+                        let job = lock(&SIGNALS_JOB).take();
+                        job.into_iter().for_each(Job::run);
+                    }
                     SIGCONT => continued(),
                     SIGTSTP => stop(),
                     SIGINT | SIGTERM | SIGHUP => {
@@ -150,6 +155,71 @@ pub(crate) fn handle_signals() -> Result<()> {
         })
         .map_err(failed)?;
     Ok(())
+}
+
+/// Wakes the thread that waits for signals, for a job. Nothing else sends it, and without a handler it is
+/// ignored.
+const JOB_SIGNAL: i32 = SIGURG;
+
+/// A job for a thread that otherwise only waits. `done` is dropped once it is done.
+struct Job {
+    work: Arc<dyn Fn() + Send + Sync>,
+    _done: Sender<()>,
+}
+
+impl Job {
+    fn run(self) {
+        (self.work)();
+    }
+}
+
+static SIGNALS_JOB: Mutex<Option<Job>> = Mutex::new(None);
+static FIRST_THREAD: Mutex<Option<Sender<Job>>> = Mutex::new(None);
+
+/// Has the threads that wait as long as the process lives do `work`, and waits until they have. These are the
+/// one for signals and, if another one does everything, the first.
+pub(crate) fn on_waiting_threads(work: &Arc<dyn Fn() + Send + Sync>) {
+    let (sender, done) = mpsc::channel();
+    let job = || Job {
+        work: Arc::clone(work),
+        _done: sender.clone(),
+    };
+    *lock(&SIGNALS_JOB) = Some(job());
+    let is_woken = signal::kill(Pid::this(), Signal::SIGURG).is_ok();
+    if !is_woken {
+        *lock(&SIGNALS_JOB) = None;
+    }
+    if let Some(first) = &*lock(&FIRST_THREAD) {
+        let _ = first.send(job());
+    }
+    drop(sender);
+    // It fails when all jobs are done.
+    let _ = done.recv();
+}
+
+/// The jobs of the first thread, which waits for the thread that does everything.
+pub(crate) struct Jobs(Receiver<Job>);
+
+/// Ends the jobs of the first thread when dropped.
+pub(crate) struct EndOfJobs(());
+
+/// Prepares jobs for this thread, which does them until the end is dropped.
+pub(crate) fn jobs_of_first_thread() -> (Jobs, EndOfJobs) {
+    let (sender, jobs) = mpsc::channel();
+    *lock(&FIRST_THREAD) = Some(sender);
+    (Jobs(jobs), EndOfJobs(()))
+}
+
+impl Jobs {
+    pub(crate) fn run(self) {
+        self.0.into_iter().for_each(Job::run);
+    }
+}
+
+impl Drop for EndOfJobs {
+    fn drop(&mut self) {
+        *lock(&FIRST_THREAD) = None;
+    }
 }
 
 /// A signal that has already been taken as a request to stop.

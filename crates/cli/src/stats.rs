@@ -24,6 +24,9 @@ use crate::{
 /// The address for a page of metrics. Nothing is served yet.
 pub(crate) struct Page(Option<SocketAddr>);
 
+/// The page of metrics, which listens and is not served yet.
+pub(crate) struct ListeningPage(Option<Metrics>);
+
 impl Page {
     /// Checks the address, before a secret is asked for.
     ///
@@ -37,6 +40,25 @@ impl Page {
             .hint("Give a loopback address: 127.0.0.1:9100, [::1]:9100.")),
             address => Ok(Self(address)),
         }
+    }
+
+    /// Listens on the address.
+    ///
+    /// # Errors
+    /// Fails when the address cannot be used.
+    pub(crate) fn listen(&self, export: &Export) -> Result<ListeningPage> {
+        let Some(address) = self.0 else {
+            return Ok(ListeningPage(None));
+        };
+        let metrics = Metrics::listen(address, Arc::clone(export.stats()), export.disk());
+        let metrics = metrics.map_err(|error| match error {
+            MetricsError::Listen { address, source } => Error::io(
+                format!("--metrics-listen: cannot listen on {address}"),
+                &source,
+            ),
+            error => Error::failure(format!("--metrics-listen: {error}")),
+        })?;
+        Ok(ListeningPage(Some(metrics)))
     }
 }
 
@@ -52,19 +74,14 @@ impl StatsReporter {
     /// `--stats`: otherwise SIGUSR1 would end the process.
     ///
     /// # Errors
-    /// Fails when the metrics' address cannot be used, or a thread cannot be started.
-    pub(crate) fn begin(args: &StatsArgs, page: &Page, export: &Arc<Export>) -> Result<Self> {
-        let mut metrics_at = None;
-        if let Some(address) = page.0 {
-            let metrics = Metrics::listen(address, Arc::clone(export.stats()), export.disk())
-                .map_err(|error| match error {
-                    MetricsError::Listen { address, source } => Error::io(
-                        format!("--metrics-listen: cannot listen on {address}"),
-                        &source,
-                    ),
-                    error => Error::failure(format!("--metrics-listen: {error}")),
-                })?;
-            metrics_at = metrics.address();
+    /// Fails when a thread cannot be started.
+    pub(crate) fn begin(
+        args: &StatsArgs,
+        page: ListeningPage,
+        export: &Arc<Export>,
+    ) -> Result<Self> {
+        let metrics_at = page.0.as_ref().and_then(Metrics::address);
+        if let Some(metrics) = page.0 {
             metrics
                 .spawn()
                 .map_err(|error| Error::io("cannot start a thread", &error))?;

@@ -101,6 +101,17 @@ pub fn check(context: &Context) -> Result<()> {
     Ok(())
 }
 
+/// Whether [`Engine::select`] may choose an engine that uses a device.
+#[must_use]
+pub fn may_use_device(context: &Context) -> bool {
+    if context.engine != Context::AUTO {
+        return Registry::cpu().names().all(|cpu| cpu != context.engine);
+    }
+    let cpu = Registry::cpu().best(Mode::Xts).ok();
+    let calibration = cpu.and_then(|cpu| calibrated(&*cpu, context.thread_count()).ok());
+    calibration.is_some_and(|found| found.winner().is_some())
+}
+
 /// The AES engine that a [`Context`] asks for. When it is dropped, it notes in
 /// [`Context::events`] what the backend has counted.
 pub struct Engine {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, ValueHint};
+use clap::{ArgAction, Args, ValueEnum, ValueHint};
 use luxor::engines;
 
 use super::{
@@ -97,6 +97,14 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, help_heading = "General")]
     pub disable_locks: bool,
 
+    /// Whether the program gives up what it no longer needs before it serves clients or reads a volume
+    ///
+    /// It gives up the right to open other files, to start programs, to connect to other programs, and the
+    /// capabilities of root, as far as the kernel has Landlock and seccomp. -v says how far.
+    #[arg(long, global = true, value_name = "WHEN", help_heading = "General")]
+    #[arg(value_enum, default_value_t = ConfineWhen::Auto, hide_default_value = true)]
+    pub confine: ConfineWhen,
+
     /// Print progress as JSON, two lines a second, with cryptsetup's fields
     ///
     /// The lines go to standard output, or to standard error when OUTPUT is `-`. All
@@ -117,6 +125,17 @@ pub(crate) struct GlobalArgs {
     /// Print details: the engine, the keyslot, memory that could not be locked
     #[arg(short, long, global = true, help_heading = "General", action = ArgAction::Count)]
     pub verbose: u8,
+}
+
+/// `--confine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConfineWhen {
+    /// As far as the system permits (the default)
+    Auto,
+    /// Wholly, or fail
+    Require,
+    /// Never
+    No,
 }
 
 impl GlobalArgs {
@@ -177,6 +196,8 @@ pub(crate) enum General {
     Threads,
     /// `--disable-locks`
     Locks,
+    /// `--confine`
+    Confine,
     /// `--progress-json`
     Progress,
     /// `--quiet`, `--verbose`
@@ -196,6 +217,7 @@ impl General {
             "engine" => Self::Engine,
             "threads" => Self::Threads,
             "disable_locks" => Self::Locks,
+            "confine" => Self::Confine,
             "progress_json" => Self::Progress,
             "quiet" | "verbose" => Self::Talk,
             _ => panic!("the general option {id} is in no group"),

@@ -74,6 +74,7 @@ impl Taken {
         General::Policy,
         General::Engine,
         General::Threads,
+        General::Confine,
         General::Talk,
     ]);
 

@@ -13,6 +13,7 @@ use luxor::{
     VolumeDisk,
     files::{path_name, shell_word},
 };
+use luxor_confine::Needs;
 use luxor_serve::{
     Export, Frontend, Listener, Stop, TlsConfigError, TlsServer,
     nbd::{Server, ServerOptions, Text},
@@ -221,6 +222,13 @@ impl FrontendSetup for Nbd<'_> {
         }
         self.listeners = listeners.into();
         Ok(())
+    }
+
+    fn add_needs(&self, needs: &mut Needs) -> bool {
+        if let Some(path) = &self.args.socket {
+            needs.remove_file(path);
+        }
+        true
     }
 
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {

@@ -3,6 +3,7 @@
 //! the worst moment.
 
 mod clients;
+mod confinement;
 mod ends;
 mod faults;
 mod holes;

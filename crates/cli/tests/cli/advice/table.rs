@@ -156,6 +156,7 @@ pub(super) fn table() -> Vec<Advice> {
         not_here("if root mounts it without --read-only", "a kernel with ext4"),
         by("to replay its journal: leave out", "root_is_told_that_the_kernel_must_write_to_replay_a_journal"),
         by("in place of --volume-partition.", "partitions_within_and_around_the_volume_are_told_apart"),
+        by("Without --confine require, Luxor", "a_server_that_must_be_confined_serves_only_if_it_is"),
         by("Leave out --partition. For a", "partitions_within_and_around_the_volume_are_told_apart"),
         by("header restore VOLUME {}`", "success_is_told_on_a_terminal"),
         by("Leave out --files to see it as a file", "plaintext_without_files_is_named"),

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Confines this process, as `--confine` says. `crates/confine` does it.
+
+use luxor::engines;
+use luxor_confine::{Access, Needs, confine};
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
+
+use crate::{
+    args::ConfineWhen,
+    context::Context,
+    error::{Error, Result},
+    process,
+};
+
+/// Returns what every process needs that reads or writes a volume.
+pub(crate) fn needs(context: &Context) -> Needs {
+    let mut needs = Needs::default();
+    // The C library counts the processors for the memory of its threads.
+    needs.add("/sys/devices/system/cpu/online", Access::Read);
+    // cryptsetup's locks, which are removed when they are released.
+    needs.add("/run/cryptsetup", Access::Change);
+    if engines::may_use_device(&context.library) {
+        needs.drivers = Some("the driver of a device opens files and starts programs".to_owned());
+    }
+    needs
+}
+
+/// Confines this process to `needs`.
+///
+/// # Errors
+/// Fails with `--confine require` if a measure could not be taken wholly.
+pub(crate) fn begin(needs: &Needs, context: &Context) -> Result<()> {
+    let when = context.options.confine;
+    if when == ConfineWhen::No {
+        return Ok(());
+    }
+    keep_locking_memory();
+    let report = confine(needs, process::on_waiting_threads);
+    if when == ConfineWhen::Require && !report.is_whole() {
+        return Err(
+            Error::failure(format!("this process could not be confined: {report}"))
+                .hint("Without --confine require, Luxor confines itself as far as it can."),
+        );
+    }
+    context.console.note(format!("confined: {report}"));
+    Ok(())
+}
+
+/// Raises the limit on locked memory as far as possible. Root, who has none, loses the capability for that.
+fn keep_locking_memory() {
+    let limit = Resource::RLIMIT_MEMLOCK;
+    if setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
+        && let Ok((_, most)) = getrlimit(limit)
+    {
+        let _ = setrlimit(limit, most, most);
+    }
+}
