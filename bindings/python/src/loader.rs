@@ -159,7 +159,7 @@ impl Loader {
         Self::opened(py, context(None, None)?, opened, move |context| {
             let options = DiskUse {
                 read_only: true,
-                direct: true,
+                direct: matches!(place, Place::Gpu(_)),
                 ..DiskUse::default()
             };
             let data = file.data_file(part, &options)?;
@@ -276,10 +276,10 @@ impl Loader {
         let objects = objects(volume.files());
         Self::opened(py, context, objects, move |context| {
             let volume = volume.open(&unlock, writable, context)?;
-            let unlocked = volume.direct_if_possible().unlock(&*secrets)?;
             Ok(match place {
-                Place::Host => KeyedDisk::Host(unlocked.disk()?.of_process()),
+                Place::Host => KeyedDisk::Host(volume.unlock(&*secrets)?.disk()?.of_process()),
                 Place::Gpu(gpu) => {
+                    let unlocked = volume.direct_if_possible().unlock(&*secrets)?;
                     KeyedDisk::Gpu(gpu.disk(|backend| unlocked.disk_on(backend))?, gpu)
                 }
             })

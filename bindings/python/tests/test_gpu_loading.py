@@ -272,7 +272,7 @@ def test_objects_are_read_like_files() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_files_are_read_past_the_page_cache_where_the_system_permits_it(
+def test_gpus_read_past_the_page_cache_where_the_system_permits_it(
     weights: Path, device: str
 ) -> None:
     try:
@@ -287,7 +287,7 @@ def test_files_are_read_past_the_page_cache_where_the_system_permits_it(
                 status = Path(f"/proc/self/fdinfo/{descriptor.name}").read_text()
                 flags = dict(line.split(":", 1) for line in status.splitlines())["flags"]
                 found.append(bool(int(flags, 8) & os.O_DIRECT))
-    assert any(found) == permits
+    assert any(found) == (permits and device == "cuda")
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

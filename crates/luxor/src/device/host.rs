@@ -83,6 +83,9 @@ impl VolumeDisk {
         let plaintext = &stored.plaintext;
         let len = usize::try_from(plaintext.end - plaintext.start);
         let len = len.expect("at most `PIECE` or a sector");
+        // A disk reads in shorter pieces. A failure does not matter to the read.
+        let visible = plaintext.end.min(self.len()) - plaintext.start;
+        let _ = self.shared().will_need(plaintext.start, visible);
         if let [(range, target)] = &mut targets[..]
             && *range == (0..len)
         {
