@@ -35,6 +35,8 @@ pub struct Luks2Header {
     digest: HeaderDigest,
     copies: [CopyStatus; 2],
     warnings: Vec<Warning>,
+    /// The bytes of both copies, if they are known to be durable because this wrote them.
+    written: Option<Arc<[Vec<u8>; 2]>>,
 }
 
 impl Luks2Header {
@@ -120,7 +122,29 @@ impl Luks2Header {
             digest,
             copies,
             warnings,
+            written: None,
         }
+    }
+
+    /// Makes the header from both copies after they were written and made durable: their bytes, and what
+    /// these say.
+    pub(super) fn of_written([primary, secondary]: [(Vec<u8>, HeaderCopy); 2]) -> Self {
+        Self {
+            written: Some(Arc::new([primary.0, secondary.0])),
+            ..Self::choose(Ok(primary.1), Ok(secondary.1))
+        }
+    }
+
+    /// Whether this wrote both copies, and `storage` has the same bytes still. Then there is nothing to
+    /// parse, and nothing to make durable.
+    pub(super) fn is_as_written(&self, storage: &dyn Storage) -> bool {
+        let Some(written) = &self.written else {
+            return false;
+        };
+        let mut now = vec![0; written[0].len()];
+        let places = [CopyKind::Primary, CopyKind::Secondary].map(|kind| self.binary.place(kind));
+        let mut copies = written.iter().zip(places);
+        copies.all(|(bytes, at)| storage.read_exact_at(&mut now, at).is_ok() && now == *bytes)
     }
 
     /// Defects of the copies that do not prevent opening the volume.

@@ -14,7 +14,6 @@ use crate::luks2::{
     copy::{CopyError, CopyStatus, HeaderCopy},
     header::Luks2Header,
     json_c,
-    metadata::Metadata,
 };
 
 /// The metadata as they will be. Seqid and salts are set when they are written.
@@ -113,6 +112,9 @@ impl Luks2Header {
         storage: &dyn Storage,
         overwrite: Overwrite,
     ) -> Result<(), ChangeError> {
+        if self.is_as_written(storage) {
+            return Ok(());
+        }
         let now = Self::read(storage)?;
         if overwrite == Overwrite::Damaged {
             check_places(storage, &now)?;
@@ -139,25 +141,31 @@ impl Luks2Header {
         let text = root.text();
         // The text is terminated by a zero byte.
         check_room(&binary, &text, 1)?;
-        // What would not be read again is never written.
-        let metadata = Metadata::parse(&text, binary.size)?;
-        if metadata.broken_objects() > self.metadata().broken_objects() {
-            return Err(ChangeError::NotReadBack);
-        }
         binary.seqid = binary
             .seqid
             .checked_add(1)
             .ok_or(ChangeError::SeqidExhausted)?;
+        // Both are made before one is written, so that no error but the storage's comes in between.
+        let primary = parsed_copy(&binary, CopyKind::Primary, &text, None)?;
+        let secondary = parsed_copy(&binary, CopyKind::Secondary, &text, Some(&primary.1))?;
+        let metadata = &primary.1.metadata;
+        if metadata.broken_objects() > self.metadata().broken_objects() {
+            return Err(ChangeError::NotReadBack);
+        }
         let [first, second] = if metadata.has_unprotected_zone() {
             self.announce(storage, &text)?;
             [CopyKind::Primary, CopyKind::Secondary]
         } else {
             write_order(self.copies())
         };
-        let [first_copy, second_copy] = [first, second].map(|kind| new_copy(&binary, kind, &text));
-        // Both are made before one is written, so that no error but the storage's comes in between.
-        let (first_copy, second_copy) = (first_copy?, second_copy?);
-        write_copy(storage, first, &binary, &first_copy).map_err(|error| {
+        let write = |kind| {
+            let (bytes, _) = match kind {
+                CopyKind::Primary => &primary,
+                CopyKind::Secondary => &secondary,
+            };
+            write_copy(storage, kind, &binary, bytes)
+        };
+        write(first).map_err(|error| {
             match Self::read(storage) {
                 Ok(now) if now.binary().seqid < binary.seqid => error,
                 // The copy was written before the failure, or the metadata cannot be read any more.
@@ -167,13 +175,16 @@ impl Luks2Header {
             }
         })?;
         // The change is made: a crash from here on leaves the first copy, which is newer than the other.
-        let finish = || -> Result<Self, ChangeError> {
-            write_copy(storage, second, &binary, &second_copy)?;
-            Ok(Self::read(storage)?)
-        };
-        let now = finish().map_err(|error| ChangeError::Unfinished {
+        let unfinished = |error: ChangeError| ChangeError::Unfinished {
             error: Box::new(error),
-        })?;
+        };
+        write(second).map_err(unfinished)?;
+        let written = Self::of_written([primary, secondary]);
+        if written.is_as_written(storage) {
+            *self = written;
+            return Ok(());
+        }
+        let now = Self::read(storage).map_err(|error| unfinished(error.into()))?;
         // These fields differ between the copies.
         let BinaryHeader { salt, offset, .. } = *now.binary();
         let written = BinaryHeader {
@@ -247,8 +258,18 @@ pub(crate) fn new_copy(
     kind: CopyKind,
     text: &str,
 ) -> Result<Vec<u8>, ChangeError> {
+    Ok(parsed_copy(binary, kind, text, None)?.0)
+}
+
+/// As [`new_copy`], with what was read. `other` is the other copy.
+fn parsed_copy(
+    binary: &BinaryHeader,
+    kind: CopyKind,
+    text: &str,
+    other: Option<&HeaderCopy>,
+) -> Result<(Vec<u8>, HeaderCopy), ChangeError> {
     let bytes = binary.copy(kind, text)?;
-    let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), None);
+    let read = HeaderCopy::parse(&bytes, (kind, binary.place(kind)), other);
     let read = read.map_err(|error| match error {
         CopyError::Unsupported { error, .. } => error.into(),
         _ => ChangeError::NotReadBack,
@@ -261,7 +282,7 @@ pub(crate) fn new_copy(
         ..binary.clone()
     };
     if read.binary == meant && read.text == text {
-        Ok(bytes)
+        Ok((bytes, read))
     } else {
         Err(ChangeError::NotReadBack)
     }
