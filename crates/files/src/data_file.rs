@@ -15,7 +15,11 @@ use std::{
 };
 
 use luxor_sector::{DirectError, DirectFile, ReadAt, Storage, WriteAt};
-use nix::libc;
+use nix::{
+    fcntl::{FcntlArg, OFlag, fcntl},
+    libc,
+    sys::statfs::{FsType, TMPFS_MAGIC, fstatfs},
+};
 
 use crate::{
     block_device::FileIdentity,
@@ -26,6 +30,9 @@ use crate::{
     opening::{open, open_to_read},
     volume_part::{VolumePart, VolumePartError, VolumePlace, window},
 };
+
+/// The type of the file system `ramfs` (Linux, `include/uapi/linux/magic.h`).
+const RAMFS_MAGIC: FsType = FsType(0x8584_58f6);
 
 /// The storage with a volume's data, open for reading or for reading and writing.
 ///
@@ -282,25 +289,53 @@ impl DataFile {
         }
     }
 
-    /// Opens the same file again, to read it with direct I/O.
+    /// Opens the same file again for direct I/O, with the same access.
     ///
     /// # Errors
     /// [`DirectError`], which says why direct I/O is not possible.
     pub fn direct_again(&self) -> Result<Arc<dyn Storage>, DirectError> {
         let system = |source| DirectError::System { source };
         match &self.kind {
-            Kind::File { lock, .. } => {
-                let file = DirectFile::new(open_to_read(&self.path).map_err(system)?)?;
+            Kind::File { file, lock } => {
+                let file = DirectFile::new(open_again(file).map_err(system)?)?;
                 limited(file, self.range.as_ref(), lock).map_err(system)
             }
             Kind::Storage(_) => Err(DirectError::NotAFile),
         }
     }
 
+    /// Returns the storage for one user that changes much of it, of which all writes are past the page
+    /// cache, if the system can do that. Reads are not: the cache may have the bytes. A file system in
+    /// memory is nothing but a page cache.
+    #[must_use]
+    pub fn written_past_cache(&self) -> Option<Arc<dyn Storage>> {
+        let Kind::File { file, lock } = &self.kind else {
+            return None;
+        };
+        let system = fstatfs(file).ok()?.filesystem_type();
+        if system == TMPFS_MAGIC || system == RAMFS_MAGIC {
+            return None;
+        }
+        let direct = DirectFile::new(open_again(file).ok()?).ok()?;
+        let cached = file.try_clone().ok()?;
+        let storage = WrittenPastCache { cached, direct };
+        limited(storage, self.range.as_ref(), lock).ok()
+    }
+
     fn unreadable(&self, source: io::Error) -> DataFileError {
         let path = self.path.clone();
         DataFileError::Read { path, source }
     }
+}
+
+/// Opens the same file again, even if its name now belongs to another one, with the same access.
+fn open_again(file: &File) -> io::Result<File> {
+    let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
+    let can_write = flags & OFlag::O_ACCMODE == OFlag::O_RDWR;
+    open(
+        format!("/proc/self/fd/{}", file.as_raw_fd()),
+        OpenOptions::new().read(true).write(can_write),
+    )
 }
 
 /// Returns a file as storage, limited to this range of its bytes, whose data are locked as long as it
@@ -318,6 +353,55 @@ fn limited<S: Storage + 'static>(
             Arc::new(Locked { storage, _lock })
         }
     })
+}
+
+/// A file that is read through the page cache and written past it. The system drops what the cache has of
+/// bytes that are written.
+struct WrittenPastCache {
+    cached: File,
+    direct: DirectFile,
+}
+
+impl Storage for WrittenPastCache {
+    fn alignment(&self) -> usize {
+        self.direct.alignment()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Storage::len(&self.cached)
+    }
+
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        self.cached.read_exact_at(buf, offset)
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.direct.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.direct.sync()
+    }
+
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
+        self.cached.read_batch(reads);
+    }
+
+    fn write_batch(&self, writes: &mut [WriteAt<'_>]) {
+        self.direct.write_batch(writes);
+    }
+
+    fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.cached.discard(offset, len)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.cached.allocate(offset, len)
+    }
+
+    fn will_need(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.cached.will_need(offset, len)
+    }
 }
 
 /// A storage whose data are locked as long as it exists.
@@ -482,5 +566,76 @@ fn user_words(access: Access) -> &'static str {
     match access {
         Access::Read => "open for writing",
         Access::Write => "in use",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::*;
+
+    const LEN: usize = 1 << 20;
+
+    /// Opens a new file of [`LEN`] bytes in `folder` for writing.
+    fn new_file(folder: &Path) -> (tempfile::NamedTempFile, DataFile) {
+        let file = tempfile::NamedTempFile::new_in(folder).unwrap();
+        FileExt::write_all_at(file.as_file(), &[1; LEN], 0).unwrap();
+        let data = DataFile::open(file.path(), Access::Write).unwrap();
+        (file, data)
+    }
+
+    #[test]
+    fn writes_past_the_page_cache_are_read_by_all_and_read_what_others_write() {
+        let (file, data) = new_file(&std::env::temp_dir());
+        let Some(storage) = data.written_past_cache() else {
+            // The file system for temporary files is in memory, or has no direct I/O.
+            return;
+        };
+        let unit = storage.alignment();
+        let mut found = vec![0; LEN];
+        for round in 2..6_u8 {
+            let (begin, end) = (usize::from(round) * unit, LEN - unit);
+            FileExt::read_exact_at(file.as_file(), &mut found, 0).unwrap();
+            storage
+                .write_all_at(&vec![round; end - begin], begin as u64)
+                .unwrap();
+            FileExt::read_exact_at(file.as_file(), &mut found, 0).unwrap();
+            assert!(found[begin..end].iter().all(|&byte| byte == round));
+            FileExt::write_all_at(file.as_file(), &[round + 100; 700], 0).unwrap();
+            storage.read_exact_at(&mut found, 0).unwrap();
+            assert!(found[..700].iter().all(|&byte| byte == round + 100));
+            assert!(found[end..].iter().all(|&byte| byte == 1));
+        }
+        storage.sync().unwrap();
+        // A cached write would succeed.
+        assert!(unit == 1 || storage.write_all_at(&[1], 1).is_err());
+        // Its lock holds on.
+        drop(data);
+        assert!(DataFile::open(file.path(), Access::Write).is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_open_for_reading_is_not_opened_for_writing_again() {
+        let (file, data) = new_file(&std::env::temp_dir());
+        drop(data);
+        let data = DataFile::open(file.path(), Access::Read).unwrap();
+        if let Ok(direct) = data.direct_again() {
+            let mut found = vec![0; LEN];
+            direct.read_exact_at(&mut found, 0).unwrap();
+            assert!(found == [1; LEN]);
+            assert!(direct.write_all_at(&[2; LEN], 0).is_err());
+        }
+    }
+
+    #[test]
+    fn a_file_in_memory_has_no_cache_to_bypass() {
+        let folder = Path::new("/dev/shm");
+        let system = open_to_read(folder).ok();
+        let system = system.and_then(|folder| fstatfs(&folder).ok());
+        if system.is_some_and(|system| system.filesystem_type() == TMPFS_MAGIC) {
+            let (_file, data) = new_file(folder);
+            assert!(data.written_past_cache().is_none());
+        }
     }
 }
