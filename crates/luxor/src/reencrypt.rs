@@ -242,7 +242,9 @@ fn begin_or_continue(
     let end = len.filter(|_| is_file).map(|len| state.new.offset + len);
     reencryption.cut_at = end;
     reencryption.may_cut = data.can_set_len();
-    let (mut ended, end) = reencryption.resume(options.zone)?.run()?;
+    let mut zones = reencryption.resume(options.zone)?;
+    zones.bypass_page_cache(data);
+    let (mut ended, end) = zones.run()?;
     tail::cut_off(&mut ended, data, end, context)?;
     Ok(mode)
 }

@@ -2,20 +2,20 @@
 //! Changes the encryption of data where they are: the part of a re-encryption that moves bytes.
 //!
 //! A zone is a range of the plaintext that is changed at once. Every worker takes the next piece of it,
-//! reads, decrypts, encrypts and writes it, all in a buffer that fits in its core's cache. What makes a
-//! zone survive a crash is read from it first, in a pass of its own:
+//! reads, decrypts, encrypts and writes it, all in a buffer that fits in its core's cache. A zone that
+//! must survive a crash is first read as a whole, and stays in memory, so that it is read only once:
 //!
 //! ```text
 //! checksums      of each block as it is stored; afterwards a block that still has its checksum is
 //!                known to be the old one
-//! a journal      the zone itself, as it is stored, and in memory, so that it is read only once
+//! a journal      the zone itself, as it is stored
 //! ```
 
 use std::{
     io,
     num::NonZeroUsize,
     ops::Range,
-    sync::{Mutex, PoisonError},
+    sync::{Condvar, Mutex, PoisonError},
     thread,
 };
 
@@ -24,7 +24,7 @@ use luxor_secret::with_key_stack;
 
 use crate::{
     geometry::{Geometry, GeometryError},
-    storage::Storage,
+    storage::{ReadAt, Storage},
 };
 
 /// The number of bytes that a worker changes at a time. Zones are divided at multiples of it, which
@@ -75,25 +75,71 @@ pub struct Rewrite<'a> {
     pub old: Side<'a>,
     /// The data as they will be.
     pub new: Side<'a>,
-    /// How many threads work. One of them is the calling thread.
+    /// How many threads decrypt and encrypt, or compute checksums, at a time.
     pub threads: NonZeroUsize,
+    /// How many threads there are where they read or write too. One of them is the calling thread.
+    pub transfers: NonZeroUsize,
 }
 
 impl Rewrite<'_> {
-    /// Returns the checksums of the old blocks of `zone`, one after the other.
+    /// Reads the old data of `zone`, as they are stored, into `bytes`, which have its length. All of it is
+    /// requested at once.
     ///
     /// # Errors
-    /// [`RewriteError`] if something cannot be read, or memory is short.
+    /// [`RewriteError::Read`] if something cannot be read.
+    pub fn read(&self, zone: &Range<u64>, bytes: &mut [u8]) -> Result<(), RewriteError> {
+        let offsets = (self.old.offset + zone.start..).step_by(PIECE_LEN);
+        let pieces = bytes.chunks_mut(PIECE_LEN).zip(offsets);
+        let mut reads: Vec<_> = pieces
+            .map(|(buf, offset)| ReadAt {
+                buf,
+                offset,
+                result: Ok(()),
+            })
+            .collect();
+        self.storage.read_batch(&mut reads);
+        for ReadAt { offset, result, .. } in reads {
+            result.map_err(|source| RewriteError::Read { offset, source })?;
+        }
+        Ok(())
+    }
+
+    /// Makes `bytes`, the data of `zone` as they are stored, the old ones: those from position
+    /// `changed_from` on were changed before. The storage stays as it is.
+    ///
+    /// # Errors
+    /// [`RewriteError`] if the engine fails.
+    pub fn undo(
+        &self,
+        zone: &Range<u64>,
+        changed_from: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), RewriteError> {
+        let first = changed_from.clamp(zone.start, zone.end);
+        let unchanged = usize::try_from(first - zone.start).unwrap_or(bytes.len());
+        let bytes = bytes.get_mut(unchanged..);
+        Self::each_piece(self.threads, &(first..zone.end), bytes, &|at, piece| {
+            crypt(self.new, Direction::Decrypt, at, piece)?;
+            crypt(self.old, Direction::Encrypt, at, piece)
+        })
+    }
+
+    /// Returns the checksums of the blocks of `zone`, one after the other. Its old data, as they are
+    /// stored, are `bytes`.
+    ///
+    /// # Errors
+    /// [`RewriteError::Memory`] if memory is short.
     pub fn checksums(
         &self,
         zone: &Range<u64>,
+        bytes: &mut [u8],
         blocks: Blocks<'_>,
     ) -> Result<Vec<u8>, RewriteError> {
-        let count = (zone.end - zone.start).div_ceil(blocks.len as u64);
-        let count = usize::try_from(count).map_err(|_| RewriteError::Memory)?;
-        let all = Mutex::new(vec![0; count * blocks.checksum_len]);
-        self.each_piece(zone, None, &|at, piece| {
-            self.read_piece(at, piece)?;
+        let all = Mutex::new(vec![
+            0;
+            bytes.len().div_ceil(blocks.len) * blocks.checksum_len
+        ]);
+        Self::each_piece(self.threads, zone, Some(bytes), &|at, piece| {
             let mut found = vec![0; piece.len().div_ceil(blocks.len) * blocks.checksum_len];
             let places = found.chunks_mut(blocks.checksum_len);
             for (block, checksum) in piece.chunks(blocks.len).zip(places) {
@@ -107,29 +153,18 @@ impl Rewrite<'_> {
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the old data of `zone`, as they are stored, into `bytes`, which have its length, and
-    /// copies them to byte `offset` of `journal`. The data from position `changed_from` on were changed
-    /// before, in their place, and become what they were, only in `bytes` and the journal.
+    /// Copies the old data of `zone`, as they are stored, which are `bytes`, to byte `offset` of `journal`.
     ///
     /// # Errors
-    /// [`RewriteError`] if something cannot be read or written, or the engine fails.
-    pub fn keep(
+    /// [`RewriteError::Write`] if something cannot be written.
+    pub fn copy(
         &self,
         zone: &Range<u64>,
-        changed_from: u64,
         bytes: &mut [u8],
         journal: &dyn Storage,
         offset: u64,
     ) -> Result<(), RewriteError> {
-        self.each_piece(zone, Some(bytes), &|at, piece| {
-            self.read_piece(at, piece)?;
-            let first = changed_from.clamp(at, at + piece.len() as u64);
-            let changed = usize::try_from(first - at).unwrap_or(piece.len());
-            let changed = &mut piece[changed..];
-            if !changed.is_empty() {
-                crypt(self.new, Direction::Decrypt, first, changed)?;
-                crypt(self.old, Direction::Encrypt, first, changed)?;
-            }
+        Self::each_piece(self.transfers, zone, Some(bytes), &|at, piece| {
             write(journal, piece, offset + (at - zone.start))
         })
     }
@@ -140,9 +175,10 @@ impl Rewrite<'_> {
     /// [`RewriteError`] if something cannot be read or written, the engine fails, or memory is short.
     /// A part of the zone has changed then.
     pub fn run(&self, zone: &Range<u64>) -> Result<(), RewriteError> {
-        self.each_piece(zone, None, &|at, piece| {
+        let slots = Slots::new(self.threads);
+        Self::each_piece(self.transfers, zone, None, &|at, piece| {
             self.read_piece(at, piece)?;
-            self.change_piece(at, piece)
+            self.change_piece(&slots, at, piece)
         })
     }
 
@@ -152,7 +188,10 @@ impl Rewrite<'_> {
     /// # Errors
     /// Those of [`Rewrite::run`].
     pub fn run_from(&self, zone: &Range<u64>, bytes: &mut [u8]) -> Result<(), RewriteError> {
-        self.each_piece(zone, Some(bytes), &|at, piece| self.change_piece(at, piece))
+        let slots = Slots::new(self.threads);
+        Self::each_piece(self.transfers, zone, Some(bytes), &|at, piece| {
+            self.change_piece(&slots, at, piece)
+        })
     }
 
     /// Changes the blocks of `zone` that still have their old checksums, which are those that
@@ -171,7 +210,8 @@ impl Rewrite<'_> {
         blocks: Blocks<'_>,
         checksums: &[u8],
     ) -> Result<(), RewriteError> {
-        self.each_piece(zone, None, &|at, piece| {
+        let slots = Slots::new(self.threads);
+        Self::each_piece(self.threads, zone, None, &|at, piece| {
             self.read_piece(at, piece)?;
             let first = blocks.index(at - zone.start);
             let mut old = checksums.chunks(blocks.checksum_len).skip(first);
@@ -181,7 +221,7 @@ impl Rewrite<'_> {
                 let old = old.next().expect("each block has a checksum");
                 (blocks.checksum)(block, &mut found);
                 if found == old {
-                    self.change_piece(at, block)?;
+                    self.change_piece(&slots, at, block)?;
                     continue;
                 }
                 // cryptsetup stores no checksum of a block that is cut short by the end of the zone. What
@@ -209,21 +249,31 @@ impl Rewrite<'_> {
         read.map_err(|source| RewriteError::Read { offset, source })
     }
 
-    fn change_piece(&self, position: u64, bytes: &mut [u8]) -> Result<(), RewriteError> {
+    fn change_piece(
+        &self,
+        slots: &Slots,
+        position: u64,
+        bytes: &mut [u8],
+    ) -> Result<(), RewriteError> {
+        let slot = slots.take();
         crypt(self.old, Direction::Decrypt, position, bytes)?;
         crypt(self.new, Direction::Encrypt, position, bytes)?;
+        drop(slot);
         write(self.storage, bytes, self.new.offset + position)
     }
 
-    /// Calls `work` with the pieces of `zone` and their positions, from several threads and in any
+    /// Calls `work` with the pieces of `zone` and their positions, from `threads` threads and in any
     /// order. The pieces are parts of `bytes`, which have the length of the zone, or else buffers
     /// whose contents do not count.
     fn each_piece(
-        &self,
+        threads: NonZeroUsize,
         zone: &Range<u64>,
         bytes: Option<&mut [u8]>,
         work: &Work<'_>,
     ) -> Result<(), RewriteError> {
+        if zone.is_empty() {
+            return Ok(());
+        }
         let is_in_memory = bytes.is_some();
         let bytes = bytes.unwrap_or_default();
         let positions = (zone.start..zone.end).step_by(PIECE_LEN);
@@ -259,7 +309,7 @@ impl Rewrite<'_> {
             }
         };
         thread::scope(|scope| {
-            for _ in 1..self.threads.get().min(count) {
+            for _ in 1..threads.get().min(count) {
                 let thread = thread::Builder::new().name("luxor-rewrite".into());
                 // If the system refuses more threads, continue with fewer.
                 if thread.spawn_scoped(scope, worker).is_err() {
@@ -270,6 +320,39 @@ impl Rewrite<'_> {
         });
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         failure.map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+/// Limits how many threads use the CPU at a time. The others wait for the storage.
+struct Slots {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+struct Slot<'a>(&'a Slots);
+
+impl Slots {
+    fn new(count: NonZeroUsize) -> Self {
+        Self {
+            free: Mutex::new(count.get()),
+            freed: Condvar::new(),
+        }
+    }
+
+    /// Waits for a slot, which is free again when the result is dropped.
+    fn take(&self) -> Slot<'_> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Slot(self)
+    }
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let Self(slots) = self;
+        *slots.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        slots.freed.notify_one();
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One zone of a re-encryption: what makes it survive a crash, and its change.
 
-use std::{io, num::NonZeroUsize, ops::Range, sync::Arc};
+use std::{io, mem, num::NonZeroUsize, ops::Range, sync::Arc};
 
 use luxor_engine::{Buffer, LoadedKey};
 use luxor_luks::{
@@ -23,7 +23,10 @@ pub(super) struct Zones {
     pub(super) name: String,
     pub(super) state: ReencryptionState,
     pub(super) data: Arc<dyn Storage>,
+    /// Where journals are written, in place of the storage with the metadata, which is the same file.
+    pub(super) area: Option<Arc<dyn Storage>>,
     pub(super) threads: NonZeroUsize,
+    pub(super) transfers: NonZeroUsize,
     pub(super) old: Loaded,
     pub(super) new: Loaded,
     /// The part that was moved, and its length in bytes.
@@ -68,26 +71,38 @@ impl Zones {
             old: self.source(zone).side(),
             new: self.new.side(),
             threads: self.threads,
+            transfers: self.transfers,
         }
     }
 
-    /// Reads what makes a zone survive a crash, and ensures that it can be written. From `changed_from` on it
-    /// has changed before.
-    pub(super) fn prepare(
-        &self,
+    /// Reads a zone if what makes it survive a crash comes from its data, and ensures that it can be
+    /// written. From `changed_from` on it has changed before. `bytes` may have the zone already.
+    pub(super) fn prepare<'a>(
+        &'a self,
         zone: &Range<u64>,
         changed_from: u64,
-        buffer: &mut Buffer,
-    ) -> Result<ZoneWork<'_>> {
+        bytes: &'a mut ZoneBytes,
+    ) -> Result<ZoneWork<'a>> {
         let (rewrite, guard) = (self.rewrite(zone), self.guard(zone)?);
-        if matches!(guard, Guard::Journal) {
-            self.reserve(buffer, zone)?;
+        // They are used once: afterwards they are no longer what is stored, or a client may change that.
+        let is_read = mem::take(&mut bytes.zone) == *zone;
+        if guard.is_from_data() && !is_read {
+            let reserved = bytes.reserve(zone);
+            reserved.map_err(|error| error.about(&self.name))?;
+            let read = rewrite.read(zone, &mut bytes.bytes);
+            read.map_err(|error| self.rewriting(error))?;
         }
-        let checksums = match &guard {
-            Guard::Checksums(blocks) => blocks.with(|blocks| rewrite.checksums(zone, blocks)),
-            _ => Ok(Vec::new()),
+        let found = match &guard {
+            Guard::Checksums(blocks) => {
+                blocks.with(|blocks| rewrite.checksums(zone, &mut bytes.bytes, blocks))
+            }
+            Guard::Journal => {
+                let undone = rewrite.undo(zone, changed_from, &mut bytes.bytes);
+                undone.map(|()| Vec::new())
+            }
+            Guard::Shift | Guard::None => Ok(Vec::new()),
         };
-        let checksums = checksums.map_err(|error| self.rewriting(error))?;
+        let checksums = found.map_err(|error| self.rewriting(error))?;
         let (begin, len) = (self.new.stored.offset + zone.start, zone.end - zone.start);
         self.data.allocate(begin, len).map_err(|error| {
             let text = format!("{}: no space for the next {len} bytes", self.name);
@@ -96,11 +111,29 @@ impl Zones {
         Ok(ZoneWork {
             zones: self,
             zone: zone.clone(),
-            changed_from,
             rewrite,
             guard,
             checksums,
+            bytes,
         })
+    }
+
+    /// Reads the zone `next` while `zone` is changed, if that changes nothing of it. After an error,
+    /// [`Zones::prepare`] reads it again.
+    pub(super) fn read_ahead(&self, zone: &Range<u64>, next: &Range<u64>, bytes: &mut ZoneBytes) {
+        let stays = |zone| {
+            let guard = self.guarded(zone);
+            guard.is_ok_and(|guard| guard.is_from_data())
+        };
+        let is_apart = next.end <= zone.start || zone.end <= next.start;
+        if is_apart
+            && stays(zone)
+            && stays(next)
+            && bytes.reserve(next).is_ok()
+            && self.rewrite(next).read(next, &mut bytes.bytes).is_ok()
+        {
+            bytes.zone = next.clone();
+        }
     }
 
     /// Overwrites a range of the storage with random bytes.
@@ -117,18 +150,6 @@ impl Zones {
             Error::io(text, &error)
         })?;
         self.sync()
-    }
-
-    /// Makes `buffer` as long as the zone.
-    pub(super) fn reserve(&self, buffer: &mut Buffer, zone: &Range<u64>) -> Result<()> {
-        let len = usize::try_from(zone.end - zone.start).unwrap_or(usize::MAX);
-        if buffer.len() != len {
-            *buffer = Buffer::try_zeroed(len).map_err(|_| {
-                let len = zone.end - zone.start;
-                ReencryptError::Memory { len }.about(&self.name)
-            })?;
-        }
-        Ok(())
     }
 
     pub(super) fn sync(&self) -> Result<()> {
@@ -208,6 +229,12 @@ impl Zones {
         }
     }
 
+    /// Whether the zones are in memory as a whole while they are changed.
+    pub(super) fn is_in_memory(&self) -> bool {
+        let resilience = &self.state.resilience;
+        resilience.shift().is_none() && *resilience != Resilience::None
+    }
+
     /// How long a zone can be, as the shift or the area permits, and the unit of its length: a sector of
     /// both sizes.
     pub(super) fn room(&self) -> Result<(u64, u64), ReencryptError> {
@@ -229,54 +256,80 @@ impl Zones {
     }
 }
 
+/// The old data of a zone, as they are stored.
+pub(super) struct ZoneBytes {
+    /// The zone that [`Zones::read_ahead`] has read. It is empty if none was.
+    zone: Range<u64>,
+    pub(super) bytes: Buffer,
+}
+
+impl ZoneBytes {
+    pub(super) fn none() -> Self {
+        Self {
+            zone: 0..0,
+            bytes: Buffer::zeroed(0),
+        }
+    }
+
+    /// Makes the buffer as long as `zone`. It has none then.
+    pub(super) fn reserve(&mut self, zone: &Range<u64>) -> Result<(), ReencryptError> {
+        self.zone = 0..0;
+        let len = zone.end - zone.start;
+        let needed = usize::try_from(len).unwrap_or(usize::MAX);
+        if self.bytes.len() != needed {
+            self.bytes = Buffer::zeroed(0);
+            let buffer = Buffer::try_zeroed(needed);
+            self.bytes = buffer.map_err(|_| ReencryptError::Memory { len })?;
+        }
+        Ok(())
+    }
+}
+
 /// A zone of which nothing has changed yet.
 pub(super) struct ZoneWork<'a> {
     zones: &'a Zones,
     zone: Range<u64>,
-    /// From here on it has changed before. Only a journal can have that.
-    changed_from: u64,
     rewrite: Rewrite<'a>,
     pub(super) guard: Guard,
     /// Those of its blocks, if they guard it.
     checksums: Vec<u8>,
+    bytes: &'a mut ZoneBytes,
 }
 
 impl ZoneWork<'_> {
     /// Stores what makes the zone survive a crash, and records `progress`, in which it is being done. Sets
     /// `is_begun` when that may have happened.
     pub(super) fn begin(
-        &self,
+        &mut self,
         header: &mut Luks2Header,
         storage: &dyn Storage,
         progress: &ReencryptionProgress,
-        buffer: &mut Buffer,
         is_begun: &mut bool,
     ) -> std::result::Result<std::result::Result<(), RewriteError>, ChangeError> {
         header.set_reencryption(storage, progress, |area, offset| {
-            let has_written = match self.guard {
+            match self.guard {
                 Guard::Journal => {
-                    let buffer = &mut buffer[..];
-                    self.rewrite
-                        .keep(&self.zone, self.changed_from, buffer, area, offset)?;
-                    true
+                    let area = self.zones.area.as_deref().unwrap_or(area);
+                    let bytes = &mut self.bytes.bytes;
+                    self.rewrite.copy(&self.zone, bytes, area, offset)?;
                 }
                 Guard::Checksums(_) => {
                     let written = area.write_all_at(&self.checksums, offset);
                     written.map_err(|source| RewriteError::Write { offset, source })?;
-                    true
                 }
-                Guard::Shift | Guard::None => false,
-            };
+                Guard::Shift | Guard::None => {}
+            }
             *is_begun = true;
-            Ok(has_written)
+            Ok(self.guard.is_from_data())
         })
     }
 
     /// Changes the zone. It is durable on return.
-    pub(super) fn run(&self, buffer: &mut Buffer) -> Result<()> {
-        let changed = match self.guard {
-            Guard::Journal => self.rewrite.run_from(&self.zone, &mut buffer[..]),
-            _ => self.rewrite.run(&self.zone),
+    pub(super) fn run(self) -> Result<()> {
+        let changed = if self.guard.is_from_data() {
+            self.rewrite.run_from(&self.zone, &mut self.bytes.bytes)
+        } else {
+            self.rewrite.run(&self.zone)
         };
         changed.map_err(|error| self.zones.rewriting(error))?;
         self.zones.sync()
@@ -331,6 +384,13 @@ pub(super) enum Guard {
     Checksums(Checksums),
     Journal,
     None,
+}
+
+impl Guard {
+    /// Whether it is made of the data of the zone, which are in memory then.
+    pub(super) fn is_from_data(&self) -> bool {
+        matches!(self, Self::Checksums(_) | Self::Journal)
+    }
 }
 
 /// Returns the longer one of the sectors before and after it, in bytes.

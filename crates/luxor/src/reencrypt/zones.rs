@@ -2,10 +2,11 @@
 //! Does the zones of a re-encryption that has begun, one after the other, and ends it.
 
 use std::{
-    collections::BTreeMap, convert::Infallible, mem, ops::Range, sync::Arc, thread, time::Duration,
+    collections::BTreeMap, convert::Infallible, mem, num::NonZeroUsize, ops::Range, sync::Arc,
+    thread, time::Duration,
 };
 
-use luxor_engine::Buffer;
+use luxor_files::DataFile;
 use luxor_luks::{
     ChangeError, DataEnd, Luks2Header, PartState, ReencryptDirection, ReencryptMode,
     ReencryptionProgress, ReencryptionState, Resilience, StoredData,
@@ -15,13 +16,19 @@ use luxor_volume::VolumeKey;
 
 use super::{
     ReencryptError, ZoneProtection, tail,
-    zone::{Guard, Loaded, Zones, longest_sector},
+    zone::{Guard, Loaded, ZoneBytes, Zones, longest_sector},
 };
 use crate::{Context, Engine, Error, LuksVolume, Result, error::Cause, luks_volume::is_locked};
 
 /// The longest zone by default, in bytes. A longer one is not faster, and what is left of a zone is
 /// done before an interruption takes effect.
 const ZONE: u64 = 128 << 20;
+
+/// The longest zone that is in memory as a whole, as is the next one.
+const ZONE_IN_MEMORY: u64 = 32 << 20;
+
+/// The least number of threads that write past the page cache. They mostly wait for the disk.
+const TRANSFERS: NonZeroUsize = NonZeroUsize::new(8).expect("not zero");
 
 /// The longest last zone of a re-encryption to the beginning of the data, in bytes.
 const LAST: u64 = 64 << 10;
@@ -61,7 +68,9 @@ pub(super) struct ZoneByZone {
     is_in_zone: bool,
     /// The longest zone in bytes.
     longest: u64,
-    buffer: Buffer,
+    bytes: ZoneBytes,
+    /// Those of the next zone.
+    ahead: ZoneBytes,
 }
 
 impl ZoneByZone {
@@ -74,7 +83,7 @@ impl ZoneByZone {
         report.continue_from(self.progress.done());
         while let Some(zone) = self.next(u64::MAX) {
             context.check_cancelled()?;
-            self.zone(zone).map_err(ReencryptError::interrupted)?;
+            self.zone(&zone).map_err(ReencryptError::interrupted)?;
             report.at(self.progress.done());
         }
         Ok((self.reencryption.volume, self.reencryption.cut_at))
@@ -88,8 +97,13 @@ impl ZoneByZone {
     /// reencrypt` begins again, and destroys the data. So no zone is longer than the data before it, and the
     /// last one has a length that an area can have, although some of it may have changed before.
     pub(super) fn next(&self, longest: u64) -> Option<Range<u64>> {
+        self.after(&self.progress, longest)
+    }
+
+    /// As [`ZoneByZone::next`], after this progress.
+    fn after(&self, progress: &ReencryptionProgress, longest: u64) -> Option<Range<u64>> {
         let longest = longest.min(self.longest);
-        let zone = self.progress.next(self.zones.state.direction, longest)?;
+        let zone = progress.next(self.zones.state.direction, longest)?;
         let is_shifted = self.zones.state.resilience.shift().is_some();
         let Some(last) = self.last_backward() else {
             return Some(zone);
@@ -103,7 +117,7 @@ impl ZoneByZone {
         } else {
             0..self
                 .last_area(zone.end)
-                .map_or(zone.end, |area| area.min(self.progress.len()))
+                .map_or(zone.end, |area| area.min(progress.len()))
         })
     }
 
@@ -156,26 +170,42 @@ impl ZoneByZone {
     }
 
     /// Does a zone, and records that; with the last one, also the end. Other programs may read the
-    /// metadata meanwhile.
-    fn zone(&mut self, zone: Range<u64>) -> Result<()> {
-        self.protect_last(&zone)?;
-        let changed_from = self.progress.changed_from(&zone);
-        let work = (self.zones).prepare(&zone, changed_from, &mut self.buffer)?;
-        // Nothing repairs such a zone: a signal waits until it is done.
-        let is_at_risk = matches!(work.guard, Guard::None);
-        let events = Arc::clone(&self.reencryption.context.events);
-        let _held = is_at_risk.then(|| events.hold());
-        let (working, done) = self.with(&zone);
-        let buffer = &mut self.buffer;
-        // From here on a crash leaves the zone as recorded: `recover` finishes it from the checksums or the
-        // journal, which are durable before the metadata name the zone.
-        let begun = (self.reencryption)
-            .change(|header, storage| work.begin(header, storage, &working, buffer, &mut false))?;
-        begun.map_err(|error| self.zones.rewriting(error))?;
-        // The zone is durable before it is recorded as done, or a crash could leave old data under the new
-        // key.
-        work.run(buffer)?;
-        self.reencryption.record(&self.zones, &done, is_at_risk)?;
+    /// metadata meanwhile. The next zone is read at the same time.
+    fn zone(&mut self, zone: &Range<u64>) -> Result<()> {
+        self.protect_last(zone)?;
+        let changed_from = self.progress.changed_from(zone);
+        let (working, done) = self.with(zone);
+        let next = self.after(&done, u64::MAX);
+        mem::swap(&mut self.bytes, &mut self.ahead);
+        let Self {
+            reencryption,
+            zones,
+            bytes,
+            ahead,
+            ..
+        } = self;
+        let zones = &*zones;
+        thread::scope(|scope| {
+            if let Some(next) = next {
+                let reader = thread::Builder::new().name("luxor-ahead".into());
+                // If the system refuses a thread, the zone is read when it is its turn.
+                let _ = reader.spawn_scoped(scope, move || zones.read_ahead(zone, &next, ahead));
+            }
+            let mut work = zones.prepare(zone, changed_from, bytes)?;
+            // Nothing repairs such a zone: a signal waits until it is done.
+            let is_at_risk = matches!(work.guard, Guard::None);
+            let events = Arc::clone(&reencryption.context.events);
+            let _held = is_at_risk.then(|| events.hold());
+            // From here on a crash leaves the zone as recorded: `recover` finishes it from the checksums or
+            // the journal, which are durable before the metadata name the zone.
+            let begun = reencryption
+                .change(|header, storage| work.begin(header, storage, &working, &mut false))?;
+            begun.map_err(|error| zones.rewriting(error))?;
+            // The zone is durable before it is recorded as done, or a crash could leave old data under the
+            // new key.
+            work.run()?;
+            reencryption.record(zones, &done, is_at_risk)
+        })?;
         self.progress = done;
         Ok(())
     }
@@ -193,13 +223,12 @@ impl ZoneByZone {
         let mut metadata = self.reencryption.volume.lock_to_change(&context)?;
         hold()?;
         let changed_from = self.progress.changed_from(zone);
-        let work = (self.zones).prepare(zone, changed_from, &mut self.buffer)?;
-        let (buffer, is_begun) = (&mut self.buffer, &mut self.is_in_zone);
-        let begun = metadata.change_luks2(|header, storage| {
-            work.begin(header, storage, &working, buffer, is_begun)
-        })?;
+        let mut work = (self.zones).prepare(zone, changed_from, &mut self.bytes)?;
+        let is_begun = &mut self.is_in_zone;
+        let begun = metadata
+            .change_luks2(|header, storage| work.begin(header, storage, &working, is_begun))?;
         begun.map_err(|error| self.zones.rewriting(error))?;
-        work.run(buffer)?;
+        work.run()?;
         let recorded =
             metadata.change_luks2(|header, storage| record(header, storage, &done, None));
         // What can fail after the end does not concern the zone.
@@ -247,6 +276,37 @@ impl ZoneByZone {
         &self.reencryption.engine
     }
 
+    /// Writes past the page cache from now on, if the system can do that with these data. A disk is then
+    /// the bound, not the lock of an inode, which writers of cached data take in turn.
+    pub(super) fn bypass_page_cache(&mut self, data: &DataFile) {
+        let Some(direct) = data.written_past_cache() else {
+            return;
+        };
+        let unit = direct.alignment() as u64;
+        let state = &self.zones.state;
+        let (moved, places) = (state.moved.map(|(moved, _)| moved), [state.old, state.new]);
+        let offsets = places.into_iter().chain(moved).map(|stored| stored.offset);
+        let ends = self.progress.parts().iter().map(|(part, _)| part.end);
+        let mut places = offsets.chain(ends).chain([state.area.0]);
+        // Some file systems accept direct I/O, and fail at the first transfer. This one changes nothing.
+        let is_refused = || {
+            let (mut first, offset) = (vec![0; direct.alignment()], state.old.offset);
+            let read = direct.read_exact_at(&mut first, offset);
+            let written = read.and_then(|()| direct.write_all_at(&first, offset));
+            written.is_err()
+        };
+        if !places.all(|place| place.is_multiple_of(unit)) || is_refused() {
+            return;
+        }
+        // The metadata are still cached. Each of the two is durable before the other is written, and the
+        // system drops what the cache has of bytes that are written past it.
+        if !self.reencryption.volume.has_detached_header() {
+            self.zones.area = Some(Arc::clone(&direct));
+        }
+        self.zones.transfers = self.zones.threads.max(TRANSFERS);
+        self.use_storage(direct);
+    }
+
     /// Reads and writes the data through `storage` from now on, in zones that it can transfer.
     pub(super) fn use_storage(&mut self, storage: Arc<dyn Storage>) {
         let unit = storage.alignment() as u64;
@@ -278,7 +338,9 @@ impl Reencryption {
             },
             name: self.name.clone(),
             data: Arc::clone(&self.data),
+            area: None,
             threads: self.engine.threads,
+            transfers: self.engine.threads,
             state,
         };
         let begun = zones.state.resilience.clone();
@@ -293,7 +355,11 @@ impl Reencryption {
         }
         let wanted = wanted.unwrap_or(ZONE);
         let (room, unit) = zones.room().map_err(|error| self.failed(error))?;
-        let longest = wanted.min(room) / unit * unit;
+        let mut longest = wanted.min(room);
+        if zones.is_in_memory() {
+            longest = longest.min(ZONE_IN_MEMORY);
+        }
+        longest = longest / unit * unit;
         if longest == 0 {
             return Err(self.failed(ReencryptError::ShortZone { unit }));
         }
@@ -303,9 +369,9 @@ impl Reencryption {
         // The interrupted zone is protected as it was begun, whatever protects the next ones.
         let next = mem::replace(&mut zones.state.resilience, begun);
         let mut progress = zones.state.progress.clone();
-        let mut buffer = Buffer::zeroed(0);
+        let mut bytes = ZoneBytes::none();
         if let Some(zone) = progress.zone() {
-            self.recover(&zones, &zone, &mut buffer)?;
+            self.recover(&zones, &zone, &mut bytes)?;
             progress = progress.with(zone, PartState::New);
         }
         // Before the end is recorded: afterwards the old key, which finds the trailer, may be gone.
@@ -325,7 +391,8 @@ impl Reencryption {
             progress,
             is_in_zone: false,
             longest,
-            buffer,
+            bytes,
+            ahead: ZoneBytes::none(),
         })
     }
 
@@ -395,7 +462,7 @@ impl Reencryption {
     }
 
     /// Finishes a zone within which a re-encryption was interrupted.
-    fn recover(&mut self, zones: &Zones, zone: &Range<u64>, buffer: &mut Buffer) -> Result<()> {
+    fn recover(&mut self, zones: &Zones, zone: &Range<u64>, bytes: &mut ZoneBytes) -> Result<()> {
         let rewrite = zones.rewrite(zone);
         let guard = zones.guard(zone)?;
         match guard {
@@ -406,7 +473,10 @@ impl Reencryption {
                     resilience: zones.state.resilience.name().to_owned(),
                 }));
             }
-            Guard::Journal => zones.reserve(buffer, zone)?,
+            Guard::Journal => {
+                let reserved = bytes.reserve(zone);
+                reserved.map_err(|error| self.failed(error))?;
+            }
             _ => {}
         }
         let (offset, _) = zones.state.area;
@@ -425,8 +495,8 @@ impl Reencryption {
                     blocks.with(|blocks| rewrite.run_where_old(zone, blocks, &checksums))
                 }
                 Guard::Journal => {
-                    read(&mut buffer[..])?;
-                    rewrite.run_from(zone, &mut buffer[..])
+                    read(&mut bytes.bytes)?;
+                    rewrite.run_from(zone, &mut bytes.bytes)
                 }
                 Guard::Shift | Guard::None => rewrite.run(zone),
             })

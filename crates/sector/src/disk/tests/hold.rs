@@ -42,6 +42,7 @@ fn change(disk: &Disk, storage: &dyn Storage, zone: Range<u64>) {
             cipher: Some((new_geometry, &*new)),
         },
         threads: NonZeroUsize::MIN,
+        transfers: NonZeroUsize::MIN,
     };
     rewrite.run(&zone).unwrap();
     storage.sync().unwrap();
