@@ -3,7 +3,8 @@
 //! same volume, and with a copy in place, which also reads and writes each byte once. Then
 //! `luxor serve --reencrypt` of a volume that clients [use](online).
 //!
-//! Each run begins with the volume that the run before has left. Before anything is timed, and again
+//! Each run begins with the volume that the run before has left, on a disk without its bytes in the page
+//! cache. Before anything is timed, and again
 //! after all rounds, the volume is decrypted and every byte is compared.
 
 mod copy;
@@ -157,7 +158,7 @@ impl Plan {
 
     fn measure_offline(&self, report: &mut Report) -> Result<(), String> {
         let folder = Folder::new(&self.folder)?;
-        let mut session = Session::new(self, folder.path())?;
+        let mut session = Session::new(self, folder.path(), report.in_memory)?;
         let cryptsetup = session.find_cryptsetup();
         if cryptsetup.is_err() {
             session.leave_cryptsetup_out()?;
@@ -264,6 +265,7 @@ const CHEAP: [&str; 3] = ["--pbkdf=pbkdf2", "--pbkdf-force-iterations", "1000"];
 /// The volume, and the programs that process it.
 struct Session<'a> {
     plan: &'a Plan,
+    in_memory: bool,
     volume: Volume<'a>,
     turns: Vec<Turn>,
 }
@@ -275,9 +277,10 @@ struct Turn {
 }
 
 impl<'a> Session<'a> {
-    fn new(plan: &'a Plan, folder: &Path) -> Result<Self, String> {
+    fn new(plan: &'a Plan, folder: &Path, in_memory: bool) -> Result<Self, String> {
         let mut session = Self {
             plan,
+            in_memory,
             volume: Volume::new(plan, plan.bytes, folder)?,
             turns: Vec::new(),
         };
@@ -295,7 +298,9 @@ impl<'a> Session<'a> {
     fn copy(&self) -> Result<Turn, String> {
         let own = env::current_exe().map_err(|e| e.to_string())?;
         let (threads, bytes) = (self.plan.threads.to_string(), self.plan.bytes.to_string());
-        let words: [&dyn AsRef<OsStr>; 5] = [&own, &COPY, &threads, &bytes, &self.volume.path];
+        let on_disk = (!self.in_memory).to_string();
+        let path = &self.volume.path;
+        let words: [&dyn AsRef<OsStr>; 6] = [&own, &COPY, &threads, &bytes, &on_disk, path];
         Ok(Turn {
             contestant: Contestant::Copy,
             resilience: None,
@@ -344,6 +349,9 @@ impl<'a> Session<'a> {
     /// Runs a contestant. Every one but the copy must leave the last sector with another key.
     fn run(&mut self, turn: usize, timed: bool) -> Result<(), String> {
         let before = self.volume.last_sector()?;
+        if !self.in_memory {
+            self.volume.leave_cache()?;
+        }
         let turn = &mut self.turns[turn];
         turn.program.run(timed)?;
         let is_copy = turn.contestant == Contestant::Copy;

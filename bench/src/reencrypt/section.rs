@@ -38,13 +38,17 @@ impl Report {
         Section {
             about: format!(
                 "luxor reencrypt gives a volume with {bytes} of data{} a new volume key, in turn \
-                 with {rival}a copy in place, which reads the data and writes them back with {} \
-                 threads. The passphrase is cheap to check. The plaintext is compared byte by byte. \
+                 with {rival}a copy in place, which reads the data and writes them back with {}. \
+                 The passphrase is cheap to check. The plaintext is compared byte by byte. \
                  The numbers are medians and quartiles of {} rounds, and say how many times as fast \
                  Luxor is in the same round. The goals are {OF_CRYPTSETUP} times cryptsetup with \
                  every resilience, and {OF_COPY} of the copy with none.",
                 program::place(self.in_memory),
-                self.threads,
+                if self.in_memory {
+                    format!("{} threads", self.threads)
+                } else {
+                    "direct I/O. Before each run the volume leaves the page cache".to_owned()
+                },
                 self.rounds,
             ),
             conclusion: self.conclusion(),

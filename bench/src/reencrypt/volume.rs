@@ -10,6 +10,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+
 use super::{CHEAP, Plan, SECTOR};
 use crate::{plaintext, program::Program};
 
@@ -99,6 +101,22 @@ impl<'a> Volume<'a> {
             return Err(format!("luxor decrypt: {status}"));
         }
         compared.map_err(|e| format!("the plaintext has changed: {e}"))
+    }
+
+    /// Makes the volume durable, and drops it from the page cache: a volume on a disk is usually longer
+    /// than the memory.
+    pub(super) fn leave_cache(&self) -> Result<(), String> {
+        let drop = || {
+            let file = File::open(&self.path)?;
+            file.sync_all()?;
+            Ok(posix_fadvise(
+                &file,
+                0,
+                0,
+                PosixFadviseAdvice::POSIX_FADV_DONTNEED,
+            )?)
+        };
+        drop().map_err(|e: io::Error| format!("{}: {e}", self.path.display()))
     }
 
     /// Returns the last sector as it is stored.
