@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Confines this process, as `--confine` says. `crates/confine` does it.
 
-use luxor::engines;
+use std::{fs, path::Path};
+
+use luxor::engines::{self, calibration};
 use luxor_confine::{Access, Needs, confine};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
 use crate::{
     args::ConfineWhen,
+    commands,
     context::Context,
     error::{Error, Result},
     process,
@@ -23,6 +26,46 @@ pub(crate) fn needs(context: &Context) -> Needs {
         needs.drivers = Some("the driver of a device opens files and starts programs".to_owned());
     }
     needs
+}
+
+/// Returns what a command needs that opens a volume and asks for its secret.
+pub(crate) fn needs_of_reader(context: &Context) -> Needs {
+    let mut needs = needs(context);
+    let options = &context.options;
+    for file in [&options.key_file, &options.volume_key_file] {
+        if let Some(path) = file {
+            needs.add(path, Access::Read);
+        }
+    }
+    needs.add("/dev/tty", Access::Terminal);
+    needs.keyring = true;
+    if let Ok(calibration) = calibration::path() {
+        needs.add(calibration, Access::Read);
+    }
+    // How much memory Argon2 may use, and which devices show a file.
+    for folder in [
+        "/proc",
+        "/sys/fs/cgroup",
+        "/sys/block",
+        "/sys/dev/block",
+        "/sys/devices",
+    ] {
+        needs.add(folder, Access::Read);
+    }
+    needs
+}
+
+/// Adds an output, whose file is still to get its name.
+pub(crate) fn add_output(needs: &mut Needs, output: &Path) {
+    if commands::is_stdout(output) {
+        return;
+    }
+    needs.change_file(output);
+    // A link, which is followed.
+    if let Ok(target) = fs::read_link(output) {
+        let folder = output.parent().unwrap_or(Path::new(""));
+        needs.change_file(folder.join(target));
+    }
 }
 
 /// Confines this process to `needs`.

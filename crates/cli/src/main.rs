@@ -33,6 +33,7 @@ mod progress;
 mod secrets;
 mod stats;
 mod subject;
+mod unmounting;
 mod volume;
 
 use std::{
@@ -66,7 +67,8 @@ fn main() -> ExitCode {
         return failed(&Error::io("cannot keep a closed stream closed", &error));
     }
     process::take_name();
-    if let Some(code) = mounted_files::run_helper_if_started() {
+    let helped = unmounting::run_if_started().or_else(mounted_files::run_helper_if_started);
+    if let Some(code) = helped {
         return code;
     }
     // Before there is another thread, which inherits the blocked signals.

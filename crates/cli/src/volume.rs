@@ -10,9 +10,11 @@ use luxor::{
     luks::VolumeHeader,
     volume::{Format, UnlockOptions, Unlocked},
 };
+use luxor_confine::Needs;
 
 use crate::{
     args::{LimitArgs, TypeArgs, UnlockArgs},
+    confinement,
     confirm::confirm,
     console::complain,
     context::Context,
@@ -58,19 +60,24 @@ pub(crate) fn open_to_change(volume: &Path, context: &Context) -> Result<LuksVol
     LuksVolume::open(metadata_place(volume, context), &context.library)
 }
 
-/// Opens the volume or detached header at [`metadata_place`], whose format is that of `args`.
+/// Opens the volume or detached header at [`metadata_place`], whose format is that of `args`. This process is
+/// confined to `needs`, if it is to be, before anything is read.
 ///
 /// # Errors
-/// Those of [`VolumeMetadata::open`] and [`check_no_header`].
+/// Those of [`VolumeMetadata::open`], [`check_no_header`] and [`confinement::begin`].
 pub(crate) fn open_metadata_of(
     volume: &Path,
     args: &TypeArgs,
     unlock: &UnlockArgs,
+    needs: Option<&Needs>,
     context: &Context,
 ) -> Result<VolumeMetadata> {
     let format = args.format()?;
     check_no_header(&*format, unlock, context)?;
     let input = Input::open(metadata_place(volume, context), Role::Metadata)?;
+    if let Some(needs) = needs {
+        confinement::begin(needs, context)?;
+    }
     VolumeMetadata::open(input, None, format, &context.library)
 }
 

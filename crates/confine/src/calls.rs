@@ -18,7 +18,7 @@ use seccompiler::{
     SeccompFilter, SeccompRule, TargetArch, apply_filter_all_threads,
 };
 
-use crate::Outcome;
+use crate::{Needs, Outcome};
 
 /// Calls that are allowed whatever their arguments.
 #[rustfmt::skip]
@@ -92,10 +92,13 @@ const ENDING: &[c_long] = &[
 ];
 const ENDING_WITHOUT_DRIVERS: &[c_long] = &[libc::SYS_execve, libc::SYS_execveat];
 
+/// Calls of [`ENDING`] that a process makes which reads keys from the kernel's keyring.
+const KEYRING: &[c_long] = &[libc::SYS_keyctl, libc::SYS_request_key];
+
 type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
 
 /// The filters, or why there are none.
-pub(crate) fn filters(has_drivers: bool) -> Result<Vec<BpfProgram>, String> {
+pub(crate) fn filters(needs: &Needs) -> Result<Vec<BpfProgram>, String> {
     let target = TargetArch::try_from(ARCH);
     let target = target.map_err(|_| "it does not know this CPU".to_owned())?;
     let make = |rules, others, named| {
@@ -106,7 +109,10 @@ pub(crate) fn filters(has_drivers: bool) -> Result<Vec<BpfProgram>, String> {
     };
     let errno = |errno: i32| SeccompAction::Errno(errno.unsigned_abs());
     let mut ending = any_arguments(ENDING);
-    if has_drivers {
+    if needs.keyring {
+        ending.retain(|call, _| !KEYRING.contains(call));
+    }
+    if needs.drivers.is_some() {
         return Ok(vec![make(
             ending,
             SeccompAction::Allow,
@@ -117,7 +123,10 @@ pub(crate) fn filters(has_drivers: bool) -> Result<Vec<BpfProgram>, String> {
     // The arguments of this call are in memory, where a filter cannot see them. The C library then makes
     // threads by `clone`.
     let unknown = any_arguments(&[libc::SYS_clone3]);
-    let allowed = allowed().map_err(|error| text(&error))?;
+    let mut allowed = allowed().map_err(|error| text(&error))?;
+    if needs.keyring {
+        allowed.append(&mut any_arguments(KEYRING));
+    }
     Ok(vec![
         make(ending, SeccompAction::Allow, SeccompAction::KillProcess)?,
         make(unknown, SeccompAction::Allow, errno(libc::ENOSYS))?,

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives up the capabilities of root.
 
-use std::{io, path::PathBuf, thread};
+use std::{
+    fs::{Metadata, canonicalize, metadata},
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+};
 
 use rustix::{
-    fs::{self, Access as Rights},
-    io::Errno,
+    process::geteuid,
     thread::{
         CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
         remove_capability_from_bounding_set, set_capabilities,
@@ -18,35 +22,76 @@ use crate::{Access, Needs};
 #[derive(Clone)]
 pub(crate) struct Kept {
     set: CapabilitySet,
-    /// For what.
-    pub(crate) folder: Option<PathBuf>,
+    /// Each with the path for which it is kept.
+    pub(crate) reasons: Vec<(&'static str, PathBuf)>,
 }
 
-/// Returns the capabilities that the process needs. Root may remove a file from the folder of another user
-/// only by `CAP_DAC_OVERRIDE`: without it a socket or a pid file there would stay behind.
+/// Returns the capabilities that the process needs for its paths. Root reads a file of another user, and
+/// makes or removes one in the folder of another user, only by `CAP_DAC_OVERRIDE`, and replaces a file of
+/// another user in a folder such as `/tmp` only by `CAP_FOWNER`.
 pub(crate) fn needed(needs: &Needs) -> Kept {
-    let has_it =
-        capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::DAC_OVERRIDE));
-    let changed =
-        |(path, access): &(PathBuf, Access)| (*access != Access::Read).then(|| path.clone());
-    let folders: Vec<_> = needs.paths.iter().filter_map(changed).collect();
-    let is_closed = |folder: &PathBuf| {
-        fs::access(folder, Rights::WRITE_OK | Rights::EXEC_OK) == Err(Errno::ACCESS)
-    };
-    // Tried on a thread that has none: capabilities belong to a thread.
-    let closed = has_it.then(|| {
-        let tried = thread::spawn(move || {
-            set_capabilities(None, sets(CapabilitySet::empty())).ok()?;
-            folders.into_iter().find(is_closed)
-        });
-        tried.join().ok().flatten()
+    let mut reasons = Vec::new();
+    let has = |set| capabilities(None).is_ok_and(|sets| sets.effective.contains(set));
+    if has(CapabilitySet::FOWNER) {
+        let is_sticky = |(path, access): &&(PathBuf, Access)| {
+            *access == Access::Change
+                && metadata(path).is_ok_and(|found| found.mode() & STICKY != 0)
+        };
+        let found = needs.paths.iter().find(is_sticky);
+        reasons.extend(found.map(|(path, _)| ("CAP_FOWNER", path.clone())));
+    }
+    if has(CapabilitySet::DAC_OVERRIDE) {
+        let found = needs
+            .paths
+            .iter()
+            .find(|(path, access)| is_closed(path, *access));
+        reasons.extend(found.map(|(path, _)| ("CAP_DAC_OVERRIDE", path.clone())));
+    }
+    let set = reasons.iter().map(|(name, _)| match *name {
+        "CAP_FOWNER" => CapabilitySet::FOWNER,
+        _ => CapabilitySet::DAC_OVERRIDE,
     });
-    let folder = closed.flatten();
-    let set = match folder {
-        Some(_) => CapabilitySet::DAC_OVERRIDE,
-        None => CapabilitySet::empty(),
+    Kept {
+        set: set.fold(CapabilitySet::empty(), CapabilitySet::union),
+        reasons,
+    }
+}
+
+/// The bit in the mode of a folder in which only its owner may remove a file.
+const STICKY: u32 = 0o1000;
+
+/// Whether the mode of the path, or of a folder that leads there, may keep this user out. An access control list
+/// that lets the user in is not looked at.
+fn is_closed(path: &Path, access: Access) -> bool {
+    let Ok(target) = canonicalize(path) else {
+        // It is not there.
+        return false;
     };
-    Kept { set, folder }
+    let wanted = match access {
+        Access::Read => READ,
+        Access::Terminal => READ | WRITE,
+        Access::Change | Access::Remove => WRITE | SEARCH,
+    };
+    // The path itself may lead there by a link in another folder.
+    let folders = target.ancestors().skip(1).chain(path.ancestors().skip(1));
+    let folders = folders.filter(|folder| !folder.as_os_str().is_empty());
+    let closed = |path: &Path, wanted| metadata(path).is_ok_and(|found| !permits(&found, wanted));
+    closed(&target, wanted) || folders.into_iter().any(|folder| closed(folder, SEARCH))
+}
+
+const READ: u32 = 0o4;
+const WRITE: u32 = 0o2;
+const SEARCH: u32 = 0o1;
+
+/// Whether every user in the place of this one may do this. This user may also be in the group.
+fn permits(found: &Metadata, wanted: u32) -> bool {
+    let mode = found.mode();
+    let granted = if found.uid() == geteuid().as_raw() {
+        mode >> 6
+    } else {
+        mode & (mode >> 3)
+    };
+    granted & wanted == wanted
 }
 
 /// Whether this thread has capabilities.
@@ -63,6 +108,10 @@ pub(crate) fn give_up(keep: &Kept) -> io::Result<()> {
         if remove_capability_from_bounding_set(one).is_err() {
             break;
         }
+    }
+    // systemd's `SystemCallFilter=~@privileged` refuses the call, to a service that has none anyway.
+    if !has_any() {
+        return Ok(());
     }
     Ok(set_capabilities(None, sets(keep.set))?)
 }

@@ -40,8 +40,10 @@ fn rules(needs: &Needs) -> Result<RulesetCreated, RulesetError> {
 fn rights(access: Access) -> BitFlags<AccessFs> {
     match access {
         Access::Read => AccessFs::ReadFile | AccessFs::ReadDir,
+        Access::Terminal => AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev,
         Access::Change => {
             AccessFs::ReadFile
+                | AccessFs::ReadDir
                 | AccessFs::WriteFile
                 | AccessFs::MakeReg
                 | AccessFs::RemoveFile

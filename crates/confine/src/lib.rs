@@ -44,6 +44,8 @@ pub struct Needs {
     /// Why the process needs files and programs that cannot be named, such as those of a device's driver.
     /// Landlock is then left out, and seccomp only refuses the calls that no driver makes.
     pub drivers: Option<String>,
+    /// Whether the process reads keys from the kernel's keyring.
+    pub keyring: bool,
 }
 
 /// What is done with a path.
@@ -51,8 +53,10 @@ pub struct Needs {
 pub enum Access {
     /// The file is read, or the folder with all beneath.
     Read,
-    /// Files in the folder are made, read, written and removed.
+    /// Files in the folder are made, read, written, replaced and removed.
     Change,
+    /// It is a terminal: read, written, and controlled.
+    Terminal,
     /// Files in the folder are removed.
     Remove,
 }
@@ -62,6 +66,11 @@ impl Needs {
     pub fn add(&mut self, path: impl AsRef<Path>, access: Access) -> &mut Self {
         self.paths.push((path.as_ref().to_owned(), access));
         self
+    }
+
+    /// Adds the folder of a file that is made or replaced.
+    pub fn change_file(&mut self, file: impl AsRef<Path>) -> &mut Self {
+        self.add(folder_of(file.as_ref()), Access::Change)
     }
 
     /// Adds the folder of a file that is removed at the end.
@@ -84,7 +93,7 @@ pub fn confine(needs: &Needs, on_other_threads: impl FnOnce(&Job)) -> Report {
     // What the other measures would prevent comes first.
     let keep = capabilities::needed(needs);
     let ruleset = files::ruleset(needs);
-    let calls = calls::filters(needs.drivers.is_some());
+    let calls = calls::filters(needs);
     let threads = threads::confine(ruleset, &keep, on_other_threads);
     // It covers all threads, also with no_new_privs.
     let report = threads.report(needs, &keep, calls::install(&calls));

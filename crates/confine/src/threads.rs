@@ -130,12 +130,11 @@ impl Threads {
             1 => Some("one thread started earlier".to_owned()),
             n => Some(format!("{n} threads started earlier")),
         };
-        let kept = keep.folder.as_ref().map(|folder| {
-            format!(
-                "CAP_DAC_OVERRIDE is kept: another user owns {}",
-                folder.display()
-            )
+        let kept = keep.reasons.iter().map(|(name, path)| {
+            let path = path.display();
+            format!("{name} is kept for {path}")
         });
+        let kept = kept.reduce(|all, one| format!("{all}; {one}"));
         let outcome = |error: &Option<String>, but: Option<String>| match (error, but) {
             (Some(why), _) => Outcome::Missing(why.clone()),
             (None, Some(but)) => Outcome::Partly(but),

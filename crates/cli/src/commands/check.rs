@@ -16,7 +16,7 @@ use crate::{
     advice,
     args::{General, TypeArgs, UnlockArgs},
     commands::{Subcommand, Taken, inputs},
-    console,
+    confinement, console,
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
@@ -69,6 +69,7 @@ impl Subcommand for CheckArgs {
         General::Part,
         General::Policy,
         General::Engine,
+        General::Confine,
         General::Talk,
     ]);
 
@@ -82,6 +83,7 @@ impl Subcommand for CheckArgs {
         let input = Input::open(context.place(&self.volume), Role::Metadata)?;
         // Read without printing warnings: they are part of the result.
         let (header, library) = (header(context)?, &context.library);
+        confinement::begin(&confinement::needs_of_reader(context), context)?;
         let volume = VolumeMetadata::read(input, header, format.clone(), library)?;
         let inputs = inputs("VOLUME", &self.volume, context);
         let general = &context.options;

@@ -12,6 +12,7 @@ use luxor::{
 use crate::{
     args::{General, TypeArgs, UnlockArgs},
     commands::{Subcommand, Taken, inputs, is_stdout},
+    confinement,
     context::Context,
     error::{Error, Result},
     secrets::SecretSource,
@@ -85,6 +86,7 @@ impl Subcommand for DecryptArgs {
         General::Threads,
         General::Locks,
         General::Progress,
+        General::Confine,
         General::Talk,
     ]);
 
@@ -114,6 +116,9 @@ impl Subcommand for DecryptArgs {
         };
         let output = create_output(&self.output, &options, &context.library)?;
         let header = header(context)?;
+        let mut needs = confinement::needs_of_reader(context);
+        confinement::add_output(&mut needs, &self.output);
+        confinement::begin(&needs, context)?;
         let mut volume = VolumeMetadata::open(input, header, format, &context.library)?;
         if self.truncated {
             volume.accept_cut_off();

@@ -23,11 +23,13 @@ use luxor::{
     secret::SecretBytes,
     volume,
 };
+use luxor_confine::Access;
 use serde::Serialize;
 
 use crate::{
     args::{General, TypeArgs, UnlockArgs},
     commands::{Subcommand, Taken, inputs},
+    confinement,
     confirm::confirm,
     console,
     context::Context,
@@ -87,6 +89,7 @@ impl Subcommand for DumpArgs {
         General::Part,
         General::Policy,
         General::Engine,
+        General::Confine,
         General::Talk,
     ]);
 
@@ -95,13 +98,22 @@ impl Subcommand for DumpArgs {
     /// # Errors
     /// Fails when the volume cannot be read or has no valid metadata.
     fn run(&self, context: &Context) -> Result<()> {
-        let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, context)?;
+        let mut needs = confinement::needs_of_reader(context);
+        // For the length of the data.
+        needs.add(&self.volume, Access::Read);
+        let mut file = None;
+        if let Some(path) = &self.volume_key_file {
+            confinement::add_output(&mut needs, path);
+            file = Some(key_file(path, self, context)?);
+        }
+        let needs = Some(&needs);
+        let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, needs, context)?;
         let (name, description) = (volume.name(), volume.describe());
         let Some(volume) = volume.into_luks() else {
             return other_format(&name, &description, self);
         };
         if self.volume_key {
-            return volume_key(self, &volume, context);
+            return volume_key(self, file, &volume, context);
         }
         if !self.json {
             return console::print(&text(&with_data(volume, self, context)));
@@ -190,7 +202,12 @@ fn text(volume: &LuksMetadata) -> String {
 }
 
 /// Writes the volume key to standard output or to a file.
-fn volume_key(args: &DumpArgs, volume: &LuksMetadata, context: &Context) -> Result<()> {
+fn volume_key(
+    args: &DumpArgs,
+    mut file: Option<Output>,
+    volume: &LuksMetadata,
+    context: &Context,
+) -> Result<()> {
     if volume.header.is_reencrypting() {
         return Err(Error::failure(format!(
             "{} may have several volume keys, because a re-encryption is under way",
@@ -199,10 +216,6 @@ fn volume_key(args: &DumpArgs, volume: &LuksMetadata, context: &Context) -> Resu
     }
     let engine = Engine::select(&context.library, Mode::Xts)?;
     let secrets = SecretSource::secret_only(context, &inputs("VOLUME", &args.volume, context))?;
-    let mut file = match &args.volume_key_file {
-        Some(path) => Some(key_file(path, args, context)?),
-        None => None,
-    };
     if !args.batch_mode {
         let warning = format!(
             "Anyone with the volume key of {} can read and write its data for ever, even after \

@@ -205,7 +205,7 @@ impl Command {
 }
 
 /// Whether `output` names standard output.
-fn is_stdout(output: &Path) -> bool {
+pub(crate) fn is_stdout(output: &Path) -> bool {
     let names = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
     names.map(Path::new).contains(&output)
 }

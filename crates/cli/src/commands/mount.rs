@@ -20,8 +20,9 @@ use luxor::{
     VolumeDisk,
     files::{path_name, shell_word},
 };
+use luxor_confine::Needs;
 use luxor_serve::{
-    Export, Frontend, ServeError,
+    Export, ServeError,
     fuse::{FileName, MountOptions, MountPoint, Mounted},
 };
 
@@ -35,6 +36,7 @@ use crate::{
     mount_error,
     mounted_files::{self, Files, FilesOptions},
     process::{keep_descriptors, unblocked},
+    unmounting::UnmountProcess,
 };
 
 /// Show the files in a volume, or its plaintext as one file
@@ -121,7 +123,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
     let options = RunOptions::new(&args.export, &args.stats, None)?;
     let (volume, folder) = (&args.export.volume, args.folder.as_path());
     // Problems with the folder are reported before the secret is asked for.
-    let point = Some(MountPoint::new(folder).map_err(|error| mount_error::refused(&error))?);
+    let point = MountPoint::new(folder).map_err(|error| mount_error::refused(&error))?;
     mount_error::check_owner(folder)?;
     if args.allow_other {
         mount_error::check_allow_other("--allow-other lets root in")?;
@@ -145,7 +147,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
             name,
             end,
             folder,
-            point,
+            point: Some(point),
             options: FilesOptions {
                 partition: args.partition,
                 read_only: args.export.read_only,
@@ -157,9 +159,13 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
         };
         return frontend::run(&mut files, &options, context);
     }
+    keep_descriptors()?;
+    let failed = |error| Error::io("cannot start the process that unmounts", &error);
+    let unmounts = UnmountProcess::start(point.handle(), folder).map_err(failed)?;
     let mut fuse = Fuse {
         folder,
-        point,
+        point: Some(point),
+        unmounts: Arc::new(unmounts),
         end,
         options: mount,
     };
@@ -171,21 +177,30 @@ struct Fuse<'a> {
     folder: &'a Path,
     /// Until it is mounted on.
     point: Option<MountPoint>,
+    unmounts: Arc<UnmountProcess>,
     /// Says how the user ends the mount, on a terminal.
     end: Option<String>,
     options: MountOptions,
 }
 
 impl FrontendSetup for Fuse<'_> {
+    fn add_needs(&self, _: &mut Needs) -> bool {
+        true
+    }
+
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
-        keep_descriptors()?;
         let mounted = unblocked(|| Mounted::new(export, point, &self.options))
             .map_err(|error| mount_error::refused(&error))?;
+        let unmounter = mounted.unmounter();
+        let unmounts = Arc::clone(&self.unmounts);
+        unmounts.has_mounted().map_err(|error| {
+            let _ = unblocked(|| unmounter.unmount());
+            Error::io("cannot find what was mounted", &error)
+        })?;
         let folder = path_name(self.folder);
         let file = self.folder.join(self.options.name.as_os_str());
         let shown = path_name(&file);
-        let unmount = mounted.stopper();
         let hint = format!(
             "{folder} stays mounted; to unmount it: `luxor umount {}`",
             shell_word(self.folder)
@@ -204,7 +219,7 @@ impl FrontendSetup for Fuse<'_> {
         Ok(Started {
             frontend: Box::new(mounted),
             stop: Arc::new(move || {
-                let unmounted = unblocked(&unmount);
+                let unmounted = unmounts.unmount(&unmounter);
                 unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
             }),
             lines,

@@ -4,6 +4,7 @@
 mod advice;
 mod background;
 mod calibration;
+mod confinement;
 mod console;
 mod contents;
 mod damaged_fields;

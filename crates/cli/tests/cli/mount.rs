@@ -590,6 +590,94 @@ fn fusermount3_unmounts_once_and_may_fail() {
     );
 }
 
+/// A mount that has said what it is confined by.
+struct Confined {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+    said: String,
+}
+
+impl Confined {
+    fn new(folder: &Folder) -> Self {
+        let luxor = mount(folder, "-v photos.tar.luks dir").env("LUXOR_TRIALS", "all");
+        let mut child = luxor.spawn();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("the plaintext is") {
+            let len = stderr.read_line(&mut said).unwrap();
+            assert!(len > 0, "{said}");
+        }
+        Self {
+            child,
+            stderr,
+            said,
+        }
+    }
+
+    fn terminate(&self) {
+        let id = self.child.id().try_into().unwrap();
+        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
+    }
+
+    /// The process that unmounts.
+    fn other(&self) -> Pid {
+        let id = self.child.id();
+        let list = format!("/proc/{id}/task/{id}/children");
+        let children = fs::read_to_string(list).unwrap();
+        Pid::from_raw(children.trim().parse().unwrap())
+    }
+}
+
+#[test]
+fn a_mount_is_confined_and_still_unmounts() {
+    let folder = prepared();
+    let mut mounted = Confined::new(&folder);
+    assert!(fs::read(folder.join("dir/photos.tar")).unwrap() == plain());
+    let said = mounted.said.clone();
+    let has = |measure: &str| said.contains(&format!("{measure} yes"));
+    assert!(
+        has("confined: no_new_privs") && has("capabilities"),
+        "{said}"
+    );
+    let mut threads = 0;
+    for thread in fs::read_dir(format!("/proc/{}/task", mounted.child.id())).unwrap() {
+        let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
+        assert!(status.contains("CapEff:\t0000000000000000\n"), "{status}");
+        assert_eq!(status.contains("Seccomp:\t2\n"), has("seccomp"), "{status}");
+        threads += 1;
+    }
+    assert!(threads >= 3, "{threads}");
+    for place in ["here", "new thread"] {
+        let refused = |trial| {
+            let line = format!("trial {place} {trial}: ");
+            let outcome = said.split(&line).nth(1).unwrap_or_else(|| panic!("{said}"));
+            !outcome.starts_with("done")
+        };
+        assert_eq!(refused("read"), has("Landlock"), "{said}");
+        assert_eq!(refused("start"), has("seccomp"), "{said}");
+    }
+    mounted.terminate();
+    assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
+    assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_mount_goes_on_if_the_process_that_unmounts_is_killed() {
+    let folder = prepared();
+    let mut mounted = Confined::new(&folder);
+    kill(mounted.other(), Signal::SIGKILL).unwrap();
+    mounted.terminate();
+    let mut said = String::new();
+    mounted.stderr.read_line(&mut said).unwrap();
+    let words = "cannot unmount: the process that unmounts has ended";
+    assert!(said.contains(words), "{said}");
+    assert!(fs::read(folder.join("dir/photos.tar")).unwrap() == plain());
+    luxor("umount dir").current_dir(folder.path()).ok();
+    assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
+    assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
+}
+
 /// A parent that ignores SIGCHLD hides the exit status of fusermount3, and a service may have a PATH
 /// without it.
 #[test]

@@ -285,7 +285,20 @@ impl Unmounter {
     /// # Errors
     /// Those of the system and of `fusermount3`. The caller may try again.
     pub fn unmount(&self) -> io::Result<()> {
-        match self.detach() {
+        self.unmount_if(self.has_ended()?)
+    }
+
+    /// As [`Unmounter::unmount`], if the kernel has ended the connection to the process that serves the mount,
+    /// which [`Unmounter::has_ended`] has found out there.
+    ///
+    /// # Errors
+    /// Those of [`Unmounter::unmount`].
+    pub fn unmount_ended(&self) -> io::Result<()> {
+        self.unmount_if(true)
+    }
+
+    fn unmount_if(&self, has_ended: bool) -> io::Result<()> {
+        match self.detach(has_ended) {
             // Another program has unmounted it in the meantime.
             Err(_) if self.folder()?.is_none() => Ok(()),
             result => result,
@@ -312,7 +325,7 @@ impl Unmounter {
         }
     }
 
-    fn detach(&self) -> io::Result<()> {
+    fn detach(&self, has_ended: bool) -> io::Result<()> {
         let Some(folder) = self.folder()? else {
             return Ok(());
         };
@@ -325,15 +338,19 @@ impl Unmounter {
         // is no unique number, but if this session's connection has ended, a file system that still
         // answers is a different one. While the connection exists, no other file system can have
         // its device number, because `handle` is open.
-        if found != self.mount || (self.has_ended()? && !is_dead(&handle)) {
+        if found != self.mount || (has_ended && !is_dead(&handle)) {
             return Ok(());
         }
         detach(Path::new(&name_in_proc(&handle)), &folder)
     }
 
     /// Whether the kernel has ended the connection: either nothing uses the file system any more,
-    /// or the connection was aborted and the file system is still mounted.
-    fn has_ended(&self) -> io::Result<bool> {
+    /// or the connection was aborted and the file system is still mounted. Of a mount that is not one of this
+    /// process it is not known, and this returns `false`.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn has_ended(&self) -> io::Result<bool> {
         let Some(fuse) = &self.fuse else {
             return Ok(false);
         };

@@ -42,7 +42,7 @@ impl Subcommand for KeyTestArgs {
     const TAKES: Taken = Taken::KEYS;
 
     fn run(&self, context: &Context) -> Result<()> {
-        let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, context)?;
+        let volume = open_metadata_of(&self.volume, &self.format, &self.unlock, None, context)?;
         let format = self.format.format()?;
         let inputs = inputs("VOLUME", &self.volume, context);
         let secrets = SecretSource::for_format(context, &*format, &inputs)?;
