@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use luxor::engines::{self, calibration};
+use luxor::{
+    engines::{self, calibration},
+    files::locks::prepare_lock_folder,
+};
 use luxor_confine::{Access, Needs, confine};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit, setrlimit};
 
@@ -21,7 +24,7 @@ pub(crate) fn needs(context: &Context) -> Needs {
     // The C library counts the processors for the memory of its threads.
     needs.add("/sys/devices/system/cpu/online", Access::Read);
     // cryptsetup's locks, which are removed when they are released.
-    needs.add("/run/cryptsetup", Access::Change);
+    needs.add(prepare_lock_folder(), Access::Change);
     if engines::may_use_device(&context.library) {
         needs.drivers = Some("the driver of a device opens files and starts programs".to_owned());
     }
@@ -32,10 +35,9 @@ pub(crate) fn needs(context: &Context) -> Needs {
 pub(crate) fn needs_of_reader(context: &Context) -> Needs {
     let mut needs = needs(context);
     let options = &context.options;
-    for file in [&options.key_file, &options.volume_key_file] {
-        if let Some(path) = file {
-            needs.add(path, Access::Read);
-        }
+    let files = [&options.key_file, &options.volume_key_file];
+    for path in files.into_iter().flatten() {
+        needs.add(path, Access::Read);
     }
     needs.add("/dev/tty", Access::Terminal);
     needs.keyring = true;

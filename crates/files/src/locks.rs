@@ -436,6 +436,23 @@ impl ReencryptionLock {
 /// The folder with cryptsetup's lock files.
 const FOLDER: &str = "/run/cryptsetup";
 
+/// Makes the folder with cryptsetup's lock files, if it is missing and this user can, and returns its path: for a
+/// process that will be confined, and may then use only folders that exist.
+pub fn prepare_lock_folder() -> &'static Path {
+    let folder = Path::new(FOLDER);
+    // Taking a lock reports it.
+    let _ = make_folder(folder);
+    folder
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(folder) {
+        // A confined process may not make it, and hears of that first.
+        Err(_) if folder.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
 /// Returns whether the error means that the lock cannot be had: the user is not root, the folder is
 /// missing (as in a container), or the file system has no locks.
 fn is_missing(error: &io::Error) -> bool {
@@ -477,10 +494,7 @@ fn is_named(file: &File, path: &Path) -> io::Result<bool> {
 
 /// Locks the file `name` in `folder`, which stands for something else.
 fn lock_named(folder: &Path, name: &str, how: FlockArg) -> io::Result<NamedLock> {
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-        _ => {}
-    }
+    make_folder(folder)?;
     let path = folder.join(name);
     loop {
         let mut options = OpenOptions::new();

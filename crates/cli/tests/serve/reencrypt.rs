@@ -122,6 +122,24 @@ fn nothing_waits_after_the_last_zone() {
     assert_same(&volume.independent(), &blank());
 }
 
+/// cryptsetup's lock on the metadata of a device is a file, which the confined server makes for each change.
+#[test]
+fn a_device_is_reencrypted_too() {
+    let volume = Volume::new(Kind::EXAMPLE, &blank());
+    begin(&volume);
+    let device = volume.run("losetup --find --show volume", &[]);
+    let device = device.trim();
+    let mut luxor = volume.luxor("serve");
+    luxor.args(["--key-file", "key", "--socket", "socket"]);
+    luxor.args(REENCRYPT.split(' ')).arg(device);
+    let server = Server::start(luxor);
+    logs(&server, "is done");
+    server.stop();
+    volume.run("losetup --detach", &[device]);
+    assert!(!is_under_way(&volume));
+    assert_same(&volume.decrypted(), &blank());
+}
+
 /// A loop device over the file locks the metadata, for as long as it exists.
 #[test]
 fn it_waits_for_a_lock_on_the_metadata() {
