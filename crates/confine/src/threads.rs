@@ -140,6 +140,8 @@ impl Threads {
             (None, Some(but)) => Outcome::Partly(but),
             (None, None) => Outcome::Taken,
         };
+        // seccomp gives all threads no_new_privs too.
+        let reaches_all = calls == Outcome::Taken;
         let calls = match (calls, &needs.drivers) {
             (Outcome::Taken, Some(why)) => Outcome::Partly(why.clone()),
             (calls, _) => calls,
@@ -147,7 +149,7 @@ impl Threads {
         Report(vec![
             (
                 Measure::NoNewPrivileges,
-                outcome(&self.done.privileges, None),
+                outcome(&self.done.privileges, left(!reaches_all)),
             ),
             (
                 Measure::Capabilities,

@@ -644,7 +644,10 @@ fn a_mount_is_confined_and_still_unmounts() {
         let status = fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
         assert!(status.contains("NoNewPrivs:\t1\n"), "{status}");
         assert!(status.contains("CapEff:\t0000000000000000\n"), "{status}");
-        assert_eq!(status.contains("Seccomp:\t2\n"), has("seccomp"), "{status}");
+        assert!(
+            status.contains("Seccomp:\t2\n") || !has("seccomp"),
+            "{status}"
+        );
         threads += 1;
     }
     assert!(threads >= 3, "{threads}");
@@ -655,7 +658,11 @@ fn a_mount_is_confined_and_still_unmounts() {
             !outcome.starts_with("done")
         };
         assert_eq!(refused("read"), has("Landlock"), "{said}");
-        assert_eq!(refused("start"), has("seccomp"), "{said}");
+        assert_eq!(
+            refused("start"),
+            has("seccomp") || has("Landlock"),
+            "{said}"
+        );
     }
     mounted.terminate();
     assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
