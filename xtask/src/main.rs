@@ -34,6 +34,7 @@ mod setup;
 mod steps;
 mod synthesis;
 mod tools;
+mod unsafe_code;
 
 use std::{
     env, fs,
@@ -71,6 +72,8 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask emulate aarch64 [--long]
                                     test the kernels for AArch64 in QEMU; --long adds all cases and
                                     the whole program
+       cargo xtask unsafe [--long]  look for undefined behaviour, with Miri and sanitizers; --long adds
+                                    the slow tests and more packages
        cargo xtask fuzz             run only the fuzz targets, a minute each (ci: 20 seconds)
        cargo xtask page [FILE]      check a new quick report, or FILE, in a browser
        cargo xtask readme           run the commands of README.md
@@ -152,6 +155,9 @@ fn main() -> ExitCode {
             part("emulate", &Need::for_aarch64(), |s| {
                 s.run(aarch64::IN_QEMU, aarch64::test);
             })
+        }
+        ["unsafe"] | ["unsafe", "--long"] => {
+            part("unsafe", &Need::for_unsafe(), unsafe_code::steps)
         }
         ["fuzz"] => part("fuzz", &Need::for_fuzz(), |s| fuzz(s, FUZZ_SECONDS)),
         ["check"] => part("check", &[], check),
@@ -260,6 +266,7 @@ fn ci(steps: &mut Steps) {
         let mut deny = setup::cargo_tool("deny")?;
         process::run(deny.args(["--locked", "check", "bans", "licenses", "sources"]))
     });
+    unsafe_code::steps(steps);
     fuzz(steps, FUZZ_SECONDS_IN_CI);
 }
 

@@ -102,13 +102,18 @@ pub fn cargo_workspace(subcommand: &str) -> Command {
 pub fn cargo_packages(subcommand: &str, packages: &str) -> Command {
     let mut command = cargo_with_signals(subcommand);
     command.arg("--locked");
+    add_packages(&mut command, packages);
+    command
+}
+
+/// Adds these packages, separated by spaces, and their features to the arguments of `cargo`.
+pub fn add_packages(cargo: &mut Command, packages: &str) {
     for package in packages.split(' ') {
-        command.args(["--package", package]);
+        cargo.args(["--package", package]);
         for (_, name) in FEATURES.iter().filter(|(of, _)| *of == package) {
-            command.arg(format!("--features={package}/{name}"));
+            cargo.arg(format!("--features={package}/{name}"));
         }
     }
-    command
 }
 
 /// Builds the libraries for other languages: with the tests of these packages, or of the whole

@@ -217,6 +217,11 @@ impl Need {
         ]
     }
 
+    /// Returns what `cargo xtask unsafe` needs.
+    pub fn for_unsafe() -> Vec<Self> {
+        vec![Self::programs(&["rustup"], Packages::same("rustup"))]
+    }
+
     /// Returns what `cargo xtask bench rtl` needs.
     pub fn for_synthesis() -> Vec<Self> {
         vec![
@@ -345,6 +350,7 @@ impl Need {
         needs.push(Self::programs(&["git"], Packages::same("git")));
         needs.extend(Self::for_packages());
         needs.extend(Self::for_guard());
+        needs.extend(Self::for_unsafe());
         needs.extend(Self::for_fuzz());
         needs
     }
@@ -671,4 +677,21 @@ pub fn ensure_target(name: &str) -> Result<String, String> {
     }
     let add = process::run(command("rustup").args(["target", "add", name]));
     add.map_err(|e| format!("the Rust toolchain lacks {name}, which cannot be installed: {e}"))
+}
+
+/// Adds a toolchain with these components with rustup, if a part of it is missing.
+pub fn ensure_toolchain(name: &str, components: &[&str]) -> Result<String, String> {
+    let list = ["component", "list", "--installed", "--toolchain", name];
+    let installed = process::output(command("rustup").args(list)).unwrap_or_default();
+    let has = |component: &&str| installed.lines().any(|line| line.starts_with(*component));
+    if components.iter().all(has) {
+        return Ok(String::new());
+    }
+    let mut add = command("rustup");
+    add.args(["toolchain", "install", "--profile", "minimal", name]);
+    for component in components {
+        add.args(["--component", component]);
+    }
+    let add = process::run(add);
+    add.map_err(|e| format!("the Rust toolchain {name} cannot be installed: {e}"))
 }

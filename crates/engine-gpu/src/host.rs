@@ -115,26 +115,23 @@ mod tests {
 
     /// Records, when it frees the memory, whether the memory is wiped and no longer listed.
     struct Owner {
-        memory: &'static [std::cell::Cell<u8>; 64],
+        memory: NonNull<[u8; 64]>,
         ranges: Arc<Ranges>,
         clean: std::rc::Rc<std::cell::Cell<Option<bool>>>,
     }
 
     impl Drop for Owner {
         fn drop(&mut self) {
-            let wiped = self.memory.iter().all(|byte| byte.get() == 0);
-            let start = self.memory.as_ptr().cast::<u8>();
-            // SAFETY: the memory is leaked, so it stays valid, and nothing writes to it now.
-            let listed = self
-                .ranges
-                .contain(unsafe { slice::from_raw_parts(start, 1) });
-            self.clean.set(Some(wiped && !listed));
+            // SAFETY: the test made it from a `Box`, and `HostMemory` no longer uses it.
+            let memory = unsafe { Box::from_raw(self.memory.as_ptr()) };
+            let listed = self.ranges.contain(&memory[..1]);
+            self.clean.set(Some(*memory == [0; 64] && !listed));
         }
     }
 
     #[test]
     fn memory_is_wiped_and_unlisted_before_it_is_released() {
-        let memory: &'static _ = Box::leak(Box::new([const { std::cell::Cell::new(7) }; 64]));
+        let memory = NonNull::from(Box::leak(Box::new([7; 64])));
         let ranges = Arc::new(Ranges::default());
         let clean = std::rc::Rc::default();
         let owner = Owner {
@@ -142,9 +139,8 @@ mod tests {
             ranges: Arc::clone(&ranges),
             clean: std::rc::Rc::clone(&clean),
         };
-        let start = NonNull::from(memory).cast::<u8>();
-        // SAFETY: `memory` has 64 bytes and is leaked; `owner` reads them only when it is dropped.
-        let mut host = unsafe { HostMemory::new(start, 64, owner) }.listed(&ranges);
+        // SAFETY: `memory` has 64 bytes until `owner` is dropped, which alone reads them then.
+        let mut host = unsafe { HostMemory::new(memory.cast(), 64, owner) }.listed(&ranges);
         assert_eq!(*host, [0; 64]);
         assert!(ranges.contain(&host[8..]));
         host.fill(9);

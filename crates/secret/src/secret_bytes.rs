@@ -158,7 +158,10 @@ const CANARY: u8 = 0xa5;
 impl Memory {
     fn zeroed(len: usize) -> Self {
         #[cfg(feature = "std")]
-        if let Ok(mut map) = memmap2::MmapMut::map_anon(len + 1) {
+        // Miri locks no pages.
+        if !cfg!(miri)
+            && let Ok(mut map) = memmap2::MmapMut::map_anon(len + 1)
+        {
             // Best effort: kernels without this advice refuse it.
             #[cfg(target_os = "linux")]
             let _ = map.advise(memmap2::Advice::DontDump);
