@@ -6,6 +6,7 @@
 //! | hold a key, a passphrase or a key schedule | [`SecretBytes`] |
 //! | leave no part of a key on the stack or in vector registers | [`with_key_stack`] |
 //! | overwrite the stack of a function that has returned | [`wipe_stack`] |
+//! | write or read a secret's hexadecimal or base64 digits | [`encode_hex`], [`decode_hex`], [`base64_value`] |
 //! | keep keys out of core dumps and from other processes | [`harden_process`] |
 //! | give the threads of drivers enough stack, whatever `ulimit -s` says | [`set_default_stack`] |
 //!
@@ -27,11 +28,13 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod digits;
 #[cfg(feature = "std")]
 mod process;
 mod secret_bytes;
 mod stack;
 
+pub use digits::{base64_value, decode_hex, encode_hex};
 #[cfg(all(feature = "std", target_os = "linux"))]
 pub use process::set_default_stack;
 #[cfg(feature = "std")]

@@ -20,7 +20,7 @@ use luxor::{
         ReencryptKeyslot, ReencryptionProgress, Segment, SegmentEntry, SegmentKind, SegmentRole,
         SegmentSize, Token, VolumeHeader,
     },
-    secret::SecretBytes,
+    secret::{SecretBytes, encode_hex},
     volume,
 };
 use luxor_confine::Access;
@@ -232,9 +232,7 @@ fn volume_key(
 
     let Some(output) = &mut file else {
         let mut text = SecretBytes::zeroed(2 * key.len() + 1);
-        for (digits, byte) in text.expose_mut().chunks_exact_mut(2).zip(key) {
-            digits.copy_from_slice(&[byte >> 4, byte & 15].map(hex_digit));
-        }
+        encode_hex(key, &mut text.expose_mut()[..2 * key.len()]);
         text.expose_mut()[2 * key.len()] = b'\n';
         return console::print_secret(text.expose());
     };
@@ -243,14 +241,6 @@ fn volume_key(
         .write_all(key)
         .map_err(|error| Error::io(format!("cannot write {}", output.name()), &error))?;
     file.map_or(Ok(()), |output| Ok(output.finish()?))
-}
-
-/// Returns a hexadecimal digit by arithmetic alone: no table index and no branch depends on the
-/// key.
-fn hex_digit(nibble: u8) -> u8 {
-    // 1 if the nibble is 10 or more, and its digit a letter.
-    let is_letter = 9_u8.wrapping_sub(nibble) >> 7;
-    b'0' + nibble + is_letter * (b'a' - b'0' - 10)
 }
 
 fn key_file(path: &Path, args: &DumpArgs, context: &Context) -> Result<Output> {
@@ -570,16 +560,6 @@ pub(crate) fn list(items: &[impl Display]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn hex_digits_are_those_of_format() {
-        for nibble in 0..16 {
-            assert_eq!(
-                char::from(hex_digit(nibble)).to_string(),
-                format!("{nibble:x}")
-            );
-        }
-    }
 
     #[test]
     fn foreign_text_cannot_move_the_cursor() {

@@ -2,7 +2,7 @@
 //! The file with the pre-shared keys of clients: lines `NAME:KEY`, the key in hexadecimal digits, as
 //! `psktool` writes it.
 
-use luxor_secret::SecretBytes;
+use luxor_secret::{SecretBytes, decode_hex};
 use luxor_tls_psk::{MAX_KEY, MAX_NAME, PskKeys};
 use rustls::crypto::ring;
 use thiserror::Error;
@@ -67,19 +67,15 @@ impl PreSharedKeys {
             _ if self.find(name).is_some() => return Err(LineError::Twice),
             _ => {}
         }
-        let (pairs, rest) = digits.as_chunks::<2>();
-        if !rest.is_empty() || !digits.iter().all(u8::is_ascii_hexdigit) {
+        let mut key = SecretBytes::zeroed(digits.len() / 2);
+        if digits.len() % 2 != 0 || !decode_hex(digits, key.expose_mut()) {
             return Err(LineError::NotHex);
         }
-        if pairs.len() < MIN_KEY {
+        if key.len() < MIN_KEY {
             return Err(LineError::ShortKey);
         }
-        if pairs.len() > MAX_KEY {
+        if key.len() > MAX_KEY {
             return Err(LineError::LongKey);
-        }
-        let mut key = SecretBytes::zeroed(pairs.len());
-        for (byte, [high, low]) in key.expose_mut().iter_mut().zip(pairs) {
-            *byte = 16 * value(*high) + value(*low);
         }
         self.0.push((name.to_owned(), key));
         Ok(())
@@ -90,11 +86,6 @@ impl PreSharedKeys {
         let (_, key) = keys.find(|(known, _)| known == name)?;
         Some(key.expose())
     }
-}
-
-/// The value of a hexadecimal digit, without a table that a key would index.
-fn value(digit: u8) -> u8 {
-    (digit & 15) + 9 * (digit >> 6)
 }
 
 impl PskKeys for PreSharedKeys {
