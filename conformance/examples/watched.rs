@@ -16,7 +16,11 @@
 
 use std::{error::Error, num::NonZeroUsize, process::ExitCode};
 
-use luxor_conformance::{PartsCounted, Random, parallel_ofb::Form};
+use luxor_conformance::{
+    PartsCounted, Random,
+    memcheck::{hide, publish},
+    parallel_ofb::Form,
+};
 use luxor_engine::{
     AesKey, AesSize, CbcKey, DataUnitLen, DataUnitNumber, Direction, Executor, InOut, KeySpec,
     LoadedKey, Mode, Registry, Run, TweakSchedule, XtsKey,
@@ -46,10 +50,6 @@ const UNITS: [usize; 3] = [512, 520, 4096];
 
 const FIRST: u128 = 0x1234_5678;
 
-/// Requests to memcheck (`memcheck.h`): mark memory as undefined, or as defined.
-const MAKE_MEM_UNDEFINED: u64 = 0x4d43_0001;
-const MAKE_MEM_DEFINED: u64 = 0x4d43_0002;
-
 fn main() -> ExitCode {
     for engine in std::env::args().skip(1) {
         let outcome = match engine.as_str() {
@@ -73,7 +73,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
     let mut random = Random::new(0x1619);
     let all_input = random.bytes(BYTES);
     let hidden_input = all_input.clone();
-    declare(MAKE_MEM_UNDEFINED, &hidden_input);
+    hide(&hidden_input);
     for (mode, direction) in CASES {
         let has_two = matches!(mode, Mode::Xts | Mode::OfbXex | Mode::OfbXe);
         for size in AesSize::ALL {
@@ -98,7 +98,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                 _ => KeySpec::Ecb(AesKey::new(&bytes)?),
             };
             for key in keys(&spec) {
-                declare(MAKE_MEM_UNDEFINED, key.expose());
+                hide(key.expose());
             }
             let key = backend.load_key(&spec)?;
             for unit in UNITS {
@@ -114,7 +114,7 @@ fn all_cases(engine: &str) -> Result<(), Box<dyn Error>> {
                     let mut output = vec![0; length];
                     let stride = stride(mode, unit);
                     counted(&*key, direction, (unit, stride), times, hidden, &mut output)?;
-                    declare(MAKE_MEM_DEFINED, &output);
+                    publish(&output);
                     if !is_right(mode, direction, &bytes, (unit, stride), input, &output) {
                         return Err(format!("{case}: the result differs from the reference").into());
                     }
@@ -147,7 +147,7 @@ fn parts() -> Result<(), Box<dyn Error>> {
     let bytes = Random::new(0x1619).bytes(64);
     let spec = KeySpec::Xts(XtsKey::new(&bytes)?);
     for key in keys(&spec) {
-        declare(MAKE_MEM_UNDEFINED, key.expose());
+        hide(key.expose());
     }
     let unit = DataUnitLen::new((1 << 20) + 1)?;
     let executor = Executor::new(NonZeroUsize::new(2).ok_or("no threads")?);
@@ -157,11 +157,11 @@ fn parts() -> Result<(), Box<dyn Error>> {
         let key = PartsCounted::new(&*key);
         let mut bytes = vec![0; unit.get()];
         for direction in Direction::ALL {
-            declare(MAKE_MEM_UNDEFINED, &bytes);
+            hide(&bytes);
             let run = Run::new(DataUnitNumber::new(FIRST), 1, unit, bytes.as_mut_slice())?;
             executor.crypt(&key, direction, &mut [run])?;
         }
-        declare(MAKE_MEM_DEFINED, &bytes);
+        publish(&bytes);
         if bytes.iter().any(|&byte| byte != 0) {
             return Err(format!("{name}: the result differs from what was encrypted").into());
         }
@@ -175,39 +175,8 @@ fn parts() -> Result<(), Box<dyn Error>> {
 /// Looks up tables by a secret, so that memcheck has something to report.
 fn tables() {
     let key = [7; 32];
-    declare(MAKE_MEM_UNDEFINED, &key);
+    hide(&key);
     std::hint::black_box(luxor_reference::xts_encrypt(&key, FIRST, &[0; 16]));
-}
-
-/// Sends a request about `bytes` to memcheck. Without memcheck this does nothing.
-fn declare(what: u64, bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let request = [
-            what,
-            bytes.as_ptr().addr() as u64,
-            bytes.len() as u64,
-            0,
-            0,
-            0,
-        ];
-        // SAFETY: this is valgrind's client request (`valgrind.h`). On the CPU, the rotations of
-        // rdi add up to 128 bits and rbx is exchanged with itself, so nothing changes.
-        unsafe {
-            std::arch::asm!(
-                "rol rdi, 3",
-                "rol rdi, 13",
-                "rol rdi, 61",
-                "rol rdi, 51",
-                "xchg rbx, rbx",
-                in("rax") &raw const request,
-                inout("rdx") 0_u64 => _,
-                options(nostack),
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (what, bytes);
 }
 
 /// The form with two chains, or with one for AES-256, which has no other.

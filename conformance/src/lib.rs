@@ -23,7 +23,7 @@
 //!   emulator, which would need hours for all.
 //! - `LUXOR_TEST_SEED=…` sets another seed for the test data. The seed is printed.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 use std::{env, sync::Arc};
 
@@ -32,6 +32,7 @@ use luxor_engine::{Backend, CPU_KERNELS, Registry, SelectError};
 pub mod axes;
 mod cases;
 mod kit;
+pub mod memcheck;
 mod messages;
 pub mod parallel_ofb;
 mod parts;

@@ -8,7 +8,8 @@
 //! - [`ports`] lets `llvm-mca` model these loops, and those of the kernels for `AArch64`, on many
 //!   CPUs: their cycles must not exceed those of a table.
 //! - [`counts`] lets callgrind count the instructions per block of the kernels that it can run.
-//! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets.
+//! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets, in the
+//!   kernels and in the other code that handles secrets.
 //!
 //! The first three have a table of limits in their source, in the form in which they print their
 //! results. To change the limits, after an improvement or for a good reason, copy the printed
@@ -90,7 +91,16 @@ pub fn steps(steps: &mut Steps) {
         })
     });
     steps.run("constant time: branches and addresses", || {
-        for_x86_64(|| secrets::check(&released("examples/watched")?, &under_valgrind()))
+        for_x86_64(|| secrets::check_kernels(&released("examples/watched")?, &under_valgrind()))
+    });
+    steps.run("constant time: outside the kernels", || {
+        for_x86_64(|| {
+            // By itself, because the package's tests enable features that `luxor` does not have.
+            process::run(cargo(
+                "build --locked --release --package luxor-luks --example handled",
+            ))?;
+            secrets::check_others(&released("examples/handled")?)
+        })
     });
 }
 
