@@ -343,6 +343,9 @@ impl Reencryption {
             transfers: self.engine.threads,
             state,
         };
+        // Another program may have left data in the page cache. The checksums of a zone must be those of bytes
+        // that a power cut cannot undo, also where the metadata, which are synced, are another file.
+        zones.sync()?;
         let begun = zones.state.resilience.clone();
         let unit = u32::try_from(longest_sector(&zones.state)).map(SectorSize::try_from);
         if let (Some(protection), Ok(Ok(unit)), None, false) =

@@ -269,6 +269,45 @@ fn a_power_cut_of_two_files_loses_nothing() {
     }
 }
 
+/// Another program has written data without a sync. Each sector has the bytes from before or after that,
+/// whatever a power cut loses.
+#[test]
+fn a_power_cut_may_lose_what_was_written_before_and_nothing_else() {
+    for protection in PROTECTIONS {
+        let begun = ReencryptOptions {
+            part: ReencryptPart::Begin,
+            ..options(protection)
+        };
+        let [header, data] = with_detached_header(&begun);
+        let files = Detached {
+            header_len: header.len(),
+            mode: ReencryptMode::Encrypt,
+        };
+        let [older, newer] = [plain(), data.iter().map(|byte| !byte).collect()];
+        assert!(data == older);
+        let storage = Arc::new(FaultyStorage::new([header, data].concat()));
+        let end = files.header_len + LEN;
+        let written = storage.file(files.header_len..end).write_all_at(&newer, 0);
+        written.unwrap();
+        let run = |storage: &Arc<FaultyStorage>, context: &Context| {
+            files.run(storage, options(protection), context)
+        };
+        run(&storage, &one_thread()).unwrap();
+        assert!(files.plaintext(&storage, LEN) == newer);
+        let is_there = |storage: &Arc<FaultyStorage>| {
+            let found = files.plaintext(storage, LEN);
+            let sectors = |bytes| <[u8]>::chunks(bytes, 512);
+            let both = sectors(&older).zip(sectors(&newer));
+            let mut sectors = sectors(&found).zip(both);
+            sectors.all(|(found, (older, newer))| found == older || found == newer)
+        };
+        let cuts = 0..=storage.operation_count();
+        let cuts = check_cuts(&storage, cuts, 3, |image| goes_on(image, run, is_there));
+        let images = cuts.unwrap_or_else(|broken| panic!("{protection:?}: {broken}"));
+        assert!(images > 50, "{protection:?}: {images}");
+    }
+}
+
 /// A sync fails once, and loses for good what it was to make durable, although later syncs succeed. The
 /// next run sees it, until the power is cut.
 #[test]
