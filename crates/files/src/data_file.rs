@@ -395,6 +395,10 @@ impl Storage for WrittenPastCache {
         self.cached.discard(offset, len)
     }
 
+    fn free(&self) -> Option<u64> {
+        self.cached.free()
+    }
+
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
         self.cached.allocate(offset, len)
     }
@@ -441,6 +445,10 @@ impl<S: Storage> Storage for Locked<S> {
 
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.storage.discard(offset, len)
+    }
+
+    fn free(&self) -> Option<u64> {
+        self.storage.free()
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
@@ -613,6 +621,20 @@ mod tests {
         // Its lock holds on.
         drop(data);
         assert!(DataFile::open(file.path(), Access::Write).is_err());
+    }
+
+    #[test]
+    fn the_space_of_the_file_system_is_known_behind_each_lock() {
+        let (file, data) = new_file(&std::env::temp_dir());
+        let is_known = file.as_file().free().is_some();
+        let storages = [
+            Some(data.storage().unwrap()),
+            data.written_past_cache(),
+            data.direct_again().ok(),
+        ];
+        for storage in storages.into_iter().flatten() {
+            assert_eq!(storage.free().is_some(), is_known);
+        }
     }
 
     #[test]

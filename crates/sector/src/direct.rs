@@ -310,6 +310,10 @@ impl Storage for DirectFile {
         self.file.sync()
     }
 
+    fn free(&self) -> Option<u64> {
+        self.file.free()
+    }
+
     fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
         self.file.discard(offset, len)
     }

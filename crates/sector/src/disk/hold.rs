@@ -11,7 +11,7 @@ use super::{Disk, ranges::Claimed};
 use crate::{
     disk_error::DiskError,
     layout::{Layout, Part},
-    storage::Storage,
+    storage::{ReadAt, Storage},
 };
 
 /// A range of a disk that no request uses: those in flight have ended, and later ones wait until
@@ -107,6 +107,10 @@ impl Storage for Beneath {
 
     fn sync(&self) -> io::Result<()> {
         self.0.flush()
+    }
+
+    fn read_batch(&self, reads: &mut [ReadAt<'_>]) {
+        self.0.storage.read_batch(reads);
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
