@@ -20,7 +20,7 @@ const TRIALS: [(&str, Trial); 7] = [
     ("listen", || TcpListener::bind("127.0.0.1:0").map(drop)),
     ("send", || UdpSocket::bind("127.0.0.1:0").map(drop)),
     ("socket", || UnixDatagram::unbound().map(drop)),
-    ("start", || Command::new("/bin/true").status().map(drop)),
+    ("start", || Command::new("/bin/true").spawn().map(drop)),
 ];
 
 /// Prints how each trial ends, on this thread and on a new one: a line `trial NAME: OUTCOME` on standard error.
