@@ -10,15 +10,18 @@
 //! - [`counts`] lets callgrind count the instructions per block of the kernels that it can run.
 //! - [`secrets`] lets memcheck look for branches and addresses that depend on secrets, in the
 //!   kernels and in the other code that handles secrets.
+//! - [`data_flow`] follows secrets through the disassembly of kernels that valgrind cannot run.
 //!
 //! The first three have a table of limits in their source, in the form in which they print their
 //! results. To change the limits, after an improvement or for a good reason, copy the printed
 //! lines. [`Slack`] defines the tolerance.
 
 mod counts;
+mod data_flow;
 mod disassembly;
 mod flow;
 mod main_loops;
+mod operands;
 mod passes;
 mod ports;
 mod secrets;
@@ -92,6 +95,12 @@ pub fn steps(steps: &mut Steps) {
     });
     steps.run("constant time: branches and addresses", || {
         for_x86_64(|| secrets::check_kernels(&released("examples/watched")?, &under_valgrind()))
+    });
+    steps.run("constant time: vaes256, vaes512", || {
+        for_x86_64(|| {
+            let listing = listing.as_ref().ok_or("the program was not read")?;
+            data_flow::check(&listing.functions())
+        })
     });
     steps.run("constant time: outside the kernels", || {
         for_x86_64(|| {

@@ -173,6 +173,16 @@ impl Flow {
         finished
     }
 
+    /// Returns the instruction indices of a block.
+    pub fn instructions(&self, block: usize) -> Range<usize> {
+        self.blocks[block].clone()
+    }
+
+    /// Returns the blocks that may follow a block.
+    pub fn next(&self, block: usize) -> &[usize] {
+        &self.next[block]
+    }
+
     /// Returns the index of a loop's first instruction.
     pub fn start(&self, body: &Loop) -> usize {
         self.blocks[body.head].start
