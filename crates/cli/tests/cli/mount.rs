@@ -595,6 +595,18 @@ struct Confined {
     child: Child,
     stderr: BufReader<ChildStderr>,
     said: String,
+    folder: PathBuf,
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = Command::new("umount")
+            .args(["--lazy", "--quiet"])
+            .arg(&self.folder)
+            .status();
+    }
 }
 
 impl Confined {
@@ -611,6 +623,7 @@ impl Confined {
             child,
             stderr,
             said,
+            folder: folder.join("dir"),
         }
     }
 
