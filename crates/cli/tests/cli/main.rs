@@ -32,6 +32,7 @@ mod prompts;
 mod raw;
 mod reencrypt;
 mod reencrypt_ended;
+mod reencrypt_failed_writes;
 mod reencrypt_in_place;
 mod reencrypt_killed;
 mod reencrypt_limits;

@@ -6,10 +6,10 @@ use std::fs;
 use super::reencrypt::at;
 use crate::support::{FAST, Folder, Outcome, bytes, shell_without_terminal};
 
-const LEN: usize = 1 << 20;
+pub(super) const LEN: usize = 1 << 20;
 
 /// A folder with the key and the plain data, and the volume that this command makes of them, or else the data.
-fn folder(make: Option<&str>) -> Folder {
+pub(super) fn folder(make: Option<&str>) -> Folder {
     let folder = Folder::new();
     folder.write("key", b"correct horse");
     folder.write("other", b"another");
@@ -36,15 +36,15 @@ fn killed(folder: &Folder, sync: usize, options: &str) -> bool {
 }
 
 /// The files of a folder, to be put back.
-struct Files(Vec<(&'static str, Option<Vec<u8>>)>);
+pub(super) struct Files(Vec<(&'static str, Option<Vec<u8>>)>);
 
 impl Files {
-    fn of(folder: &Folder) -> Self {
+    pub(super) fn of(folder: &Folder) -> Self {
         let files = ["v", "h"].map(|name| (name, fs::read(folder.join(name)).ok()));
         Self(files.into())
     }
 
-    fn restore(&self, folder: &Folder) {
+    pub(super) fn restore(&self, folder: &Folder) {
         for (name, bytes) in &self.0 {
             match bytes {
                 Some(bytes) => drop(folder.write(name, bytes)),

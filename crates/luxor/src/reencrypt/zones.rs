@@ -282,18 +282,25 @@ impl ZoneByZone {
         let Some(direct) = data.written_past_cache() else {
             return;
         };
+        // All is done if there is none.
+        let Some(next) = self.next(u64::MAX) else {
+            return;
+        };
         let unit = direct.alignment() as u64;
         let state = &self.zones.state;
         let (moved, places) = (state.moved.map(|(moved, _)| moved), [state.old, state.new]);
         let offsets = places.into_iter().chain(moved).map(|stored| stored.offset);
         let ends = self.progress.parts().iter().map(|(part, _)| part.end);
         let mut places = offsets.chain(ends).chain([state.area.0]);
-        // Some file systems accept direct I/O, and fail at the first transfer. This one changes nothing.
+        // Some file systems accept direct I/O, and fail at the first transfer. This one changes nothing. It is
+        // within the next zone: byte 0 of the data before may be the header, which other programs change too.
         let is_refused = || {
-            let (mut first, offset) = (vec![0; direct.alignment()], state.old.offset);
-            let read = direct.read_exact_at(&mut first, offset);
-            let written = read.and_then(|()| direct.write_all_at(&first, offset));
-            written.is_err()
+            let begin = next.start.next_multiple_of(unit);
+            let offset = self.zones.rewrite(&next).old.offset + begin;
+            let mut first = vec![0; direct.alignment()];
+            begin + unit > next.end
+                || direct.read_exact_at(&mut first, offset).is_err()
+                || direct.write_all_at(&first, offset).is_err()
         };
         if !places.all(|place| place.is_multiple_of(unit)) || is_refused() {
             return;
