@@ -20,7 +20,7 @@
 //!
 //! The descriptors are all that is public in memory: `Expanded`, whose round keys lie behind a
 //! pointer, and `Run` with its lengths, data unit numbers and pointers. The arguments of
-//! [`REST`](super::main_loops::REST) are on the caller's stack; vectors loaded from there are secret.
+//! [`REST`] are on the caller's stack; vectors loaded from there are secret.
 //!
 //! The scan trusts the compiler in this: what code writes through an address that it computed is not a
 //! place of the stack to which other code writes public integers by its name. Such places are
