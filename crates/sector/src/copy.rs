@@ -54,7 +54,7 @@ use std::{
 use luxor_engine::{Backend, Buffer};
 use luxor_secret::with_key_stack;
 
-use crate::storage::Storage;
+use crate::{permits::Permits, storage::Storage};
 
 /// The most bytes that the buffers of all workers have together, unless a single buffer is larger.
 const MAX_MEMORY: usize = 32 << 20;
@@ -596,43 +596,6 @@ impl<E> Shared<'_, E> {
                 }
             }
         }
-    }
-}
-
-/// Limits how many workers change pieces at a time. There are more workers, so that some read or
-/// write while others use the cores.
-struct Permits {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-/// One permit, returned when dropped.
-struct Permit<'a>(&'a Permits);
-
-impl Permits {
-    fn new(threads: NonZeroUsize) -> Self {
-        Self {
-            free: Mutex::new(threads.get()),
-            freed: Condvar::new(),
-        }
-    }
-
-    /// Waits for a permit.
-    fn take(&self) -> Permit<'_> {
-        let free = lock(&self.free);
-        let mut free = self
-            .freed
-            .wait_while(free, |free| *free == 0)
-            .unwrap_or_else(PoisonError::into_inner);
-        *free -= 1;
-        Permit(self)
-    }
-}
-
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.free) += 1;
-        self.0.freed.notify_one();
     }
 }
 

@@ -59,6 +59,7 @@ mod geometry;
 mod layout;
 mod memory;
 mod partitions;
+mod permits;
 pub mod pipeline;
 mod raw_cipher;
 pub mod rewrite;

@@ -15,7 +15,7 @@ use std::{
     io,
     num::NonZeroUsize,
     ops::Range,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     thread,
 };
 
@@ -24,6 +24,7 @@ use luxor_secret::with_key_stack;
 
 use crate::{
     geometry::{Geometry, GeometryError},
+    permits::Permits,
     storage::{ReadAt, Storage},
 };
 
@@ -175,10 +176,10 @@ impl Rewrite<'_> {
     /// [`RewriteError`] if something cannot be read or written, the engine fails, or memory is short.
     /// A part of the zone has changed then.
     pub fn run(&self, zone: &Range<u64>) -> Result<(), RewriteError> {
-        let slots = Slots::new(self.threads);
+        let permits = Permits::new(self.threads);
         Self::each_piece(self.transfers, zone, None, &|at, piece| {
             self.read_piece(at, piece)?;
-            self.change_piece(&slots, at, piece)
+            self.change_piece(&permits, at, piece)
         })
     }
 
@@ -188,9 +189,9 @@ impl Rewrite<'_> {
     /// # Errors
     /// Those of [`Rewrite::run`].
     pub fn run_from(&self, zone: &Range<u64>, bytes: &mut [u8]) -> Result<(), RewriteError> {
-        let slots = Slots::new(self.threads);
+        let permits = Permits::new(self.threads);
         Self::each_piece(self.transfers, zone, Some(bytes), &|at, piece| {
-            self.change_piece(&slots, at, piece)
+            self.change_piece(&permits, at, piece)
         })
     }
 
@@ -210,7 +211,7 @@ impl Rewrite<'_> {
         blocks: Blocks<'_>,
         checksums: &[u8],
     ) -> Result<(), RewriteError> {
-        let slots = Slots::new(self.threads);
+        let permits = Permits::new(self.threads);
         Self::each_piece(self.threads, zone, None, &|at, piece| {
             self.read_piece(at, piece)?;
             let first = blocks.index(at - zone.start);
@@ -221,7 +222,7 @@ impl Rewrite<'_> {
                 let old = old.next().expect("each block has a checksum");
                 (blocks.checksum)(block, &mut found);
                 if found == old {
-                    self.change_piece(&slots, at, block)?;
+                    self.change_piece(&permits, at, block)?;
                     continue;
                 }
                 // cryptsetup stores no checksum of a block that is cut short by the end of the zone. What
@@ -251,14 +252,14 @@ impl Rewrite<'_> {
 
     fn change_piece(
         &self,
-        slots: &Slots,
+        permits: &Permits,
         position: u64,
         bytes: &mut [u8],
     ) -> Result<(), RewriteError> {
-        let slot = slots.take();
+        let permit = permits.take();
         crypt(self.old, Direction::Decrypt, position, bytes)?;
         crypt(self.new, Direction::Encrypt, position, bytes)?;
-        drop(slot);
+        drop(permit);
         write(self.storage, bytes, self.new.offset + position)
     }
 
@@ -320,39 +321,6 @@ impl Rewrite<'_> {
         });
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
         failure.map_or(Ok(()), |(_, error)| Err(error))
-    }
-}
-
-/// Limits how many threads use the CPU at a time. The others wait for the storage.
-struct Slots {
-    free: Mutex<usize>,
-    freed: Condvar,
-}
-
-struct Slot<'a>(&'a Slots);
-
-impl Slots {
-    fn new(count: NonZeroUsize) -> Self {
-        Self {
-            free: Mutex::new(count.get()),
-            freed: Condvar::new(),
-        }
-    }
-
-    /// Waits for a slot, which is free again when the result is dropped.
-    fn take(&self) -> Slot<'_> {
-        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = self.freed.wait_while(free, |free| *free == 0);
-        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
-        Slot(self)
-    }
-}
-
-impl Drop for Slot<'_> {
-    fn drop(&mut self) {
-        let Self(slots) = self;
-        *slots.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        slots.freed.notify_one();
     }
 }
 
