@@ -4,6 +4,7 @@
 use std::{
     fs::{self, File, Permissions},
     io::{self, BufRead, BufReader, Read},
+    mem,
     net::TcpListener,
     os::unix::{
         fs::{FileExt, PermissionsExt, chown},
@@ -58,6 +59,8 @@ fn mount(folder: &Folder, arguments: &str) -> Luxor {
 struct Mounted {
     child: Child,
     stderr: BufReader<ChildStderr>,
+    /// The lines that it printed before `line`.
+    notes: String,
     /// The line that it printed when the file appeared.
     line: String,
     folder: PathBuf,
@@ -70,14 +73,24 @@ impl Mounted {
     }
 
     fn spawn(luxor: Luxor, folder: PathBuf) -> Self {
+        let mounted = Self::spawn_with_notes(luxor, folder);
+        assert_eq!(mounted.notes, "");
+        mounted
+    }
+
+    fn spawn_with_notes(luxor: Luxor, folder: PathBuf) -> Self {
         let mut child = luxor.spawn();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        stderr.read_line(&mut line).unwrap();
-        assert!(line.starts_with("luxor: the plaintext is "), "{line}");
+        let (mut notes, mut line) = (String::new(), String::new());
+        while !line.starts_with("luxor: the plaintext is ") {
+            notes += &mem::take(&mut line);
+            let len = stderr.read_line(&mut line).unwrap();
+            assert!(len > 0, "{notes}");
+        }
         Self {
             child,
             stderr,
+            notes,
             line,
             folder,
         }
@@ -91,7 +104,15 @@ impl Mounted {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for the end. Returns the exit code, and what was printed after the first line.
+    /// The process that unmounts for a confined one.
+    fn unmounting(&self) -> Pid {
+        let id = self.child.id();
+        let list = format!("/proc/{id}/task/{id}/children");
+        let children = fs::read_to_string(list).unwrap();
+        Pid::from_raw(children.trim().parse().unwrap())
+    }
+
+    /// Waits for the end. Returns the exit code, and what was printed after `line`.
     fn end(mut self) -> (Option<i32>, String) {
         let mut words = String::new();
         self.stderr.read_to_string(&mut words).unwrap();
@@ -590,63 +611,18 @@ fn fusermount3_unmounts_once_and_may_fail() {
     );
 }
 
-/// A mount that has said what it is confined by.
-struct Confined {
-    child: Child,
-    stderr: BufReader<ChildStderr>,
-    said: String,
-    folder: PathBuf,
-}
-
-impl Drop for Confined {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = Command::new("umount")
-            .args(["--lazy", "--quiet"])
-            .arg(&self.folder)
-            .status();
-    }
-}
-
-impl Confined {
-    fn new(folder: &Folder) -> Self {
-        let luxor = mount(folder, "-v photos.tar.luks dir").env("LUXOR_TRIALS", "all");
-        let mut child = luxor.spawn();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("the plaintext is") {
-            let len = stderr.read_line(&mut said).unwrap();
-            assert!(len > 0, "{said}");
-        }
-        Self {
-            child,
-            stderr,
-            said,
-            folder: folder.join("dir"),
-        }
-    }
-
-    fn terminate(&self) {
-        let id = self.child.id().try_into().unwrap();
-        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
-    }
-
-    /// The process that unmounts.
-    fn other(&self) -> Pid {
-        let id = self.child.id();
-        let list = format!("/proc/{id}/task/{id}/children");
-        let children = fs::read_to_string(list).unwrap();
-        Pid::from_raw(children.trim().parse().unwrap())
-    }
+/// Mounts a volume with what tries to get out of the confinement.
+fn confined(folder: &Folder) -> Mounted {
+    let luxor = mount(folder, "-v photos.tar.luks dir").env("LUXOR_TRIALS", "all");
+    Mounted::spawn_with_notes(luxor, folder.join("dir"))
 }
 
 #[test]
 fn a_mount_is_confined_and_still_unmounts() {
     let folder = prepared();
-    let mut mounted = Confined::new(&folder);
+    let mut mounted = confined(&folder);
     assert!(fs::read(folder.join("dir/photos.tar")).unwrap() == plain());
-    let said = mounted.said.clone();
+    let said = mounted.notes.clone();
     let has = |measure: &str| said.contains(&format!("{measure} yes"));
     assert!(
         has("confined: no_new_privs") && has("capabilities"),
@@ -677,7 +653,7 @@ fn a_mount_is_confined_and_still_unmounts() {
             "{said}"
         );
     }
-    mounted.terminate();
+    mounted.send(Signal::SIGTERM);
     assert_eq!(mounted.child.wait().unwrap().code(), Some(0));
     assert_eq!(fs::read_dir(folder.join("dir")).unwrap().count(), 0);
 }
@@ -685,9 +661,9 @@ fn a_mount_is_confined_and_still_unmounts() {
 #[test]
 fn a_mount_goes_on_if_the_process_that_unmounts_is_killed() {
     let folder = prepared();
-    let mut mounted = Confined::new(&folder);
-    kill(mounted.other(), Signal::SIGKILL).unwrap();
-    mounted.terminate();
+    let mut mounted = confined(&folder);
+    kill(mounted.unmounting(), Signal::SIGKILL).unwrap();
+    mounted.send(Signal::SIGTERM);
     let mut said = String::new();
     mounted.stderr.read_line(&mut said).unwrap();
     let words = "cannot unmount: the process that unmounts has ended";
