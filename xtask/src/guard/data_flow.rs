@@ -282,6 +282,21 @@ fn is_test(name: &str) -> bool {
     ["cmp", "test", "bt"].contains(&name) || BEGINNINGS.iter().any(|start| name.starts_with(start))
 }
 
+/// Adds the registers of a memory operand to `base`.
+fn sum(base: Value, memory: &Memory, state: &State) -> Value {
+    let mut address = base;
+    for (number, register) in memory.registers.iter().enumerate() {
+        let value = state.registers[*register];
+        // The first register of an unscaled address stays what it is.
+        address = if number == 0 && !memory.is_indexed {
+            value
+        } else {
+            address.plus(value)
+        };
+    }
+    address
+}
+
 impl Scan<'_, '_> {
     fn report(&mut self, instruction: &Instruction<'_>, why: &str) {
         let text = format!("{} {}", instruction.mnemonic, instruction.operands);
@@ -291,20 +306,12 @@ impl Scan<'_, '_> {
 
     /// Returns the address of a memory operand.
     fn address(&mut self, memory: &Memory, state: &State, instruction: &Instruction<'_>) -> Value {
-        let mut address = if memory.is_in_program {
+        let base = if memory.is_in_program {
             Constant
         } else {
             Public
         };
-        for (number, register) in memory.registers.iter().enumerate() {
-            let value = state.registers[*register];
-            // The first register of an unscaled address stays what it is.
-            address = if number == 0 && !memory.is_indexed {
-                value
-            } else {
-                address.plus(value)
-            };
-        }
+        let address = sum(base, memory, state);
         if address == Secret {
             self.report(instruction, "an address depends on a secret");
         }
@@ -472,15 +479,7 @@ impl Scan<'_, '_> {
         match (name, operands) {
             ("lea", [to, Operand::Memory(memory)]) => {
                 // Its result may be secret: it accesses no memory.
-                let mut address = Public;
-                for (number, register) in memory.registers.iter().enumerate() {
-                    let value = state.registers[*register];
-                    address = if number == 0 && !memory.is_indexed {
-                        value
-                    } else {
-                        address.plus(value)
-                    };
-                }
+                let address = sum(Public, memory, state);
                 self.store(to, address.moved(memory.displacement), state, instruction);
             }
             ("push", [from]) => {
