@@ -91,7 +91,8 @@ pub(crate) fn begin(needs: &Needs, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Raises the limit on locked memory as far as possible. Root, who has none, loses the capability for that.
+/// Raises the limit on locked memory as far as possible, because root loses the capability that exempts root
+/// from it.
 fn keep_locking_memory() {
     let limit = Resource::RLIMIT_MEMLOCK;
     if setrlimit(limit, RLIM_INFINITY, RLIM_INFINITY).is_err()
