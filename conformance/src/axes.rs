@@ -7,7 +7,7 @@ mod calls;
 use luxor_engine::{AesSize, Backend, BackendError, Mode, self_test};
 
 pub use self::calls::{calls, executor, large_runs, long_units, memory, refusals, threads};
-pub use crate::{cases::Cases, messages::messages, parts::parts};
+pub use crate::{cases::Cases, masks::masks, messages::messages, parts::parts};
 use crate::{
     cases::is_long,
     kit::{Kit, Offsets, Shape, TestRun, has_whole_blocks, key_kinds},

@@ -123,6 +123,12 @@ impl Kit {
         &*self.loaded
     }
 
+    /// The number of the data unit whose tweak in XTS is `t`.
+    pub(crate) fn number_of(&self, t: u128) -> u128 {
+        let (_, tweak_key) = self.bytes.split_at(self.bytes.len() / 2);
+        u128::from_le_bytes(reference::Aes::new(tweak_key).decrypt(t.to_le_bytes()))
+    }
+
     /// The reference's ciphertext for one data unit.
     pub(crate) fn reference(&self, number: u128, plaintext: &[u8]) -> Vec<u8> {
         match self.mode {

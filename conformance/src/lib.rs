@@ -32,6 +32,7 @@ use luxor_engine::{Backend, CPU_KERNELS, Registry, SelectError};
 pub mod axes;
 mod cases;
 mod kit;
+mod masks;
 pub mod memcheck;
 mod messages;
 pub mod parallel_ofb;
@@ -69,7 +70,7 @@ macro_rules! conformance_tests {
     };
     ($name:expr, $registry:expr, $cases:expr) => {
         $crate::conformance_tests!(@axes $name, $registry, $cases,
-            identity known_answers keys lengths units numbers strides alignment calls
+            identity known_answers keys lengths units numbers masks strides alignment calls
             long_units large_runs memory threads executor parts refusals messages);
     };
     (@axes $name:expr, $registry:expr, $cases:expr, $($axis:ident)*) => {

@@ -16,6 +16,7 @@ use luxor_engine::{
     DataUnitNumber, Direction, InOut, KeySpec, LoadedKey, Mode, ParallelOfbKey, Registry, Run,
     TweakSchedule, check_runs,
 };
+use luxor_reference::Aes;
 
 /// The fault of a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ enum Fault {
     NumberSaturates,
     /// Unit 64 of a run gets the number of unit 63.
     BatchOffByOne,
+    /// The last bit of a unit's tweak is lost.
+    CarryLost,
     /// With ciphertext stealing, the last byte of a unit is not processed.
     StealingTooShort,
     /// The result is wrong for a single unit length.
@@ -103,9 +106,17 @@ impl Backend for Faulty {
             other => other.clone(),
         };
         let mode = key.mode();
+        let number_of_carry = match &key {
+            KeySpec::Xts(key) => {
+                let tweak_key = Aes::new(key.tweak_key().expose());
+                u128::from_le_bytes(tweak_key.decrypt((1_u128 << 127).to_le_bytes()))
+            }
+            _ => 0,
+        };
         Ok(Box::new(FaultyKey {
             key: self.0.load_key(&key)?,
             mode,
+            number_of_carry,
             fault: self.1,
         }))
     }
@@ -139,6 +150,8 @@ fn faulty_parallel(key: &ParallelOfbKey, fault: Fault) -> ParallelOfbKey {
 struct FaultyKey {
     key: Box<dyn LoadedKey>,
     mode: Mode,
+    /// The number of the unit whose tweak has the last bit alone.
+    number_of_carry: u128,
     fault: Fault,
 }
 
@@ -209,6 +222,7 @@ impl FaultyKey {
                     std::thread::yield_now();
                     number(k, stride) >> 64 << 64 | u128::from(SHARED.load(Ordering::SeqCst))
                 }
+                Fault::CarryLost if number(k, stride) == self.number_of_carry => 0,
                 Fault::OneChain => chained.unwrap_or(first),
                 _ => number(k, stride),
             };
@@ -256,6 +270,7 @@ const FAULTS: &[(Fault, Axis)] = &[
     (Fault::NumberSaturates, axes::numbers),
     (Fault::BatchOffByOne, axes::units),
     (Fault::BatchOffByOne, axes::numbers),
+    (Fault::CarryLost, axes::masks),
     (Fault::StealingTooShort, axes::lengths),
     (Fault::StealingTooShort, axes::known_answers),
     (Fault::OneLengthWrong, axes::lengths),

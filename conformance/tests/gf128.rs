@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares the engine's multiplications by powers of α with each other, with the reference and
 //! with the paper's table.
+//!
+//! The multiplications by a constant are linear over GF(2): they are shifts, sums and products without
+//! carries, and the tables are linear, as is tested. So the equality with the reference on zero and on
+//! single bits proves it for all 2¹²⁸ values. The product is linear in each factor, and equality on
+//! all pairs of single bits proves it. A power is a product of the powers α², α⁴, α⁸, …, each
+//! compared with the square of the one before, so all powers are proved too.
 
 use luxor_conformance::{Random, vectors};
 use luxor_engine::gf128::{
-    ALPHA_TABLE, mul_alpha, mul_alpha_pow, mul_alpha8, mul_alpha8_table, mul_alpha128,
-    mul_alpha128_table,
+    ALPHA_TABLE, div_alpha, mul, mul_alpha, mul_alpha_pow, mul_alpha8, mul_alpha8_table,
+    mul_alpha32, mul_alpha128, mul_alpha128_table,
 };
 use luxor_reference::multiply_by_alpha;
 
@@ -42,14 +48,41 @@ fn all_forms_agree_with_the_reference() {
         let by_1 = by_reference(t, 1);
         assert_eq!(mul_alpha(t), by_1, "α, {t:032x}");
         assert_eq!(mul_alpha_pow(t, 1), by_1, "α¹, {t:032x}");
+        assert_eq!(div_alpha(by_1), t, "1/α, {t:032x}");
         let by_8 = by_reference(t, 8);
         assert_eq!(mul_alpha8(t), by_8, "α⁸, {t:032x}");
         assert_eq!(mul_alpha8_table(t), by_8, "α⁸ by table, {t:032x}");
         assert_eq!(mul_alpha_pow(t, 8), by_8, "α⁸ as a power, {t:032x}");
+        assert_eq!(mul_alpha32(t), by_reference(by_8, 24), "α³², {t:032x}");
         let by_128 = by_reference(by_8, 120);
         assert_eq!(mul_alpha128(t), by_128, "α¹²⁸, {t:032x}");
         assert_eq!(mul_alpha128_table(t), by_128, "α¹²⁸ by table, {t:032x}");
         assert_eq!(mul_alpha_pow(t, 128), by_128, "α¹²⁸ as a power, {t:032x}");
+    }
+}
+
+#[test]
+fn the_product_of_all_pairs_of_bits_is_the_references() {
+    // Entry i + j is αⁱ⁺ʲ.
+    let powers: Vec<u128> = (0..255)
+        .scan(1, |power, _| {
+            Some(std::mem::replace(power, by_reference(*power, 1)))
+        })
+        .collect();
+    for i in 0..128 {
+        for j in 0..128 {
+            assert_eq!(mul(1 << i, 1 << j), powers[i + j], "α^{i} times α^{j}");
+        }
+        assert_eq!((mul(0, 1 << i), mul(1 << i, 0)), (0, 0));
+    }
+}
+
+#[test]
+fn a_power_of_two_is_the_square_of_the_one_before() {
+    let mut square = by_reference(1, 1);
+    for k in 0..128 {
+        assert_eq!(mul_alpha_pow(1, 1 << k), square, "α to the power 2^{k}");
+        square = mul(square, square);
     }
 }
 
