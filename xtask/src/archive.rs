@@ -34,7 +34,8 @@ pub fn without_paths() -> String {
         .join("\x1f")
 }
 
-fn cargo_home() -> PathBuf {
+/// Returns the folder in which cargo keeps the sources of other crates.
+pub fn cargo_home() -> PathBuf {
     let home = env::home_dir().unwrap_or_default().join(".cargo");
     env::var_os("CARGO_HOME").map_or(home, PathBuf::from)
 }

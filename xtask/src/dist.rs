@@ -4,14 +4,15 @@
 //! their sources, and archives are sorted.
 
 use std::{
-    fs,
+    env, fs,
     path::{Path, PathBuf},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use crate::{
     archive::{
-        BUILD, LIBRARY, PROGRAMS, VERSION, copy, copy_licenses, empty, list, programs_and_share,
-        tar, without_paths, write,
+        BUILD, LIBRARY, PROGRAMS, VERSION, cargo_home, copy, copy_licenses, empty, list,
+        programs_and_share, tar, without_paths, write,
     },
     bindings_python,
     debian::{self, Kind},
@@ -43,6 +44,60 @@ pub fn make() -> Result<String, String> {
     let sums = process::output(sums.current_dir(&folder).args(names))?;
     write(&folder.join("SHA256SUMS"), &sums)?;
     Ok(format!("{} contains:\n{sums}", folder.display()))
+}
+
+/// Makes everything, and then once more as another user elsewhere would, and compares: in a clone, in a
+/// folder with another name, with another home, mask of permissions and local date.
+pub fn make_twice() -> Result<String, String> {
+    let changes = process::output(command("git").args(["status", "--porcelain"]))?;
+    if !changes.is_empty() {
+        return Err(format!("the clone would lack these changes:\n{changes}"));
+    }
+    make()?;
+    let folder = empty("target/dist-twice")?;
+    let clone = folder.join("the second one");
+    process::run(command("git").args(["clone", "--quiet", "."]).arg(&clone))?;
+    let user_home = env::home_dir().unwrap_or_default();
+    let rustup_home = env::var_os("RUSTUP_HOME").map_or(user_home.join(".rustup"), PathBuf::from);
+    let mut again = command("sh");
+    again
+        .args(["-c", "umask 077; exec \"$0\" xtask dist"])
+        .arg(cargo("").get_program())
+        .current_dir(&clone)
+        .env("CARGO_HOME", cargo_home())
+        .env("RUSTUP_HOME", rustup_home)
+        .env("HOME", folder.join("home"))
+        .env("TZ", zone_with_another_date());
+    for name in ["LOGNAME", "USER"] {
+        again.env(name, "other");
+    }
+    process::run(&mut again)?;
+    let sums = |root: &Path| {
+        let file = root.join("target/dist/SHA256SUMS");
+        fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))
+    };
+    let (first, second) = (sums(root())?, sums(&clone)?);
+    let only_first = first.lines().filter(|line| !second.contains(line));
+    let different: Vec<_> = only_first.collect();
+    if different.is_empty() && first.lines().count() == second.lines().count() {
+        return Ok(format!("{} files, twice the same", first.lines().count()));
+    }
+    Err(format!(
+        "these differ in {}:\n{}",
+        clone.join("target/dist").display(),
+        different.join("\n")
+    ))
+}
+
+/// A time zone, as in POSIX, in which it is not the day that it is in UTC.
+fn zone_with_another_date() -> &'static str {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let second_of_day = now.unwrap_or_default().as_secs() % 86400;
+    if second_of_day < 43200 {
+        "XXX+12"
+    } else {
+        "XXX-14"
+    }
 }
 
 /// Makes the Debian packages from the programs and the library that the tests use, and checks them.

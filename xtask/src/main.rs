@@ -67,6 +67,7 @@ usage: cargo xtask test [--long]    set up what the tests need, and run them all
        cargo xtask c --write        regenerate the committed header and ABI of libluxor
        cargo xtask dist             make what users install, in target/dist: wheels for four systems,
                                     static programs, Debian packages and an image for containers
+       cargo xtask dist --twice     make it in two places, and check that all bytes are the same
        cargo xtask dist --check     make the Debian packages only; install, use and remove them
        cargo xtask emulate          test the kernel vaes512 in an emulator of a CPU with AVX-512
        cargo xtask emulate aarch64 [--long]
@@ -140,6 +141,7 @@ fn main() -> ExitCode {
             report(|| bindings_c::install(prefix).inspect(|said| println!("{said}")))
         }
         ["dist"] => report(|| dist::make().inspect(|said| println!("{said}"))),
+        ["dist", "--twice"] => report(|| dist::make_twice().inspect(|said| println!("{said}"))),
         ["dist", "--check"] => part("dist", &Need::for_packages(), |s| {
             s.run(DEBIAN_PACKAGES, dist::check);
         }),

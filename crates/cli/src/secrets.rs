@@ -21,6 +21,7 @@ use luxor::{
     read_secret,
     volume::{Format, SecretKind},
 };
+use subtle::ConstantTimeEq;
 
 use crate::{
     args::{SecretArgNames, SecretArgs},
@@ -678,10 +679,14 @@ fn new_typed(tty: &File, volume: &Path, console: Console) -> Result<SecretBytes>
         }
         let problem = if first.is_empty() {
             EMPTY
-        } else if prompt(tty, "Repeat it: ")?.expose() != first.expose() {
-            "the two passphrases differ"
-        } else {
+        } else if prompt(tty, "Repeat it: ")?
+            .expose()
+            .ct_eq(first.expose())
+            .into()
+        {
             return Ok(first);
+        } else {
+            "the two passphrases differ"
         };
         if attempt == ATTEMPTS {
             return Err(Error::failure(problem));
