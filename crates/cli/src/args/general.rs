@@ -97,7 +97,7 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, help_heading = "General")]
     pub disable_locks: bool,
 
-    /// Whether the program gives up what it no longer needs before it serves clients or reads a volume
+    /// Whether the program gives up what it no longer needs before it serves clients or reads a file
     ///
     /// It gives up the right to open other files, to start programs, to connect to other programs, and the
     /// capabilities of root, as far as the kernel has Landlock and seccomp. -v says how far.

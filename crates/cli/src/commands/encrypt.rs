@@ -13,6 +13,7 @@ use crate::{
     advice,
     args::{General, NewVolumeArgs},
     commands::{Subcommand, Taken, is_stdout},
+    confinement,
     context::Context,
     error::{Error, Result},
     new_volume,
@@ -69,6 +70,7 @@ impl Subcommand for EncryptArgs {
         General::Threads,
         General::Locks,
         General::Progress,
+        General::Confine,
         General::Talk,
     ]);
 
@@ -99,7 +101,18 @@ impl Subcommand for EncryptArgs {
         }
         let needed = new_volume::needed(context);
         let files = new_volume::files(&self.output, self.force, &needed, context);
-        let secret = || secrets.new_one(&self.output);
+        let mut needs = confinement::needs_of_reader(context);
+        for output in [Some(&self.output), context.options.header.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            confinement::add_output(&mut needs, output);
+        }
+        let secret = || {
+            // All files are open.
+            confinement::begin(&needs, context)?;
+            secrets.new_one(&self.output)
+        };
         luxor::encrypt_files(&mut input, &files, &options, secret, &context.library)?;
         if !self.output_is_stdout() {
             let made = || new_volume::made(&self.output, &options, context);

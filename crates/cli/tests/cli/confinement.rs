@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Commands that read a volume are confined before they do. How far a kernel allows that is tested with a
+//! Commands that read a volume are confined before they do, and `encrypt` before it reads a secret. How far a kernel allows that is tested with a
 //! server (`tests/serve/confinement.rs`).
 
 use std::{
@@ -50,7 +50,7 @@ fn is_confined(outcome: &Outcome) {
 }
 
 #[test]
-fn commands_that_read_a_volume_are_confined() {
+fn commands_for_files_are_confined() {
     let folder = prepared();
     for line in [
         "dump -v volume",
@@ -59,12 +59,18 @@ fn commands_that_read_a_volume_are_confined() {
         "check -v --key-file key volume",
         "decrypt -v --key-file key volume back",
         "decrypt -v --key-file key volume -",
+        "encrypt -v --key-file key --pbkdf-memory 32 --pbkdf-force-iterations 4 plain new-volume",
+        "encrypt -v --key-file key --iter-time 1 --header new-header plain new-data",
+        "encrypt -v --key-file key --pbkdf pbkdf2 --force plain new-data",
+        "decrypt -v --key-file key new-volume back-too",
     ] {
         let outcome = run(&folder, line);
         is_confined(&outcome);
         assert!(outcome.stderr.contains("capabilities yes"), "{outcome:?}");
     }
-    assert!(fs::read(folder.join("back")).unwrap() == bytes(1_000_001, 1));
+    for name in ["back", "back-too"] {
+        assert!(fs::read(folder.join(name)).unwrap() == bytes(1_000_001, 1));
+    }
     let outcome = run(&folder, "dump -v --confine no volume");
     assert!(!outcome.stderr.contains("confined"), "{outcome:?}");
     assert!(!outcome.stderr.contains("trial"), "{outcome:?}");
