@@ -515,3 +515,123 @@ fn only_the_last_part_ends_within_a_sector() {
     let error = Layout::new(vec![part], 1).unwrap_err();
     assert!(matches!(error, DiskError::Geometry { .. }), "{error}");
 }
+
+/// A layout with parts of these lengths and sectors, far smaller than those of volumes. Each part
+/// begins 100 bytes after the one before in the storage.
+fn small(parts: &[(u64, usize)]) -> Layout {
+    let mut len = 0;
+    let placed = |(number, &(part_len, sector)): (usize, &(u64, usize))| {
+        let begin = len;
+        len += part_len;
+        Placed {
+            number,
+            begin,
+            part: plain(100 * number as u64, part_len),
+            sector,
+        }
+    };
+    let parts = parts.iter().enumerate().map(placed).collect();
+    Layout {
+        parts,
+        len,
+        storage_len: 0,
+    }
+}
+
+/// All layouts of one to three parts with sectors of 1, 2 and 4 bytes and up to 8 bytes in a part.
+fn all_small() -> Vec<Vec<(u64, usize)>> {
+    let lens = |whole: bool| {
+        [1_usize, 2, 4].into_iter().flat_map(move |sector| {
+            (0..=2 * sector.max(2) as u64)
+                .filter(move |len| !whole || len.is_multiple_of(sector as u64))
+                .map(move |len| (len, sector))
+        })
+    };
+    let mut all = Vec::new();
+    for last in lens(false) {
+        all.push(vec![last]);
+        for second in lens(true) {
+            all.push(vec![second, last]);
+            all.extend(lens(true).map(|first| vec![first, second, last]));
+        }
+    }
+    all
+}
+
+/// For each byte of the plaintext: its part, its place in the part, and its sector's bytes there.
+fn bytes_of(parts: &[(u64, usize)]) -> Vec<(usize, u64, Range<u64>)> {
+    let mut bytes = Vec::new();
+    for (number, &(len, sector)) in parts.iter().enumerate() {
+        for at in 0..len {
+            let begin = (0..=at).rev().find(|at| at.is_multiple_of(sector as u64));
+            let begin = begin.unwrap();
+            bytes.push((number, at, begin..begin + sector as u64));
+        }
+    }
+    bytes
+}
+
+#[test]
+fn all_small_ranges_have_the_sectors_of_their_bytes() {
+    for parts in all_small() {
+        let (layout, bytes) = (small(&parts), bytes_of(&parts));
+        for begin in 0..=bytes.len() {
+            for end in begin..=bytes.len() {
+                let range = begin as u64..end as u64;
+                let mut expected: Vec<StoredRange> = Vec::new();
+                for (at, (part, offset, sector)) in bytes.iter().enumerate().take(end).skip(begin) {
+                    let part_begin = at as u64 - offset;
+                    match expected.last_mut() {
+                        Some(last) if last.part == *part => {
+                            last.plaintext.end = part_begin + sector.end;
+                        }
+                        _ => expected.push(StoredRange {
+                            part: *part,
+                            plaintext: part_begin + sector.start..part_begin + sector.end,
+                            offset: 100 * *part as u64 + sector.start,
+                        }),
+                    }
+                }
+                let whole = match (expected.first(), expected.last()) {
+                    (Some(first), Some(last)) => first.plaintext.start..last.plaintext.end,
+                    _ => range.clone(),
+                };
+                let words = format!("{parts:?}: {range:?}");
+                assert_eq!(layout.whole_sectors(range.clone()), whole, "{words}");
+                assert_eq!(layout.stored(range).unwrap(), expected, "{words}");
+            }
+        }
+    }
+}
+
+/// Each piece is the longest that has at most `most` bytes, lies in a single part, and is whole
+/// sectors or lies in a single sector.
+#[test]
+fn all_small_ranges_are_cut_into_the_longest_pieces() {
+    for parts in all_small() {
+        let (layout, bytes) = (small(&parts), bytes_of(&parts));
+        for (begin, most) in (0..=bytes.len()).flat_map(|begin| (1..=9).map(move |m| (begin, m))) {
+            for end in begin..=bytes.len() {
+                let mut at = begin;
+                for piece in layout.pieces(begin as u64, (end - begin) as u64, most) {
+                    let words = format!("{parts:?}: {begin}..{end} by {most}, at {at}");
+                    let (part, offset, sector) = &bytes[at];
+                    let lawful = |len: &usize| {
+                        let last = &bytes[at + len - 1];
+                        let is_whole = *offset == sector.start && last.1 + 1 == last.2.end;
+                        last.0 == *part && (last.2 == *sector || is_whole)
+                    };
+                    let longest = (1..=most.min(end - at)).rev().find(lawful).unwrap();
+                    let found = (piece.placed.number, piece.offset, piece.len);
+                    assert_eq!(found, (*part, *offset, longest), "{words}");
+                    let is_whole = *offset == sector.start && longest % parts[*part].1 == 0;
+                    assert_eq!(piece.is_whole_sectors(), is_whole, "{words}");
+                    assert_eq!(piece.begin_in_sector() as u64, offset - sector.start);
+                    assert_eq!(piece.sector().offset, sector.start, "{words}");
+                    at += longest;
+                }
+                assert_eq!(at, end, "{parts:?}: {begin}..{end} by {most}");
+            }
+        }
+    }
+}
