@@ -529,15 +529,61 @@ mod tests {
         );
     }
 
+    /// The bytes with the values `begin` to `end - 1`.
+    fn is_range(buf: &InOut<'_>, begin: usize, end: usize) -> bool {
+        buf.input()
+            .iter()
+            .map(|&byte| usize::from(byte))
+            .eq(begin..end)
+    }
+
     #[test]
     fn splitting_keeps_numbers_and_bytes() {
-        let mut bytes: [u8; 80] = core::array::from_fn(|i| u8::try_from(i).unwrap());
-        let unit = DataUnitLen::new(16).unwrap();
-        let run = Run::new(DataUnitNumber::new(5), 8, unit, bytes.as_mut_slice()).unwrap();
-        let (a, b) = run.split_at(2);
-        assert_eq!((a.units(), a.first().get()), (2, 5));
-        assert_eq!((b.units(), b.first().get(), b.stride()), (3, 21, 8));
-        assert_eq!(b.buf().input()[0], 32);
+        for (unit_len, units) in (1..=17).flat_map(|len| (0..=4).map(move |units| (len, units))) {
+            let mut bytes: [u8; 68] = core::array::from_fn(|i| u8::try_from(i).unwrap());
+            let unit = DataUnitLen::new(unit_len).unwrap();
+            let first = DataUnitNumber::new(u128::MAX - 8);
+            for mid in 0..=units {
+                let buf = &mut bytes[..units * unit_len];
+                let (a, b) = Run::new(first, 8, unit, buf).unwrap().split_at(mid);
+                assert_eq!((a.first(), b.stride(), b.unit_len()), (first, 8, unit));
+                let numbers = [u128::MAX - 8, u128::MAX, 7, 15, 23];
+                assert_eq!(b.first().get(), numbers[mid]);
+                assert!(is_range(a.buf(), 0, mid * unit_len));
+                assert_eq!((a.units(), b.units()), (mid, units - mid));
+                let begin = mid * unit_len;
+                assert!(is_range(b.buf(), begin, units * unit_len));
+            }
+        }
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn parts_of_a_unit_keep_its_number_and_know_their_place() {
+        for len in 17..=80 {
+            for (first, second) in (16..len).step_by(16).flat_map(|first| {
+                let seconds = (16..len - first).step_by(16);
+                seconds.map(move |second| (first, second))
+            }) {
+                let mut bytes: [u8; 80] = core::array::from_fn(|i| u8::try_from(i).unwrap());
+                let unit = DataUnitLen::new(len).unwrap();
+                let run = Run::new(DataUnitNumber::new(5), 3, unit, &mut bytes[..len]).unwrap();
+                assert!(!run.is_part());
+                let (a, rest) = run.split_unit(first);
+                let (b, c) = rest.split_unit(second);
+                let places = [
+                    (0, first),
+                    (first, second),
+                    (first + second, len - first - second),
+                ];
+                for (part, (offset, len)) in [a, b, c].iter().zip(places) {
+                    assert!(part.is_part());
+                    assert_eq!((part.unit_offset(), part.unit_len().get()), (offset, len));
+                    assert_eq!((part.units(), part.first().get(), part.stride()), (1, 5, 3));
+                    assert!(is_range(part.buf(), offset, offset + len));
+                }
+            }
+        }
     }
 
     #[test]
