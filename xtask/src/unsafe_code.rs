@@ -2,13 +2,13 @@
 //! Looks for undefined behaviour. Miri interprets the tests that it can, and checks each access to
 //! memory and each race of threads. `AddressSanitizer` watches the accesses of compiled tests, also
 //! those that call the system, the drivers of GPUs and foreign libraries. `ThreadSanitizer` watches
-//! the threads of compiled tests.
+//! the threads of compiled tests. The models of threads run under many schedules.
 
 use std::process::Command;
 
 use crate::{
     jobs::{self, Job},
-    process::{self, command},
+    process::{self, cargo as stable_cargo, command},
     setup,
     steps::Steps,
 };
@@ -49,6 +49,11 @@ const ADDRESSES: &str =
 const MORE_ADDRESSES: &str = "luxor-conformance luxor-engine-opencl luxor-files luxor-c";
 const THREADS: &str = "luxor-engine luxor-sector luxor-uring luxor-serve luxor-engine-gpu";
 
+/// The packages that have models, and the schedules of each model and each way to choose them.
+const MODELS: &str = "luxor-engine luxor-sector";
+const SCHEDULES: &str = "1000";
+const MORE_SCHEDULES: &str = "20000";
+
 /// Parts of the names of tests for which `AddressSanitizer` needs minutes.
 const SLOW: [&str; 3] = [
     "conformance",
@@ -66,6 +71,7 @@ const UNSUITED: [&str; 4] = [
 ];
 
 pub fn steps(steps: &mut Steps) {
+    steps.run_tests("models of threads", models);
     if cfg!(not(all(target_arch = "x86_64", target_os = "linux"))) {
         return;
     }
@@ -103,6 +109,24 @@ fn cargo(name: &str, flags: &str) -> Command {
     let folder = process::root().join("target").join(name);
     cargo.env("CARGO_TARGET_DIR", folder);
     cargo.env("RUSTFLAGS", flags);
+    cargo
+}
+
+/// Returns `cargo test` of the models. Their crates are built with other locks, apart from those of other
+/// builds.
+fn models() -> Command {
+    let mut cargo = stable_cargo("test --locked --no-fail-fast --lib --target-dir target/models");
+    process::add_packages(&mut cargo, MODELS);
+    // The schedules take seconds anyway, and the kernels would take the compiler minutes.
+    for package in MODELS.split(' ') {
+        let setting = format!("profile.dev.package.{package}.opt-level=0");
+        cargo.args(["--config", &setting]);
+    }
+    let is_long = process::is_long();
+    let schedules = if is_long { MORE_SCHEDULES } else { SCHEDULES };
+    cargo.env("RUSTFLAGS", "--cfg model");
+    cargo.env("LUXOR_MODEL_SCHEDULES", schedules);
+    cargo.args(["--", "models::"]);
     cargo
 }
 

@@ -7,16 +7,17 @@
 
 mod chains;
 mod crew;
+mod sync;
 
 use alloc::{string::ToString, vec, vec::Vec};
 use core::num::NonZeroUsize;
-use std::sync::{
-    Mutex, OnceLock, PoisonError,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 pub use self::chains::Chains;
-use self::crew::Crew;
+use self::{
+    crew::Crew,
+    sync::{AtomicUsize, Ordering},
+};
 use crate::{
     backend::{CryptError, CryptErrorKind, Direction, LoadedKey},
     mode::blocks::AROUND_CACHES,

@@ -3,9 +3,12 @@
 
 mod durability;
 mod hold;
+#[cfg(all(test, model))]
+mod models;
 mod plaintext;
 mod ranges;
-#[cfg(test)]
+mod sync;
+#[cfg(all(test, not(model)))]
 mod tests;
 mod transfer;
 
@@ -14,7 +17,7 @@ use std::{
     num::NonZeroUsize,
     ops::Range,
     sync::{
-        Arc, PoisonError, RwLock, RwLockReadGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Instant,
@@ -27,6 +30,7 @@ use self::{
     durability::Durability,
     plaintext::Plaintext,
     ranges::{Claimed, Ranges},
+    sync::{PoisonError, RwLock, RwLockReadGuard},
     transfer::exclude_each_other,
 };
 pub use self::{

@@ -7,17 +7,16 @@
 
 use std::{
     any::Any,
-    hint,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use luxor_secret::with_key_stack;
+
+use super::sync::{
+    Arc, AtomicUsize, Condvar, Instant, JoinHandle, Mutex, MutexGuard, Ordering, PoisonError, hint,
+    thread,
+};
 
 /// How long a helper polls for more work before it sleeps, and how long a caller polls for its
 /// helpers to finish before it sleeps. It is a few times the time that waking a thread takes.
@@ -232,7 +231,10 @@ fn pause() {
     thread::yield_now();
 }
 
-#[cfg(test)]
+#[cfg(all(test, model))]
+mod models;
+
+#[cfg(all(test, not(model)))]
 mod tests {
     use std::{sync::Barrier, vec};
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Changes the encryption of a range of a disk that is in use.
 
-use std::{
-    io,
-    ops::Range,
-    sync::{Arc, PoisonError},
-};
+use std::{io, ops::Range, sync::Arc};
 
-use super::{Disk, ranges::Claimed};
+use super::{Disk, ranges::Claimed, sync::PoisonError};
 use crate::{
     disk_error::DiskError,
     layout::{Layout, Part},

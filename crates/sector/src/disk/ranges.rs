@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks on byte ranges: overlapping requests are served one after the other.
 
-use std::{
-    ops::Range,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
-};
+use std::ops::Range;
+
+use super::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The ranges in use. Several readers can share a range, and a writer excludes all others.
 ///
@@ -118,7 +117,7 @@ impl Drop for Claimed<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(model)))]
 mod tests {
     use std::{
         sync::{
