@@ -22,7 +22,9 @@ use luxor_sector::{
 };
 
 use crate::{
-    backend, cheap,
+    backend,
+    beside_cryptsetup::Beside,
+    cheap,
     hostile::support::{json_text, with_json},
     is_long,
 };
@@ -214,6 +216,22 @@ fn no_power_cut_loses_a_key_on_either_way() {
     for number in numbers {
         assert_eq!(opens(&there, number), Some(number));
     }
+}
+
+#[test]
+fn cryptsetup_reads_each_state_of_a_conversion_as_luxor_does() {
+    let numbers = [0, 3, 7];
+    let secrets = numbers.map(secret);
+    let secrets = secrets.each_ref().map(String::as_bytes);
+    let mut beside = Beside::new(&secrets);
+    for key_size in [KeySize::Aes128, KeySize::Aes256] {
+        let storage = luks1(key_size, &numbers);
+        for name in ["to LUKS2", "to LUKS1"] {
+            beside.check(name, &storage.to_bytes(), 3, |s| convert(s).unwrap());
+            convert(&storage).unwrap();
+        }
+    }
+    beside.end(60, false);
 }
 
 /// The error says which version the volume has, also after a power cut, and what to do.

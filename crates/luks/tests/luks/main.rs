@@ -3,6 +3,7 @@
 //! One program, because each further one would be compiled and linked by itself.
 
 mod backup;
+mod beside_cryptsetup;
 mod changes;
 mod cryptsetup;
 mod dialect;

@@ -35,7 +35,7 @@ fn sync_fails(after: u64) -> Faults {
 }
 
 /// Caches answers by everything that they depend on, because many images differ only elsewhere.
-struct Answers<T>(HashMap<u64, T>);
+pub(crate) struct Answers<T>(HashMap<u64, T>);
 
 impl<T> Default for Answers<T> {
     fn default() -> Self {
@@ -44,7 +44,7 @@ impl<T> Default for Answers<T> {
 }
 
 impl<T: Clone> Answers<T> {
-    fn to(&mut self, question: impl Hash, find: impl FnOnce() -> T) -> T {
+    pub(crate) fn to(&mut self, question: impl Hash, find: impl FnOnce() -> T) -> T {
         let mut hasher = ImageHasher::default();
         question.hash(&mut hasher);
         self.0.entry(hasher.finish()).or_insert_with(find).clone()

@@ -14,7 +14,7 @@ use luxor_sector::{
 };
 
 use super::{Answers, sync_fails, without_syncs, write_fails};
-use crate::{backend, cheap};
+use crate::{backend, beside_cryptsetup::Beside, cheap};
 
 /// The secrets of keyslots 0, 6 and 7, which are in the first sector of the header, in both, and in
 /// the second.
@@ -231,6 +231,21 @@ fn no_power_cut_breaks_a_key_being_added() {
     for case in add_cases(&image) {
         cut(&case, &image);
     }
+}
+
+#[test]
+fn cryptsetup_reads_each_state_as_luxor_does() {
+    let secrets = SECRETS.map(|(_, secret)| secret);
+    let mut beside = Beside::new(&[&secrets[..], &[NEW]].concat());
+    let (image, one) = (volume(), one_key());
+    let cases = cases(&image).into_iter().map(|case| (case, &image));
+    for (case, image) in cases.chain(add_cases(&one).into_iter().map(|case| (case, &one))) {
+        // A new keyslot must open as soon as the header has it.
+        let is_in_place = case.name == "replace_keyslot_in_place";
+        let least = case.after.len() - usize::from(is_in_place);
+        beside.check(&case.name, image, least, |s| run(&case, s).unwrap());
+    }
+    beside.end(60, false);
 }
 
 /// A failure is reported, and leaves the volume in the state before or after the change.
