@@ -69,6 +69,9 @@ pub enum ConvertError {
     /// The UUID is not UTF-8.
     #[error("its UUID is not UTF-8: set another UUID first")]
     Uuid,
+    /// The name of the hash is empty or not UTF-8.
+    #[error("the name of its hash is damaged")]
+    HashName,
     /// Only one copy of the LUKS2 header is intact and current.
     #[error(
         "one of the two copies of the LUKS2 header is damaged or older than the other: repair it \

@@ -68,6 +68,10 @@ impl Luks1Header {
         if self.uuid.len() > MAX_UUID_LEN || self.uuid.contains(char::REPLACEMENT_CHARACTER) {
             return Err(ConvertError::Uuid);
         }
+        // LUKS2 would break its rules, and the other bytes of the name would be lost.
+        if self.hash.is_empty() || self.hash.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(ConvertError::HashName);
+        }
         if matches!(self.entry.offset(), 1..HEADERS_AND_PAGE) {
             let is_removable = false;
             return Err(ConvertError::NoRoom { is_removable });
@@ -261,7 +265,8 @@ impl Luks1Header {
         for &slot in &used {
             let number = u32::try_from(plan.numbers[slot]).expect("below 8");
             let offset = areas.offsets[slot];
-            let room = ends_before(offset).unwrap_or(end) - offset;
+            // An area beyond the end has none, and the check of the metadata refuses it.
+            let room = ends_before(offset).unwrap_or(end).saturating_sub(offset);
             // Whole pages, unless the next area or the end comes first.
             let size = layout::pitch(self.key_len).min(room);
             let keyslot = luks2_keyslot(&self.keyslots[&number], offset, size);

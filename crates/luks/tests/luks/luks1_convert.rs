@@ -568,6 +568,12 @@ fn luks1_volumes_that_do_not_fit_luks2_are_refused() {
     uuid.write_all_at(&[0xff; 39], 168).unwrap();
     assert!(matches!(refused(&uuid), ConvertError::Uuid));
 
+    for name in [b"\0ha256\0", b"s\xffa256\0"] {
+        let hash = luks1(KeySize::Aes128, &[0]);
+        hash.write_all_at(name, 72).unwrap();
+        assert!(matches!(refused(&hash), ConvertError::HashName));
+    }
+
     let changed = luks1(KeySize::Aes128, &[0]);
     let header = Luks1Header::read(&changed).unwrap();
     header
