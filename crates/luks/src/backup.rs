@@ -165,7 +165,8 @@ impl HeaderBackup {
     /// A crash on the way leaves valid metadata if there were some before, and the restore can be
     /// repeated. The old header's keyslots open until the new header takes effect, and the new
     /// header's from then on. The exceptions are keyslots that overlap the other header's copies
-    /// or a different keyslot in it.
+    /// or a different keyslot in it, and a LUKS1 backup in place of a LUKS2 header with only one
+    /// valid copy.
     ///
     /// # Errors
     /// [`RestoreError`]. Without `force`, the first [misfit](HeaderBackup::misfits) that
