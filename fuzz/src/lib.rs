@@ -2,6 +2,7 @@
 //! What the targets that read a header share.
 
 pub mod luks2;
+pub mod volumes;
 
 use std::{
     fmt::Display,

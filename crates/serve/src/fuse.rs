@@ -254,6 +254,20 @@ impl Mounted {
     }
 }
 
+/// Serves the requests that arrive on `fuse`, a socket in place of the kernel's device.
+///
+/// # Errors
+/// Those of the socket.
+#[cfg(fuzzing)]
+pub fn serve_requests(
+    export: Arc<Export>,
+    options: &MountOptions,
+    fuse: std::os::fd::OwnedFd,
+) -> io::Result<()> {
+    let file = DiskFilesystem::new(export, options);
+    Session::from_fd(file, fuse, SessionACL::All, Config::default())?.run()
+}
+
 /// Stopping unmounts. The end is when no program has the file open. In the statistics the time of a
 /// request ends before its reply is sent.
 impl Frontend for Mounted {
