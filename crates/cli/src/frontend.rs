@@ -56,11 +56,8 @@ pub(crate) trait FrontendSetup {
         Ok(true)
     }
 
-    /// Adds what the frontend needs when clients can use it, beyond what is open. Returns whether this process
-    /// can be confined.
-    fn add_needs(&self, _: &mut Needs) -> bool {
-        false
-    }
+    /// Adds what the frontend needs when clients can use it, beyond what is open.
+    fn add_needs(&self, _: &mut Needs) {}
 
     /// Makes the frontend, once, after [`FrontendSetup::listen`].
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started>;
@@ -164,9 +161,7 @@ pub(crate) fn run(
         pid_file = options.pid_file.map(PidFile::create).transpose()?;
         notify::connect();
         // Everything is open, and the threads that start from now on are confined too.
-        if let Some(needs) = needs(setup, options, context) {
-            confinement::begin(&needs, context)?;
-        }
+        confinement::begin(&needs(setup, options, context), context)?;
         let reporter = StatsReporter::begin(options.stats, page, &export)?;
         stop_on_events(&events, received, Arc::clone(&stop), still_in_use, console)?;
         for line in lines {
@@ -197,11 +192,9 @@ pub(crate) fn run(
 }
 
 /// Returns what this process needs from now on.
-fn needs(setup: &impl FrontendSetup, options: &RunOptions<'_>, context: &Context) -> Option<Needs> {
+fn needs(setup: &impl FrontendSetup, options: &RunOptions<'_>, context: &Context) -> Needs {
     let mut needs = confinement::needs(context);
-    if !setup.add_needs(&mut needs) {
-        return None;
-    }
+    setup.add_needs(&mut needs);
     if let Some(path) = options.pid_file {
         needs.remove_file(path);
     }
@@ -211,7 +204,7 @@ fn needs(setup: &impl FrontendSetup, options: &RunOptions<'_>, context: &Context
             needs.add(folder, Access::Read);
         }
     }
-    Some(needs)
+    needs
 }
 
 enum Event {

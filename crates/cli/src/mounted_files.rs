@@ -32,6 +32,7 @@ use crate::{
     mounts::remove_leftovers,
     private_folder::{NAME, PrivateFolder},
     process::{keep_descriptors, unblocked},
+    unmounting::UnmountProcess,
 };
 
 /// Does the work of the process that watches a driver, if this process was started for it.
@@ -208,6 +209,8 @@ impl FrontendSetup for Files<'_> {
             session: Session::start(Arc::clone(&export), private, &options)?,
             export: self.may_write.then_some(export),
         };
+        let other = UnmountProcess::start(point.handle(), self.folder, None);
+        let other = other.map_err(|error| cannot_start(&error))?;
         running.helper.begin().map_err(failed)?;
         let name = plan.found.name;
         match Wait::first_report(&self.wait, &mut running.helper)? {
@@ -224,10 +227,7 @@ impl FrontendSetup for Files<'_> {
         }
         let shown = Unmounter::find_over(point.handle());
         let shown = shown.map_err(|error| Error::io(format!("cannot look at {folder}"), &error))?;
-        // They may have been unmounted at once, which the helper reports next.
-        if let Some(shown) = shown.clone() {
-            let _ = running.session.files.set(shown);
-        }
+        running.session.let_others_unmount(other, shown);
         let mode = if plan.is_read_only { ", read-only" } else { "" };
         let mut lines = vec![format!(
             "the files of {} ({name}{mode}) are in {folder} until it is unmounted",
@@ -241,12 +241,14 @@ impl FrontendSetup for Files<'_> {
         );
         Ok(Started {
             status: format!("The files of {} are in {folder}", volume.name()),
+            stop: {
+                let mounts = Arc::clone(&running.session.mounts);
+                Arc::new(move || {
+                    let unmounted = mounts.unmount_files();
+                    unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
+                })
+            },
             frontend: Box::new(running),
-            stop: Arc::new(move || {
-                let unmounted = shown.as_ref().map(|shown| unblocked(|| shown.unmount()));
-                let unmounted = unmounted.unwrap_or(Ok(()));
-                unmounted.map_err(|error| Error::io("cannot unmount", &error).hint(&hint))
-            }),
             lines,
             still_in_use: Some(format!(
                 "the files in {folder} are still in use: luxor exits when no program has one open"
@@ -419,47 +421,105 @@ fn row(found: &PartitionContents) -> String {
     format!("{}: {what}, {} bytes", found.number, found.len)
 }
 
-/// The plaintext in the private folder, served by a thread.
-struct Session {
+fn cannot_start(error: &io::Error) -> Error {
+    Error::io("cannot start the process that unmounts", error)
+}
+
+/// What is mounted.
+struct Mounts {
     private: PrivateFolder,
-    /// The mount of the plaintext.
     plaintext: Unmounter,
     /// The mount of the files, once it is there.
-    files: Arc<OnceLock<Unmounter>>,
+    files: OnceLock<Unmounter>,
+    /// The processes that unmount the files and the plaintext, once this process is not to do it.
+    others: OnceLock<[UnmountProcess; 2]>,
+}
+
+impl Mounts {
+    fn unmount_files(&self) -> io::Result<()> {
+        match (self.files.get(), self.others.get()) {
+            (None, _) => Ok(()),
+            (Some(files), None) => unblocked(|| files.unmount()),
+            (Some(files), Some([other, _])) => other.unmount(files),
+        }
+    }
+
+    fn unmount_plaintext(&self) -> io::Result<()> {
+        match self.others.get() {
+            None => unblocked(|| self.plaintext.unmount()),
+            Some([_, other]) => other.unmount(&self.plaintext),
+        }
+    }
+
+    fn remove_private(&self) {
+        match self.others.get() {
+            None => self.private.remove(),
+            // If it was killed, the next mount removes the folder.
+            Some([_, other]) => drop(other.remove_private()),
+        }
+    }
+}
+
+/// The plaintext in the private folder, served by a thread.
+struct Session {
+    mounts: Arc<Mounts>,
+    /// The process that unmounts the plaintext, until it is to do so.
+    other: Option<UnmountProcess>,
     thread: Option<JoinHandle<std::result::Result<(), ServeError>>>,
 }
 
 impl Session {
     fn start(export: Arc<Export>, private: PrivateFolder, options: &MountOptions) -> Result<Self> {
-        let mounted = MountPoint::new(&private.disk())
-            .and_then(|point| unblocked(|| Mounted::new(export, point, options)))
-            .map_err(|error| {
-                private.remove();
-                mount_error::refused(&error)
-            })?;
-        let plaintext = mounted.unmounter();
-        let files: Arc<OnceLock<Unmounter>> = Arc::default();
-        let above = Arc::clone(&files);
+        let refused = |error| mount_error::refused(&error);
+        let mount = || -> Result<_> {
+            let disk = private.disk();
+            let point = MountPoint::new(&disk).map_err(refused)?;
+            let other = UnmountProcess::start(point.handle(), &disk, Some(&private));
+            let other = other.map_err(|error| cannot_start(&error))?;
+            let mounted = unblocked(|| Mounted::new(export, point, options)).map_err(refused)?;
+            Ok((other, mounted))
+        };
+        let (other, mounted) = mount().inspect_err(|_| private.remove())?;
+        let mounts = Arc::new(Mounts {
+            private,
+            plaintext: mounted.unmounter(),
+            files: OnceLock::new(),
+            others: OnceLock::new(),
+        });
+        let mut session = Self {
+            mounts: Arc::clone(&mounts),
+            other: Some(other),
+            thread: None,
+        };
         let thread = thread::Builder::new().name("plaintext".into());
         let thread = thread.spawn(move || {
             let served = Box::new(mounted).run();
             // If the connection to the kernel has ended first, the driver cannot go on.
-            if let Some(files) = above.get() {
-                let _ = unblocked(|| files.unmount());
-            }
+            let _ = mounts.unmount_files();
             served
         });
-        let mut session = Self {
-            private,
-            plaintext,
-            files,
-            thread: None,
-        };
         match thread {
             Ok(thread) => session.thread = Some(thread),
             Err(error) => return Err(Error::io("cannot start a thread", &error)),
         }
+        if let Some(other) = &session.other {
+            other
+                .has_mounted()
+                .map_err(|error| Error::io("cannot find what was mounted", &error))?;
+        }
         Ok(session)
+    }
+
+    /// Has other processes unmount from now on: `other` the files, which are `files`.
+    fn let_others_unmount(&mut self, other: UnmountProcess, files: Option<Unmounter>) {
+        // The files may have been unmounted at once, which the helper reports next.
+        let files = files.filter(|_| other.has_mounted().is_ok());
+        if let Some(plaintexts) = self.other.take() {
+            let _ = self.mounts.others.set([other, plaintexts]);
+        }
+        if let Some(files) = files {
+            let _ = self.mounts.files.set(files);
+        }
     }
 
     /// Unmounts the files and the plaintext, as far as they are still mounted, and waits until no program
@@ -468,17 +528,14 @@ impl Session {
         let Some(thread) = self.thread.take() else {
             return Ok(());
         };
-        let unmounted = unblocked(|| {
-            let files = self.files.get().map_or(Ok(()), Unmounter::unmount);
-            files.and(self.plaintext.unmount())
-        });
-        let served = match unmounted {
+        let files = self.mounts.unmount_files();
+        let served = match files.and(self.mounts.unmount_plaintext()) {
             Ok(()) => thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(source) => Err(ServeError::Kernel { source }),
         };
-        self.private.remove();
+        self.mounts.remove_private();
         served
     }
 }
@@ -500,8 +557,8 @@ struct Running {
 
 impl Frontend for Running {
     fn stopper(&self) -> Stopper {
-        let files = self.session.files.get().cloned();
-        Box::new(move || files.as_ref().map_or(Ok(()), Unmounter::unmount))
+        let mounts = Arc::clone(&self.session.mounts);
+        Box::new(move || mounts.unmount_files())
     }
 
     fn run(mut self: Box<Self>) -> std::result::Result<(), ServeError> {

@@ -2,13 +2,15 @@
 //! The process that unmounts for `luxor mount`.
 //!
 //! Once it serves the plaintext, `luxor mount` is confined, and can neither unmount nor start `fusermount3`. So it
-//! starts this program again before it reads a secret. The other process has no keys. It unmounts one mount, the
-//! one on the folder that it was started with, when it is asked to, and ends with the server.
+//! starts this program again before that. The other process has no keys. It unmounts one mount, the one on the
+//! folder that it was started with, when it is asked to, and ends with the server.
 //!
 //! Standard input is the connection to the server: a request is a line, and so is its answer. Standard output is
 //! the folder, opened by the server, because another user could replace a part of its path by a link.
 
 use std::{
+    env,
+    ffi::OsString,
     fs::File,
     io::{self, BufRead, BufReader, Write},
     os::{
@@ -27,10 +29,13 @@ use nix::{
     unistd::setsid,
 };
 
-use crate::process::{NAME, is_started_by_parent, this_program, unblocked};
+use crate::{
+    private_folder::PrivateFolder,
+    process::{NAME, is_started_by_parent, this_program, unblocked},
+};
 
-/// The environment variable of this process: the process ID of the server. The command line is that of
-/// `luxor umount`, which users see in lists of processes.
+/// The environment variable of this process: the process ID of the server, and the private folder if it is in
+/// one, whose path has no space. The command line is that of `luxor umount`, which users see in lists of processes.
 const TASK: &str = "LUXOR_UNMOUNTS";
 
 /// The server's end of the connection.
@@ -42,22 +47,33 @@ const MOUNTED: &str = "mounted";
 const UNMOUNT: &str = "unmount";
 /// The same, after the connection to the kernel has ended.
 const UNMOUNT_ENDED: &str = "unmount ended";
+/// Remove the private folder.
+const REMOVE: &str = "remove";
 /// The answer of success. Others are errors in words.
 const DONE: &str = "done";
 
 impl UnmountProcess {
-    /// Starts it for what will be mounted on `folder`. Users see `path`.
+    /// Starts it for what will be mounted on `folder`, which may be in a private folder. Users see `path`.
     ///
     /// # Errors
     /// Those of the system.
-    pub(crate) fn start(folder: &File, path: &Path) -> io::Result<Self> {
+    pub(crate) fn start(
+        folder: &File,
+        path: &Path,
+        private: Option<&PrivateFolder>,
+    ) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
+        let mut task = OsString::from(process::id().to_string());
+        if let Some(private) = private {
+            task.push(" ");
+            task.push(private.root());
+        }
         let mut program = this_program();
         program
             .arg0(NAME)
             .arg("umount")
             .arg(path)
-            .env(TASK, process::id().to_string())
+            .env(TASK, task)
             .stdin(OwnedFd::from(theirs))
             .stdout(folder.try_clone()?)
             .stderr(Stdio::null());
@@ -86,6 +102,14 @@ impl UnmountProcess {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
             done => done,
         }
+    }
+
+    /// Removes the private folder, in which nothing is mounted any more.
+    ///
+    /// # Errors
+    /// Fails when the process has ended.
+    pub(crate) fn remove_private(&self) -> io::Result<()> {
+        self.ask(REMOVE)
     }
 
     fn ask(&self, request: &str) -> io::Result<()> {
@@ -119,10 +143,13 @@ fn work() -> io::Result<()> {
     let _ = setsid();
     let mut connection = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let folder = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    let private = env::var(TASK).ok();
+    let private = private.as_deref().and_then(|task| task.split_once(' '));
+    let private = private.map(|(_, root)| PrivateFolder::at(root.into()));
     let mut mount = None;
     for request in BufReader::new(connection.try_clone()?).lines() {
         let blocked = before.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let done = answer(&request?, &folder, &mut mount);
+        let done = answer(&request?, &folder, &mut mount, private.as_ref());
         blocked.thread_set_mask()?;
         let answer = match done {
             Ok(()) => DONE.to_owned(),
@@ -133,7 +160,16 @@ fn work() -> io::Result<()> {
     Ok(())
 }
 
-fn answer(request: &str, folder: &File, mount: &mut Option<Unmounter>) -> io::Result<()> {
+fn answer(
+    request: &str,
+    folder: &File,
+    mount: &mut Option<Unmounter>,
+    private: Option<&PrivateFolder>,
+) -> io::Result<()> {
+    if let (REMOVE, Some(private)) = (request, private) {
+        private.remove();
+        return Ok(());
+    }
     match (request, mount.as_ref()) {
         (MOUNTED, None) => {
             *mount = Unmounter::find_over(folder)?;

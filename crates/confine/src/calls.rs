@@ -40,7 +40,7 @@ const ALLOWED: &[c_long] = &[
     // Waiting.
     libc::SYS_clock_nanosleep, libc::SYS_epoll_create1, libc::SYS_epoll_ctl, libc::SYS_epoll_pwait,
     libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_futex, libc::SYS_futex_waitv, libc::SYS_nanosleep,
-    libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_restart_syscall,
+    libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_restart_syscall, libc::SYS_wait4, libc::SYS_waitid,
     // Rings that exist. They only read and write: see `crates/uring`.
     libc::SYS_io_uring_enter,
     // Memory.

@@ -20,7 +20,6 @@ use luxor::{
     VolumeDisk,
     files::{path_name, shell_word},
 };
-use luxor_confine::Needs;
 use luxor_serve::{
     Export, ServeError,
     fuse::{FileName, MountOptions, MountPoint, Mounted},
@@ -161,7 +160,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
     }
     keep_descriptors()?;
     let failed = |error| Error::io("cannot start the process that unmounts", &error);
-    let unmounts = UnmountProcess::start(point.handle(), folder).map_err(failed)?;
+    let unmounts = UnmountProcess::start(point.handle(), folder, None).map_err(failed)?;
     let mut fuse = Fuse {
         folder,
         point: Some(point),
@@ -184,10 +183,6 @@ struct Fuse<'a> {
 }
 
 impl FrontendSetup for Fuse<'_> {
-    fn add_needs(&self, _: &mut Needs) -> bool {
-        true
-    }
-
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {
         let point = self.point.take().expect("`start` is called once");
         let mounted = unblocked(|| Mounted::new(export, point, &self.options))

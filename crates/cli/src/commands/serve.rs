@@ -224,11 +224,10 @@ impl FrontendSetup for Nbd<'_> {
         Ok(())
     }
 
-    fn add_needs(&self, needs: &mut Needs) -> bool {
+    fn add_needs(&self, needs: &mut Needs) {
         if let Some(path) = &self.args.socket {
             needs.remove_file(path);
         }
-        true
     }
 
     fn start(&mut self, volume: &VolumeDisk, export: Arc<Export>) -> Result<Started> {

@@ -263,9 +263,9 @@ const UNTIL_UNMOUNTED: &str = "i=0; while { grep -q $PWD /proc/self/mountinfo ||
 
 #[test]
 fn whichever_process_dies_nothing_stays_mounted() {
-    // The driver is the child of the helper, which is the child of the server.
-    let processes = "server=$!; helper=$(cat /proc/$server/task/*/children); \
-                     driver=$(cat /proc/${helper% }/task/*/children)";
+    // The driver is the child of the helper, which is the first child of the server.
+    let processes = "server=$!; helper=$(cat /proc/$server/task/*/children); helper=${helper%% *}; \
+                     driver=$(cat /proc/$helper/task/*/children)";
     for (dies, code, words) in [
         ("$driver", 1, "fuse2fs was ended by SIGKILL"),
         (
@@ -285,6 +285,34 @@ fn whichever_process_dies_nothing_stays_mounted() {
         let expected = format!("{code}\ndir:\n\nprivate:\n");
         assert_eq!(outcome.text(), expected, "{dies}: {outcome:?}");
         assert!(outcome.stderr.contains(words), "{dies}: {outcome:?}");
+        assert_nothing_is_mounted(&folder);
+    }
+}
+
+/// The processes that watch and unmount keep what they need. The server, which has the keys, does not.
+#[test]
+fn the_server_of_files_is_confined_and_still_unmounts() {
+    let line = format!(
+        "{FILES} -v volume.luks dir 2>said & server=$!
+         until grep -q 'are in dir' said; do sleep 0.05; done; cat dir/hello; cat said >&2
+         grep -hE '^(NoNewPrivs|Seccomp):' /proc/$server/task/*/status | sort -u
+         grep -h '^CapEff:' /proc/$server/status; kill -TERM $server; wait $server; echo $?"
+    );
+    let run_as_root = |folder: &Folder, line: &str| {
+        let line = format!("luxor={}; {line}", env!("CARGO_BIN_EXE_luxor"));
+        shell_without_terminal(&line, folder.path())
+    };
+    let run_as_nobody: fn(&Folder, &str) -> Outcome = run_as_nobody;
+    for (folder, run) in [
+        (prepared_for_nobody("ext4"), run_as_nobody),
+        (prepared("ext4"), run_as_root),
+    ] {
+        let outcome = run(&folder, &line);
+        let expected = format!(
+            "hello\nNoNewPrivs:\t1\nSeccomp:\t2\nCapEff:\t{:016}\n0\n",
+            0
+        );
+        assert_eq!(outcome.text(), expected, "{outcome:?}");
         assert_nothing_is_mounted(&folder);
     }
 }
