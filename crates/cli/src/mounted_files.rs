@@ -577,12 +577,11 @@ impl Frontend for Running {
             Some(Report::Failed(words)) => words,
             None => WATCHER_ENDED.to_owned(),
             Some(_) => {
-                ended?;
                 // Programs that had files open could write until now.
                 self.export.iter().for_each(note_lost_writes);
                 let flush = |export: Arc<Export>| export.flush();
                 let flushed = self.export.map_or(Ok(()), flush);
-                return flushed.map_err(|source| ServeError::Flush { source });
+                return ended.and(flushed.map_err(|source| ServeError::Flush { source }));
             }
         };
         Err(ServeError::Kernel {
