@@ -119,9 +119,14 @@ impl Beside {
             image.iter().skip(from).take(len).copied().collect()
         };
         let areas: Vec<Vec<u8>> = header.keyslots().values().map(area).collect();
+        // What is dumped of LUKS1 lacks the salts.
+        let header_bytes = match &header {
+            VolumeHeader::Luks1(_) => &image[..592],
+            VolumeHeader::Luks2(_) => &[],
+        };
         let mut opened = 0;
         for (number, secret) in self.secrets.iter().enumerate() {
-            let opens = self.opened.to((&ours, &areas, number), || {
+            let opens = self.opened.to((header_bytes, &ours, &areas, number), || {
                 let theirs = self.folder.key(image, number);
                 let options = UnlockOptions::default();
                 let storage = self.folder.volume(image);

@@ -475,8 +475,8 @@ fn a_change_after_one_that_was_killed() {
                     let mut opens = |secret| opened.opens(&header, &image, keyslot, secret);
                     secrets.iter().any(|secret| opens(secret))
                 };
-                let least = ["erase", "replace_keyslot_in_place"];
-                if !least.contains(&case.name) && !opens(0, &[A, C, D]) {
+                let may_lose = ["erase", "replace_keyslot_in_place"];
+                if !may_lose.contains(&case.name) && !opens(0, &[A, C, D]) {
                     return Err("keyslot 0 does not open".into());
                 }
                 if !["erase", "remove_keyslot"].contains(&case.name) && !opens(1, &[B]) {
