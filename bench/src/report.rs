@@ -405,6 +405,93 @@ mod tests {
         fs::remove_dir_all(&records).unwrap();
     }
 
+    /// Records with another value in any place are read and shown, or refused. `LUXOR_TEST_LONG` tries
+    /// 100,000.
+    #[test]
+    fn reports_that_others_wrote_are_shown_or_refused() {
+        let records = Path::new(env!("CARGO_MANIFEST_DIR")).join("record");
+        let folders = fs::read_dir(records)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap());
+        let mut texts: Vec<_> = files
+            .map(|file| file.unwrap().path())
+            .filter(|file| file.extension().is_some_and(|end| end == "json"))
+            .map(|file| fs::read_to_string(file).unwrap())
+            .collect();
+        // Reading leaks the text.
+        texts.retain(|text| text.len() < 10_000);
+        texts.sort();
+        let others = [
+            "null",
+            "true",
+            "-1",
+            "0",
+            "1e308",
+            "-1e-308",
+            "18446744073709551615",
+            "\"\"",
+            "\"é<&\"",
+            "[]",
+            "[[]]",
+            "{}",
+            "{\"a\":0}",
+            "[null, 1]",
+            "99999999999999999999999",
+        ];
+        let others = others.map(|text| serde_json::from_str::<Value>(text).unwrap());
+        let folder = std::env::temp_dir().join(format!("luxor-reports-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let file = folder.join("report.json");
+        let is_long = std::env::var_os("LUXOR_TEST_LONG").is_some();
+        let (mut state, mut counts) = (1_u64, [0; 2]);
+        let mut below = |end: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 33) as usize % end
+        };
+        for _ in 0..if is_long { 100_000 } else { 500 } {
+            let mut report: Value = serde_json::from_str(&texts[below(texts.len())]).unwrap();
+            for _ in 0..=below(2) {
+                let mut place = &mut report;
+                loop {
+                    let len = match place {
+                        Value::Array(all) => all.len(),
+                        Value::Object(all) => all.len(),
+                        _ => 0,
+                    };
+                    if len == 0 || below(6) == 0 {
+                        break;
+                    }
+                    let index = below(len);
+                    place = match place {
+                        Value::Array(all) => &mut all[index],
+                        Value::Object(all) => all.iter_mut().nth(index).unwrap().1,
+                        _ => unreachable!("it has a length"),
+                    };
+                }
+                *place = others[below(others.len())].clone();
+            }
+            fs::write(&file, report.to_string()).unwrap();
+            let read = Report::read(&file);
+            counts[usize::from(read.is_ok())] += 1;
+            match read {
+                Ok(report) => {
+                    report.text(true);
+                    report.recorded();
+                    let _ = (report.page(), report.pictures());
+                }
+                Err(error) => assert!(error.starts_with(&*file.to_string_lossy()), "{error}"),
+            }
+            if let Ok(record) = crate::compare::Record::read(&file) {
+                record.compare(&report);
+            }
+        }
+        fs::remove_dir_all(&folder).unwrap();
+        assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
+    }
+
     #[test]
     fn a_repeatable_command_names_no_files_of_the_first_run() {
         let line = "luxor-bench cpu --luxor bin/luxor --unit 4K --json a.json --record b";

@@ -401,3 +401,125 @@ fn advice_fits_the_form_of_the_command() {
         assert_eq!(shown, own, "{line:?}: {sentence:?}");
     }
 }
+
+/// Numbers that look random, the same at each run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (mixed >> 33) as usize % end
+    }
+
+    fn value(&mut self) -> OsString {
+        let long = "x".repeat(100_000);
+        let values = [
+            "",
+            "-",
+            "--",
+            "v",
+            "k",
+            "-v",
+            "--force",
+            "0",
+            "7",
+            "-1",
+            "a=b",
+            "luks1",
+            "luks2",
+            "argon2id",
+            "prefer",
+            "sha256",
+            "aes-xts-plain64",
+            "512",
+            "18446744073709551616",
+            "1e9",
+            "0x10",
+            "é\n\u{1b}[31m",
+            "../x",
+            "import",
+            "add",
+            &long,
+        ];
+        match self.below(values.len() + 1) {
+            0 => OsStr::from_bytes(b"\xff\x80v").to_owned(),
+            index => values[index - 1].into(),
+        }
+    }
+
+    fn word(&mut self) -> OsString {
+        let known = &OPTIONS[self.below(OPTIONS.len())];
+        let mut word = OsString::from("--");
+        match self.below(8) {
+            0 => return self.value(),
+            1 => return format!("-{}", char::from(known.short.unwrap_or(b'x'))).into(),
+            2 => word.push(RECOMMENDED[self.below(RECOMMENDED.len())].0),
+            3 => word.push(["threads", "quiet", "engine", "nothing"][self.below(4)]),
+            _ => word.push(known.long),
+        }
+        if self.below(2) == 0 {
+            word.push("=");
+            word.push(self.value());
+        }
+        word
+    }
+}
+
+/// Lines of any options and values: each is translated, refused in a few words, or Luxor's own. No
+/// operand becomes an option. `LUXOR_TEST_LONG` tries 1,000,000 lines.
+#[test]
+fn any_line_is_translated_or_refused() {
+    let is_long = std::env::var_os("LUXOR_TEST_LONG").is_some();
+    let mut dice = Dice(1);
+    let mut counts = [0; 4];
+    for _ in 0..if is_long { 1_000_000 } else { 5_000 } {
+        let mut line = vec![OsString::from("luxor")];
+        let others = OTHERS.iter().flat_map(|other| other.names);
+        let actions: Vec<&str> = ACTIONS.iter().chain(others).copied().collect();
+        // Mostly one that Luxor translates: those come first.
+        let known = [ACTIONS.len(), actions.len()][usize::from(dice.below(9) == 0)];
+        line.push(actions[dice.below(known)].into());
+        for _ in 0..dice.below(6) {
+            let is_value = dice.below(3) == 0;
+            line.push(if is_value { dice.value() } else { dice.word() });
+        }
+        let translated = match translate(&line, dice.below(2) == 0) {
+            Ok(Some(translated)) => translated,
+            Ok(None) => {
+                counts[0] += 1;
+                continue;
+            }
+            Err(error) => {
+                counts[1] += 1;
+                let lines = crate::error::lines(&error).expect("a message");
+                assert!(lines.len() < 2000, "{line:?}: {} bytes", lines.len());
+                assert_eq!(crate::error::exit_code(&error), 1);
+                assert!(!lines.contains('\u{1b}'), "{lines:?}");
+                continue;
+            }
+        };
+        let end = translated.iter().rposition(|word| word == "--");
+        let is_help = translated.last().is_some_and(|word| word == "--help");
+        assert!(end.is_some() || is_help, "{line:?}: {translated:?}");
+        let operands = end.map_or(&[][..], |end| &translated[end + 1..]);
+        // Some values of options become operands.
+        let value = |word: &OsString| {
+            Some(
+                word.as_bytes()
+                    .splitn(2, |&byte| byte == b'=')
+                    .nth(1)?
+                    .to_owned(),
+            )
+        };
+        let values: Vec<_> = line.iter().filter_map(value).collect();
+        let is_given = |word: &OsString| {
+            line.contains(word) || values.iter().any(|value| value == word.as_bytes())
+        };
+        assert!(operands.iter().all(is_given), "{line:?}: {translated:?}");
+        let parsed = crate::commands::parse(&translated);
+        counts[2 + usize::from(parsed.is_ok())] += 1;
+    }
+    // Each outcome is reached.
+    assert!(counts.iter().all(|&count| count > 20), "{counts:?}");
+}
