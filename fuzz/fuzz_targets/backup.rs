@@ -8,8 +8,8 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use luxor_fuzz::volumes::{Hostile, data_unwritten};
-use luxor_luks::{HeaderBackup, LuksVersion, RestoreError, VolumeHeader};
+use luxor_fuzz::volumes::{Hostile, data_unwritten, version};
+use luxor_luks::{HeaderBackup, RestoreError, VolumeHeader};
 use luxor_sector::MemoryStorage;
 
 #[derive(Arbitrary, Debug)]
@@ -23,13 +23,6 @@ struct Input {
 }
 
 fuzz_target!(|input: Input| {
-    let version = |luks2| {
-        if luks2 {
-            LuksVersion::Luks2
-        } else {
-            LuksVersion::Luks1
-        }
-    };
     let source = input.backup.volume(version(input.backup_luks2), None);
     let taken = HeaderBackup::take(&source);
     assert!(source.writes().is_empty(), "a backup writes");

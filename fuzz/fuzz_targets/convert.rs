@@ -6,28 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use libfuzzer_sys::{
-    arbitrary::{self, Arbitrary},
-    fuzz_target,
-};
-use luxor_fuzz::volumes::{Faulty, Hostile, data_unwritten};
-use luxor_luks::{LuksVersion, VolumeHeader};
+use libfuzzer_sys::fuzz_target;
+use luxor_fuzz::volumes::{Attempt, Faulty, data_unwritten};
+use luxor_luks::VolumeHeader;
 
-#[derive(Arbitrary, Debug)]
-struct Input {
-    volume: Hostile,
-    luks2: bool,
-    force: bool,
-    fails_after: Option<u8>,
-}
-
-fuzz_target!(|input: Input| {
-    let version = if input.luks2 {
-        LuksVersion::Luks2
-    } else {
-        LuksVersion::Luks1
-    };
-    let storage = input.volume.volume(version, input.fails_after);
+fuzz_target!(|input: Attempt| {
+    let storage = input.storage();
     if convert(&storage, input.force) {
         // There and back.
         convert(&storage, true);

@@ -4,34 +4,18 @@
 
 #![no_main]
 
-use libfuzzer_sys::{
-    arbitrary::{self, Arbitrary},
-    fuzz_target,
-};
-use luxor_fuzz::volumes::{Hostile, data_unwritten};
-use luxor_luks::{HeaderRepair, LuksVersion, Overwrite, VolumeHeader};
+use libfuzzer_sys::fuzz_target;
+use luxor_fuzz::volumes::{Attempt, Hostile, data_unwritten};
+use luxor_luks::{HeaderRepair, Overwrite, VolumeHeader};
 use luxor_sector::Storage;
 
-#[derive(Arbitrary, Debug)]
-struct Input {
-    volume: Hostile,
-    luks2: bool,
-    force: bool,
-    fails_after: Option<u8>,
-}
-
-fuzz_target!(|input: Input| {
-    let version = if input.luks2 {
-        LuksVersion::Luks2
-    } else {
-        LuksVersion::Luks1
-    };
+fuzz_target!(|input: Attempt| {
     let overwrite = if input.force {
         Overwrite::Anything
     } else {
         Overwrite::Damaged
     };
-    let storage = input.volume.volume(version, input.fails_after);
+    let storage = input.storage();
     let before = VolumeHeader::read(&storage);
     let _ = HeaderRepair::outlook(&storage);
     let plan = match HeaderRepair::plan(&storage, overwrite) {
@@ -75,7 +59,7 @@ fuzz_target!(|input: Input| {
         assert!(numbers.all(|number| now.keyslots().contains_key(number)));
     }
     if !input.luks2 && !input.force && input.volume.is_metadata_good() {
-        let good = Hostile::default().volume(version, None);
+        let good = Hostile::default().volume(input.version(), None);
         let bytes = beginning(&storage).into_iter().zip(beginning(&good));
         for (at, ((now, good), damaged)) in bytes.zip(damaged).enumerate() {
             // The area of an empty keyslot may lie anywhere.

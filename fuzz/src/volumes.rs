@@ -37,6 +37,33 @@ pub struct Hostile {
     damage: Vec<(u16, u8)>,
 }
 
+/// A volume, and how it is to be changed.
+#[derive(Arbitrary, Debug)]
+pub struct Attempt {
+    pub volume: Hostile,
+    pub luks2: bool,
+    pub force: bool,
+    pub fails_after: Option<u8>,
+}
+
+impl Attempt {
+    pub fn version(&self) -> LuksVersion {
+        version(self.luks2)
+    }
+
+    pub fn storage(&self) -> Faulty {
+        self.volume.volume(self.version(), self.fails_after)
+    }
+}
+
+pub fn version(is_luks2: bool) -> LuksVersion {
+    if is_luks2 {
+        LuksVersion::Luks2
+    } else {
+        LuksVersion::Luks1
+    }
+}
+
 /// A good volume, and a keyslot of the same key.
 pub struct Good {
     bytes: Vec<u8>,
