@@ -209,8 +209,7 @@ impl FrontendSetup for Files<'_> {
             session: Session::start(Arc::clone(&export), private, &options)?,
             export: self.may_write.then_some(export),
         };
-        let other = UnmountProcess::start(point.handle(), self.folder, None);
-        let other = other.map_err(|error| cannot_start(&error))?;
+        let process = UnmountProcess::start(point.handle(), self.folder, None)?;
         running.helper.begin().map_err(failed)?;
         let name = plan.found.name;
         match Wait::first_report(&self.wait, &mut running.helper)? {
@@ -227,7 +226,7 @@ impl FrontendSetup for Files<'_> {
         }
         let shown = Unmounter::find_over(point.handle());
         let shown = shown.map_err(|error| Error::io(format!("cannot look at {folder}"), &error))?;
-        running.session.let_others_unmount(other, shown);
+        running.session.mounts.let_others_unmount(process, shown);
         let mode = if plan.is_read_only { ", read-only" } else { "" };
         let mut lines = vec![format!(
             "the files of {} ({name}{mode}) are in {folder} until it is unmounted",
@@ -421,41 +420,49 @@ fn row(found: &PartitionContents) -> String {
     format!("{}: {what}, {} bytes", found.number, found.len)
 }
 
-fn cannot_start(error: &io::Error) -> Error {
-    Error::io("cannot start the process that unmounts", error)
-}
-
 /// What is mounted.
 struct Mounts {
     private: PrivateFolder,
     plaintext: Unmounter,
     /// The mount of the files, once it is there.
     files: OnceLock<Unmounter>,
-    /// The processes that unmount the files and the plaintext, once this process is not to do it.
-    others: OnceLock<[UnmountProcess; 2]>,
+    /// The process that unmounts the plaintext, once there is one for the files.
+    plaintext_process: UnmountProcess,
+    /// The process that unmounts the files, once this process is not to unmount any more.
+    files_process: OnceLock<UnmountProcess>,
 }
 
 impl Mounts {
+    /// Has other processes unmount from now on: `process` the files, which are `files`.
+    fn let_others_unmount(&self, process: UnmountProcess, files: Option<Unmounter>) {
+        // The files may have been unmounted at once, which the helper reports next.
+        let files = files.filter(|_| process.has_mounted().is_ok());
+        let _ = self.files_process.set(process);
+        if let Some(files) = files {
+            let _ = self.files.set(files);
+        }
+    }
+
     fn unmount_files(&self) -> io::Result<()> {
-        match (self.files.get(), self.others.get()) {
+        match (self.files.get(), self.files_process.get()) {
             (None, _) => Ok(()),
             (Some(files), None) => unblocked(|| files.unmount()),
-            (Some(files), Some([other, _])) => other.unmount(files),
+            (Some(files), Some(process)) => process.unmount(files),
         }
     }
 
     fn unmount_plaintext(&self) -> io::Result<()> {
-        match self.others.get() {
+        match self.files_process.get() {
             None => unblocked(|| self.plaintext.unmount()),
-            Some([_, other]) => other.unmount(&self.plaintext),
+            Some(_) => self.plaintext_process.unmount(&self.plaintext),
         }
     }
 
     fn remove_private(&self) {
-        match self.others.get() {
+        match self.files_process.get() {
             None => self.private.remove(),
-            // If it was killed, the next mount removes the folder.
-            Some([_, other]) => drop(other.remove_private()),
+            // If the process was killed, the next mount removes the folder.
+            Some(_) => drop(self.plaintext_process.remove_private()),
         }
     }
 }
@@ -463,8 +470,6 @@ impl Mounts {
 /// The plaintext in the private folder, served by a thread.
 struct Session {
     mounts: Arc<Mounts>,
-    /// The process that unmounts the plaintext, until it is to do so.
-    other: Option<UnmountProcess>,
     thread: Option<JoinHandle<std::result::Result<(), ServeError>>>,
 }
 
@@ -474,21 +479,20 @@ impl Session {
         let mount = || -> Result<_> {
             let disk = private.disk();
             let point = MountPoint::new(&disk).map_err(refused)?;
-            let other = UnmountProcess::start(point.handle(), &disk, Some(&private));
-            let other = other.map_err(|error| cannot_start(&error))?;
+            let process = UnmountProcess::start(point.handle(), &disk, Some(&private))?;
             let mounted = unblocked(|| Mounted::new(export, point, options)).map_err(refused)?;
-            Ok((other, mounted))
+            Ok((process, mounted))
         };
-        let (other, mounted) = mount().inspect_err(|_| private.remove())?;
+        let (plaintext_process, mounted) = mount().inspect_err(|_| private.remove())?;
         let mounts = Arc::new(Mounts {
             private,
             plaintext: mounted.unmounter(),
             files: OnceLock::new(),
-            others: OnceLock::new(),
+            plaintext_process,
+            files_process: OnceLock::new(),
         });
         let mut session = Self {
             mounts: Arc::clone(&mounts),
-            other: Some(other),
             thread: None,
         };
         let thread = thread::Builder::new().name("plaintext".into());
@@ -502,24 +506,8 @@ impl Session {
             Ok(thread) => session.thread = Some(thread),
             Err(error) => return Err(Error::io("cannot start a thread", &error)),
         }
-        if let Some(other) = &session.other {
-            other
-                .has_mounted()
-                .map_err(|error| Error::io("cannot find what was mounted", &error))?;
-        }
+        session.mounts.plaintext_process.has_mounted()?;
         Ok(session)
-    }
-
-    /// Has other processes unmount from now on: `other` the files, which are `files`.
-    fn let_others_unmount(&mut self, other: UnmountProcess, files: Option<Unmounter>) {
-        // The files may have been unmounted at once, which the helper reports next.
-        let files = files.filter(|_| other.has_mounted().is_ok());
-        if let Some(plaintexts) = self.other.take() {
-            let _ = self.mounts.others.set([other, plaintexts]);
-        }
-        if let Some(files) = files {
-            let _ = self.mounts.files.set(files);
-        }
     }
 
     /// Unmounts the files and the plaintext, as far as they are still mounted, and waits until no program

@@ -30,6 +30,7 @@ use nix::{
 };
 
 use crate::{
+    error::{Error, Result},
     private_folder::PrivateFolder,
     process::{NAME, is_started_by_parent, this_program, unblocked},
 };
@@ -61,7 +62,12 @@ impl UnmountProcess {
         folder: &File,
         path: &Path,
         private: Option<&PrivateFolder>,
-    ) -> io::Result<Self> {
+    ) -> Result<Self> {
+        let started = Self::start_for(folder, path, private);
+        started.map_err(|error| Error::io("cannot start the process that unmounts", &error))
+    }
+
+    fn start_for(folder: &File, path: &Path, private: Option<&PrivateFolder>) -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut task = OsString::from(process::id().to_string());
         if let Some(private) = private {
@@ -85,8 +91,9 @@ impl UnmountProcess {
     ///
     /// # Errors
     /// Those of the system.
-    pub(crate) fn has_mounted(&self) -> io::Result<()> {
-        self.ask(MOUNTED)
+    pub(crate) fn has_mounted(&self) -> Result<()> {
+        let found = self.ask(MOUNTED);
+        found.map_err(|error| Error::io("cannot find what was mounted", &error))
     }
 
     /// Unmounts it, as `unmounter` would.

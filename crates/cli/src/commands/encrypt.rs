@@ -102,11 +102,9 @@ impl Subcommand for EncryptArgs {
         let needed = new_volume::needed(context);
         let files = new_volume::files(&self.output, self.force, &needed, context);
         let mut needs = confinement::needs_of_reader(context);
-        for output in [Some(&self.output), context.options.header.as_ref()]
-            .into_iter()
-            .flatten()
-        {
-            confinement::add_output(&mut needs, output);
+        confinement::add_output(&mut needs, &self.output);
+        if let Some(header) = &context.options.header {
+            confinement::add_output(&mut needs, header);
         }
         let secret = || {
             // All files are open.

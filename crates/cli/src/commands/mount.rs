@@ -159,8 +159,7 @@ fn run(args: &MountArgs, context: &Context) -> Result<()> {
         return frontend::run(&mut files, &options, context);
     }
     keep_descriptors()?;
-    let failed = |error| Error::io("cannot start the process that unmounts", &error);
-    let unmounts = UnmountProcess::start(point.handle(), folder, None).map_err(failed)?;
+    let unmounts = UnmountProcess::start(point.handle(), folder, None)?;
     let mut fuse = Fuse {
         folder,
         point: Some(point),
@@ -189,9 +188,8 @@ impl FrontendSetup for Fuse<'_> {
             .map_err(|error| mount_error::refused(&error))?;
         let unmounter = mounted.unmounter();
         let unmounts = Arc::clone(&self.unmounts);
-        unmounts.has_mounted().map_err(|error| {
+        unmounts.has_mounted().inspect_err(|_| {
             let _ = unblocked(|| unmounter.unmount());
-            Error::io("cannot find what was mounted", &error)
         })?;
         let folder = path_name(self.folder);
         let file = self.folder.join(self.options.name.as_os_str());
