@@ -36,8 +36,18 @@ pub fn without_paths() -> String {
 
 /// Returns the folder in which cargo keeps the sources of other crates.
 pub fn cargo_home() -> PathBuf {
-    let home = env::home_dir().unwrap_or_default().join(".cargo");
-    env::var_os("CARGO_HOME").map_or(home, PathBuf::from)
+    home_of("CARGO_HOME", ".cargo")
+}
+
+/// Returns the folder in which rustup keeps the compilers.
+pub fn rustup_home() -> PathBuf {
+    home_of("RUSTUP_HOME", ".rustup")
+}
+
+/// Returns the folder of a tool, which a variable or else its name in the user's home gives.
+fn home_of(variable: &str, name: &str) -> PathBuf {
+    let home = env::home_dir().unwrap_or_default().join(name);
+    env::var_os(variable).map_or(home, PathBuf::from)
 }
 
 /// Returns a `tar` that makes the same archive everywhere, of names in the folder `parent`.

@@ -4,7 +4,7 @@
 //! their sources, and archives are sorted.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -12,7 +12,7 @@ use std::{
 use crate::{
     archive::{
         BUILD, LIBRARY, PROGRAMS, VERSION, cargo_home, copy, copy_licenses, empty, list,
-        programs_and_share, tar, without_paths, write,
+        programs_and_share, rustup_home, tar, without_paths, write,
     },
     bindings_python,
     debian::{self, Kind},
@@ -57,15 +57,13 @@ pub fn make_twice() -> Result<String, String> {
     let folder = empty("target/dist-twice")?;
     let clone = folder.join("the second one");
     process::run(command("git").args(["clone", "--quiet", "."]).arg(&clone))?;
-    let user_home = env::home_dir().unwrap_or_default();
-    let rustup_home = env::var_os("RUSTUP_HOME").map_or(user_home.join(".rustup"), PathBuf::from);
     let mut again = command("sh");
     again
         .args(["-c", "umask 077; exec \"$0\" xtask dist"])
         .arg(cargo("").get_program())
         .current_dir(&clone)
         .env("CARGO_HOME", cargo_home())
-        .env("RUSTUP_HOME", rustup_home)
+        .env("RUSTUP_HOME", rustup_home())
         .env("HOME", folder.join("home"))
         .env("TZ", zone_with_another_date());
     for name in ["LOGNAME", "USER"] {
@@ -77,11 +75,11 @@ pub fn make_twice() -> Result<String, String> {
         fs::read_to_string(&file).map_err(|e| format!("{}: {e}", file.display()))
     };
     let (first, second) = (sums(root())?, sums(&clone)?);
-    let only_first = first.lines().filter(|line| !second.contains(line));
-    let different: Vec<_> = only_first.collect();
-    if different.is_empty() && first.lines().count() == second.lines().count() {
+    if first == second {
         return Ok(format!("{} files, twice the same", first.lines().count()));
     }
+    let only_first = first.lines().filter(|line| !second.contains(line));
+    let different: Vec<_> = only_first.collect();
     Err(format!(
         "these differ in {}:\n{}",
         clone.join("target/dist").display(),
