@@ -413,8 +413,7 @@ impl Dice {
     }
 
     fn value(&mut self) -> OsString {
-        let long = "x".repeat(100_000);
-        let values = [
+        const VALUES: [&str; 25] = [
             "",
             "-",
             "--",
@@ -440,11 +439,11 @@ impl Dice {
             "../x",
             "import",
             "add",
-            &long,
         ];
-        match self.below(values.len() + 1) {
+        match self.below(VALUES.len() + 2) {
             0 => OsStr::from_bytes(b"\xff\x80v").to_owned(),
-            index => values[index - 1].into(),
+            1 => "x".repeat(100_000).into(),
+            index => VALUES[index - 2].into(),
         }
     }
 
@@ -471,12 +470,12 @@ impl Dice {
 #[test]
 fn any_line_is_translated_or_refused() {
     let is_long = std::env::var_os("LUXOR_TEST_LONG").is_some();
+    let others = OTHERS.iter().flat_map(|other| other.names);
+    let actions: Vec<&str> = ACTIONS.iter().chain(others).copied().collect();
     let mut dice = Dice(1);
     let mut counts = [0; 4];
     for _ in 0..if is_long { 1_000_000 } else { 5_000 } {
         let mut line = vec![OsString::from("luxor")];
-        let others = OTHERS.iter().flat_map(|other| other.names);
-        let actions: Vec<&str> = ACTIONS.iter().chain(others).copied().collect();
         // Mostly one that Luxor translates: those come first.
         let known = [ACTIONS.len(), actions.len()][usize::from(dice.below(9) == 0)];
         line.push(actions[dice.below(known)].into());
