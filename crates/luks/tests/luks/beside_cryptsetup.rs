@@ -20,7 +20,11 @@ use luxor_sector::{
     faulty::{Cut, FaultyStorage, ImageHasher, PowerCuts},
 };
 
-use crate::{backend, cheap, is_long, power_cuts::Answers};
+use crate::{
+    backend, cheap, is_long,
+    luks1_convert::{convert, luks1, secret},
+    power_cuts::Answers,
+};
 
 /// The length of each file, so that the data of a volume have room.
 const LEN: u64 = 20 << 20;
@@ -325,4 +329,20 @@ fn cryptsetup_reads_each_state_of_a_repair_as_luxor_does() {
         });
     }
     beside.end(6, true);
+}
+
+#[test]
+fn cryptsetup_reads_each_state_of_a_conversion_as_luxor_does() {
+    let numbers = [0, 3, 7];
+    let secrets = numbers.map(secret);
+    let secrets = secrets.each_ref().map(String::as_bytes);
+    let mut beside = Beside::new(&secrets);
+    for key_size in [KeySize::Aes128, KeySize::Aes256] {
+        let storage = luks1(key_size, &numbers);
+        for name in ["to LUKS2", "to LUKS1"] {
+            beside.check(name, &storage.to_bytes(), 3, |s| convert(s).unwrap());
+            convert(&storage).unwrap();
+        }
+    }
+    beside.end(60, false);
 }

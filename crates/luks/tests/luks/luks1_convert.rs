@@ -22,18 +22,16 @@ use luxor_sector::{
 };
 
 use crate::{
-    backend,
-    beside_cryptsetup::Beside,
-    cheap,
+    backend, cheap,
     hostile::support::{json_text, with_json},
     is_long,
 };
 
-fn secret(number: u32) -> String {
+pub(crate) fn secret(number: u32) -> String {
     format!("of keyslot {number}")
 }
 
-fn luks1(key_size: KeySize, numbers: &[u32]) -> MemoryStorage {
+pub(crate) fn luks1(key_size: KeySize, numbers: &[u32]) -> MemoryStorage {
     let options = Luks1Options {
         key_size,
         pbkdf: cheap(),
@@ -76,7 +74,7 @@ fn with_keyslots(storage: &dyn Storage, numbers: &[u32]) {
     }
 }
 
-fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
+pub(crate) fn convert(storage: &dyn Storage) -> Result<(), ConvertError> {
     VolumeHeader::read(storage).unwrap().convert(storage, false)
 }
 
@@ -216,22 +214,6 @@ fn no_power_cut_loses_a_key_on_either_way() {
     for number in numbers {
         assert_eq!(opens(&there, number), Some(number));
     }
-}
-
-#[test]
-fn cryptsetup_reads_each_state_of_a_conversion_as_luxor_does() {
-    let numbers = [0, 3, 7];
-    let secrets = numbers.map(secret);
-    let secrets = secrets.each_ref().map(String::as_bytes);
-    let mut beside = Beside::new(&secrets);
-    for key_size in [KeySize::Aes128, KeySize::Aes256] {
-        let storage = luks1(key_size, &numbers);
-        for name in ["to LUKS2", "to LUKS1"] {
-            beside.check(name, &storage.to_bytes(), 3, |s| convert(s).unwrap());
-            convert(&storage).unwrap();
-        }
-    }
-    beside.end(60, false);
 }
 
 /// The error says which version the volume has, also after a power cut, and what to do.
