@@ -87,6 +87,7 @@ impl Hostile {
                 len: LEN,
                 writes: Vec::new(),
                 left: None,
+                was_full: false,
             }),
         };
         match version {
@@ -210,6 +211,8 @@ struct State {
     writes: Vec<Range<u64>>,
     /// Writes and syncs until all fail.
     left: Option<u32>,
+    /// Whether a write was refused because it would have made the storage too long.
+    was_full: bool,
 }
 
 impl Faulty {
@@ -222,19 +225,21 @@ impl Faulty {
         std::mem::take(&mut self.state().writes)
     }
 
-    /// Whether the storage has failed. From now on it does not fail any more.
+    /// Whether the storage has failed since the last call. From now on it only fails when it is full.
     pub fn failed(&self) -> bool {
-        self.state().left.take() == Some(0)
+        let mut state = self.state();
+        let was_full = std::mem::take(&mut state.was_full);
+        state.left.take() == Some(0) || was_full
     }
 
-    /// The bytes of an area, up to the storage's end.
+    /// The bytes of an area, with zeros beyond the storage's end: those that it gets there when it grows.
     pub fn area(&self, keyslot: &Keyslot) -> Vec<u8> {
-        let (state, area) = (self.state(), &keyslot.area);
-        let place = |at: u64| usize::try_from(at).map_or(state.len, |at| at.min(state.len));
-        let range = place(area.offset)..place(area.offset + u64::from(keyslot.key_len) * 4000);
-        drop(state);
-        let mut bytes = vec![0; range.len()];
-        self.read_exact_at(&mut bytes, range.start as u64)
+        let len = self.state().len;
+        let place = |at: u64| usize::try_from(at).map_or(len, |at| at.min(len));
+        let area_len = u64::from(keyslot.key_len) * 4000;
+        let range = place(keyslot.area.offset)..place(keyslot.area.offset + area_len);
+        let mut bytes = vec![0; usize::try_from(area_len).expect("it is in memory")];
+        self.read_exact_at(&mut bytes[..range.len()], range.start as u64)
             .expect("memory is read");
         bytes
     }
@@ -299,6 +304,7 @@ impl Storage for Faulty {
         let end = offset.checked_add(buf.len() as u64);
         // LUKS2's keyslots have 128 MiB at most, and a detached header may grow to that.
         if end.is_none_or(|end| end > 256 << 20) {
+            self.state().was_full = true;
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.put(usize::try_from(offset).expect("below the end"), buf);
